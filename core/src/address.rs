@@ -1,0 +1,360 @@
+//! Ranges, offsets, addresses, and the object names that whereabouts derives from them.
+//!
+//! Addresses are compared as addresses everywhere, never as text; the texts here exist because
+//! IPPools and reservations carry their identity in their names (whereabouts
+//! `pkg/storage/kubernetes/ipam.go`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnetwork::IpNetwork;
+
+/// `spec.range` of a pool: a CIDR whose host bits are kept, since offsets count from the address
+/// as written and not from the network address (whereabouts parses with `net.ParseCIDR` and takes
+/// the first result).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Range {
+    cidr: IpNetwork,
+}
+
+/// Why a text is not a CIDR.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid CIDR {0:?}")]
+pub struct InvalidCidr(Box<str>);
+
+impl Range {
+    /// Parses `address/length` as strictly as Go does: no netmask form, no zone, no bare address.
+    ///
+    /// # Errors
+    /// With the text, shortened, when it is not a CIDR.
+    pub fn parse(text: &str) -> Result<Self, InvalidCidr> {
+        let invalid = || InvalidCidr(excerpt(text).into());
+        let (address, length) = text.split_once('/').ok_or_else(invalid)?;
+        if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(invalid());
+        }
+        let address: IpAddr = address.parse().map_err(|_| invalid())?;
+        let length: u8 = length.parse().map_err(|_| invalid())?;
+        let cidr = IpNetwork::new(address, length).map_err(|_| invalid())?;
+        Ok(Self { cidr })
+    }
+
+    /// The same range with its host bits cleared: what the CNI plugin writes and names pools by.
+    #[must_use]
+    pub fn masked(self) -> Self {
+        // The prefix comes from a valid network, so it stays valid.
+        let cidr = IpNetwork::new(self.cidr.network(), self.cidr.prefix()).unwrap_or(self.cidr);
+        Self { cidr }
+    }
+
+    /// Whether `address` lies in the range.
+    #[must_use]
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.cidr.contains(address.to_canonical())
+    }
+
+    /// The address that a row with this offset holds; `None` where the sum leaves the address
+    /// family. It may lie outside of the range.
+    #[must_use]
+    pub fn address_at(self, offset: Offset) -> Option<IpAddr> {
+        match self.cidr.ip().to_canonical() {
+            IpAddr::V4(base) => {
+                let offset = u32::try_from(offset.0).ok()?;
+                let sum = u32::from(base).checked_add(offset)?;
+                Some(Ipv4Addr::from(sum).into())
+            }
+            IpAddr::V6(base) => {
+                let sum = u128::from(base).checked_add(offset.0.into())?;
+                Some(IpAddr::V6(Ipv6Addr::from(sum)).to_canonical())
+            }
+        }
+    }
+
+    /// Go's text of the range.
+    fn go_text(self) -> String {
+        format!("{}/{}", self.cidr.ip().to_canonical(), self.cidr.prefix())
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.go_text())
+    }
+}
+
+/// Distance of a row's address from the base of its range: the key of the allocations map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub u64);
+
+impl Offset {
+    /// Reads a key of the allocations map. Keys from −2^63 to 2^64−1 exist in the wild (whereabouts
+    /// issues 83 and 403); a negative one is the same 64 bits, read as unsigned.
+    #[must_use]
+    pub fn parse(key: &str) -> Option<Self> {
+        // Rust would accept a plus sign, which Go never writes.
+        if key.starts_with('+') {
+            return None;
+        }
+        key.parse::<u64>()
+            .ok()
+            .or_else(|| key.parse::<i64>().ok().map(i64::cast_unsigned))
+            .map(Self)
+    }
+}
+
+/// Name of the IPPool for a masked range, an optional network name, and the node where the range
+/// is that node's slice. Host bits of `range` are cleared first.
+#[must_use]
+pub fn pool_name(network: Option<&str>, node: Option<&str>, range: Range) -> String {
+    let range = range.masked().go_text().replace([':', '/'], "-");
+    [network, node, Some(&range)]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+/// The network name of a pool: what stands before the name that its range alone would give.
+///
+/// `Some(None)` is a pool without a network name; `None` a pool whose name does not end in its
+/// range, which is not a name that whereabouts makes. For a node's slice the answer still carries
+/// the node (`network-node`, or `node` alone).
+#[must_use]
+pub fn network_of_pool(pool: &str, range: Range) -> Option<Option<&str>> {
+    let bare = pool_name(None, None, range);
+    let prefix = pool.strip_suffix(bare.as_str())?;
+    if prefix.is_empty() {
+        return Some(None);
+    }
+    let network = prefix.strip_suffix('-')?;
+    (!network.is_empty()).then_some(Some(network))
+}
+
+/// The address that a reservation's name stands for, given the network it is looked up in.
+///
+/// Names are parsed, never compared: `-` may stand for `:`, and the short, the expanded and the
+/// `--0` spelling of one IPv6 address all occur.
+#[must_use]
+pub fn reservation_address(name: &str, network: Option<&str>) -> Option<IpAddr> {
+    let text = match network {
+        Some(network) => name.strip_prefix(network)?.strip_prefix('-')?,
+        None => name,
+    };
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        return Some(address.into());
+    }
+    let address: Ipv6Addr = text.replace('-', ":").parse().ok()?;
+    Some(IpAddr::V6(address).to_canonical())
+}
+
+/// Every name under which the reservation of `address` may be stored, the usual one first.
+/// What is found under such a name still has to be parsed.
+#[must_use]
+pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> {
+    let mut texts = Vec::with_capacity(3);
+    match address.to_canonical() {
+        IpAddr::V4(address) => texts.push(address.to_string()),
+        IpAddr::V6(address) => {
+            let short = address.to_string();
+            if short.ends_with(':') {
+                // Upstream appends a zero so that the name does not end in a dash.
+                texts.push(format!("{short}0").replace(':', "-"));
+            }
+            texts.push(short.replace(':', "-"));
+            let expanded: Vec<_> = address
+                .segments()
+                .iter()
+                .map(|segment| format!("{segment:04x}"))
+                .collect();
+            texts.push(expanded.join("-"));
+        }
+    }
+    // Object names begin and end with a letter or digit; others cannot exist.
+    texts.retain(|text| network.is_some() || text.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    texts.retain(|text| text.ends_with(|c: char| c.is_ascii_alphanumeric()));
+    texts.dedup();
+    match network {
+        Some(network) => texts
+            .into_iter()
+            .map(|text| format!("{network}-{text}"))
+            .collect(),
+        None => texts,
+    }
+}
+
+/// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
+#[must_use]
+pub fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(80)]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    fn range(text: &str) -> Range {
+        Range::parse(text).unwrap()
+    }
+
+    #[rstest]
+    #[case("192.168.2.0/24", "5", Some("192.168.2.5"))]
+    #[case("192.168.2.224/28", "1", Some("192.168.2.225"))]
+    #[case("fd00:0:0:10::/64", "10", Some("fd00:0:0:10::a"))]
+    #[case("2001:db8:5422:5::/64", "0", Some("2001:db8:5422:5::"))]
+    // Host bits count: upstream's own unit test makes such a pool.
+    #[case("10.10.10.0/16", "1", Some("10.10.10.1"))]
+    // Issue 83: written before the offset was unsigned.
+    #[case("caa5::/64", "-3844666706890850303", Some("caa5::caa5:0:0:1"))]
+    #[case("10.0.0.0/8", "4294967295", None)]
+    #[case("10.0.0.0/8", "4294967296", None)]
+    #[case(
+        "ffff:ffff:ffff:ffff::/64",
+        "18446744073709551615",
+        Some("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+    )]
+    #[case("ffff:ffff:ffff:ffff::1/64", "18446744073709551615", None)]
+    fn a_row_holds_base_plus_offset(
+        #[case] cidr: &str,
+        #[case] key: &str,
+        #[case] address: Option<&str>,
+    ) {
+        let got = range(cidr).address_at(Offset::parse(key).unwrap());
+        assert_eq!(got, address.map(|a| a.parse().unwrap()));
+    }
+
+    #[rstest]
+    #[case("18446744073709551615", Some(u64::MAX))]
+    #[case("18446744073709551616", None)]
+    #[case("-9223372036854775808", Some(1 << 63))]
+    #[case("-9223372036854775809", None)]
+    #[case("", None)]
+    #[case("+1", None)]
+    #[case("0x1", None)]
+    #[case(" 1", None)]
+    fn keys_are_64_bits_signed_or_unsigned(#[case] key: &str, #[case] offset: Option<u64>) {
+        assert_eq!(Offset::parse(key), offset.map(Offset));
+    }
+
+    #[rstest]
+    #[case("10.0.0.0")]
+    #[case("10.0.0.0/255.0.0.0")]
+    #[case("10.0.0.0/33")]
+    #[case("10.0.0.0/")]
+    #[case("10.0.0.0/+8")]
+    #[case("fe80::1%eth0/64")]
+    #[case("::/129")]
+    #[case("")]
+    fn what_go_rejects_is_no_range(#[case] text: &str) {
+        assert!(Range::parse(text).is_err());
+    }
+
+    #[rstest]
+    #[case("192.168.2.225/28", None, None, "192.168.2.224-28")]
+    #[case("10.0.0.0/8", None, None, "10.0.0.0-8")]
+    #[case("10.0.0.0/8", Some("test"), None, "test-10.0.0.0-8")]
+    #[case("10.0.0.0/8", None, Some("testnode"), "testnode-10.0.0.0-8")]
+    #[case(
+        "10.0.0.0/8",
+        Some("testnetwork"),
+        Some("testnode"),
+        "testnetwork-testnode-10.0.0.0-8"
+    )]
+    #[case("2001:db8:480:603d::/64", None, None, "2001-db8-480-603d---64")]
+    #[case("abcd::/64", None, None, "abcd---64")]
+    #[case("fd00:0:0:10::/64", None, None, "fd00-0-0-10---64")]
+    #[case("2001:0DB8:0:0::/64", None, None, "2001-db8---64")]
+    #[case("10.0.0.0/8", Some(""), None, "10.0.0.0-8")]
+    fn pool_names_are_upstreams(
+        #[case] cidr: &str,
+        #[case] network: Option<&str>,
+        #[case] node: Option<&str>,
+        #[case] name: &str,
+    ) {
+        assert_eq!(pool_name(network, node, range(cidr)), name);
+    }
+
+    #[rstest]
+    #[case("10.0.0.0-8", "10.0.0.0/8", Some(None))]
+    #[case("test-10.0.0.0-8", "10.0.0.0/8", Some(Some("test")))]
+    #[case("test-node-10.0.0.0-8", "10.0.0.0/8", Some(Some("test-node")))]
+    #[case("test10.0.0.0-8", "10.0.0.0/8", None)]
+    #[case("-10.0.0.0-8", "10.0.0.0/8", None)]
+    #[case("by-hand", "10.0.0.0/8", None)]
+    fn the_network_stands_before_the_range(
+        #[case] pool: &str,
+        #[case] cidr: &str,
+        #[case] network: Option<Option<&str>>,
+    ) {
+        assert_eq!(network_of_pool(pool, range(cidr)), network);
+    }
+
+    #[rstest]
+    #[case("10.0.0.5", None, Some("10.0.0.5"))]
+    #[case("n1-10.0.0.5", Some("n1"), Some("10.0.0.5"))]
+    #[case("n1-10.0.0.5", None, None)]
+    #[case("10.0.0.5", Some("n1"), None)]
+    #[case("n2-10.0.0.5", Some("n1"), None)]
+    #[case("fd00--10-0-0-3-1", None, Some("fd00:0:0:10:0:0:3:1"))]
+    #[case("2001-db8-5422-5--0", None, Some("2001:db8:5422:5::"))]
+    #[case(
+        "2001-0db8-5422-0005-0000-0000-0000-0000",
+        None,
+        Some("2001:db8:5422:5::")
+    )]
+    #[case("n-1-fd00--1", Some("n-1"), Some("fd00::1"))]
+    #[case("", None, None)]
+    #[case("not-an-address", None, None)]
+    fn reservation_names_are_parsed(
+        #[case] name: &str,
+        #[case] network: Option<&str>,
+        #[case] address: Option<&str>,
+    ) {
+        assert_eq!(
+            reservation_address(name, network),
+            address.map(|a| a.parse().unwrap())
+        );
+    }
+
+    #[rstest]
+    #[case("10.0.0.5", None, &["10.0.0.5"])]
+    #[case("10.0.0.5", Some("n1"), &["n1-10.0.0.5"])]
+    #[case("2001:db8:5422:5::", None, &["2001-db8-5422-5--0", "2001-0db8-5422-0005-0000-0000-0000-0000"])]
+    #[case("fd00::1", None, &["fd00--1", "fd00-0000-0000-0000-0000-0000-0000-0001"])]
+    #[case("::1", None, &["0000-0000-0000-0000-0000-0000-0000-0001"])]
+    fn every_spelling_is_looked_for(
+        #[case] address: &str,
+        #[case] network: Option<&str>,
+        #[case] names: &[&str],
+    ) {
+        assert_eq!(reservation_names(address.parse().unwrap(), network), names);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_leads_back_to_its_address(bits: u128, v4: bool, network in proptest::option::of("[a-z][a-z0-9-]{0,8}[a-z0-9]")) {
+            let address = if v4 { IpAddr::V4(Ipv4Addr::from((bits >> 96) as u32)) } else { IpAddr::V6(bits.into()).to_canonical() };
+            for name in reservation_names(address, network.as_deref()) {
+                prop_assert_eq!(reservation_address(&name, network.as_deref()), Some(address));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}", network in proptest::option::of("\\PC{0,8}")) {
+            let _ = Range::parse(&text);
+            let _ = Offset::parse(&text);
+            let _ = reservation_address(&text, network.as_deref());
+            let _ = network_of_pool(&text, range("10.0.0.0/8"));
+            prop_assert!(excerpt(&text).len() <= 80);
+        }
+
+        #[test]
+        fn a_pool_name_leads_back_to_its_network(bits: u32, length in 0u8..=32, network in "[a-z][a-z0-9-]{0,8}") {
+            let range = range(&format!("{}/{length}", Ipv4Addr::from(bits)));
+            let name = pool_name(Some(&network), None, range);
+            prop_assert_eq!(network_of_pool(&name, range), Some(Some(network.as_str())));
+        }
+    }
+}

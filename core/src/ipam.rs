@@ -1,0 +1,250 @@
+//! The configuration of a NetworkAttachmentDefinition, read for one question only: in which pools
+//! can the rows of a pod on this network be?
+//!
+//! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
+//! nothing here looks at files, whatever the configuration names.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::address::{Range, excerpt, pool_name};
+
+/// One whereabouts IPAM section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ipam {
+    /// `network_name`: a separate address domain, and a prefix of every pool's name.
+    pub network_name: Option<Box<str>>,
+    /// The ranges, masked. Empty where only the node's flat file has one, which we cannot see.
+    pub ranges: Box<[Range]>,
+    /// Where `node_slice_size` is set: the name of the NodeSlicePool that cuts the range up.
+    pub slices: Option<Box<str>>,
+    /// What could not be read, one sentence each.
+    pub problems: Box<[String]>,
+}
+
+impl Ipam {
+    /// Names of the pools for a pod, without node slices.
+    pub fn pool_names(&self) -> impl Iterator<Item = String> {
+        self.ranges
+            .iter()
+            .map(|range| pool_name(self.network_name.as_deref(), None, *range))
+    }
+
+    /// Name of the pool for a pod on `node`, whose slice is `slice`.
+    #[must_use]
+    pub fn slice_pool_name(&self, node: &str, slice: Range) -> String {
+        pool_name(self.network_name.as_deref(), Some(node), slice)
+    }
+}
+
+/// Why a configuration cannot be read at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// `spec.config` is empty: the configuration lies on the node's disk.
+    #[error("the configuration is empty, it may be a file on the node")]
+    Empty,
+    /// It is not JSON of the right shape.
+    #[error("the configuration does not parse: {0}")]
+    Json(String),
+    /// It has neither a `type` nor any plugin.
+    #[error("the configuration names no plugin")]
+    NoPlugin,
+}
+
+#[derive(Deserialize)]
+struct Conf<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    ipam: Option<&'a RawValue>,
+    #[serde(borrow)]
+    plugins: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct IpamType {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct IpamConf {
+    range: Option<String>,
+    #[serde(rename = "ipRanges")]
+    ip_ranges: Option<Vec<RangeConf>>,
+    network_name: Option<String>,
+    node_slice_size: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RangeConf {
+    range: Option<String>,
+}
+
+/// The whereabouts sections of a `spec.config`: none if another IPAM is used, one for a single
+/// configuration, any number for a list of plugins (upstream itself looks at the first only).
+///
+/// # Errors
+/// When the text as a whole tells nothing.
+pub fn parse(config: &str) -> Result<Vec<Ipam>, InvalidConfig> {
+    if config.trim().is_empty() {
+        return Err(InvalidConfig::Empty);
+    }
+    let conf: Conf = from_json(config)?;
+    if conf.kind.as_deref().is_some_and(|kind| !kind.is_empty()) {
+        return Ok(section(conf.ipam, conf.name.as_deref())?
+            .into_iter()
+            .collect());
+    }
+    let plugins = conf.plugins.unwrap_or_default();
+    if plugins.is_empty() {
+        return Err(InvalidConfig::NoPlugin);
+    }
+    let mut sections = Vec::new();
+    for plugin in plugins {
+        let plugin: Conf = from_json(plugin.get())?;
+        // The runtime hands a plugin of a list no name but its own entry's.
+        sections.extend(section(plugin.ipam, plugin.name.as_deref())?);
+    }
+    Ok(sections)
+}
+
+fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, InvalidConfig> {
+    let Some(ipam) = ipam else { return Ok(None) };
+    // Other IPAM plugins give the same keys other shapes: look at the type alone first.
+    let kind: Option<IpamType> = from_json(ipam.get())?;
+    if kind.and_then(|ipam| ipam.kind).as_deref() != Some("whereabouts") {
+        return Ok(None);
+    }
+    let conf: IpamConf = from_json(ipam.get())?;
+    let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let network_name = non_empty(conf.network_name);
+    let slices = non_empty(conf.node_slice_size).map(|_| {
+        network_name
+            .clone()
+            .or_else(|| name.map(str::to_owned))
+            .unwrap_or_default()
+    });
+    let texts = conf
+        .range
+        .into_iter()
+        .chain(conf.ip_ranges.into_iter().flatten().filter_map(|r| r.range))
+        .filter(|text| !text.is_empty());
+    let mut ranges = Vec::new();
+    let mut problems = Vec::new();
+    for text in texts {
+        match parse_range(&text) {
+            Some(range) if !ranges.contains(&range) => ranges.push(range),
+            Some(_) => {}
+            None => problems.push(format!("invalid range {:?}", excerpt(&text))),
+        }
+    }
+    if slices.as_deref() == Some("") {
+        problems.push("node_slice_size without network_name or name".to_owned());
+    }
+    Ok(Some(Ipam {
+        network_name: network_name.map(Into::into),
+        ranges: ranges.into(),
+        slices: slices.filter(|name| !name.is_empty()).map(Into::into),
+        problems: problems.into(),
+    }))
+}
+
+/// `X/len`, or `A-B/len`, which stands for the network of `B/len`.
+fn parse_range(text: &str) -> Option<Range> {
+    let cidr = text.split_once('-').map_or(text, |(_, end)| end);
+    Some(Range::parse(cidr.trim()).ok()?.masked())
+}
+
+fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, InvalidConfig> {
+    serde_json::from_str(text).map_err(|error| InvalidConfig::Json(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    fn names(config: &str) -> Vec<String> {
+        parse(config)
+            .unwrap()
+            .iter()
+            .flat_map(|ipam| ipam.pool_names().collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[rstest]
+    #[case::single(r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"192.168.2.225/28"}}"#, &["192.168.2.224-28"])]
+    #[case::start_and_end(r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"192.168.2.10-192.168.2.20/24"}}"#, &["192.168.2.0-24"])]
+    #[case::network_name(r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/8","network_name":"test"}}"#, &["test-10.0.0.0-8"])]
+    #[case::dual_stack(r#"{"type":"x","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64","range_start":"fd00::5"}]}}"#, &["10.0.0.0-24", "fd00---64"])]
+    #[case::both(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.1.0.0/24","ipRanges":[{"range":"10.1.0.0/24"},{"range":"10.2.0.0/24"}]}}"#, &["10.1.0.0-24", "10.2.0.0-24"])]
+    #[case::conflist(r#"{"name":"l","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"type":"tuning"}]}"#, &["10.0.0.0-24"])]
+    #[case::second_plugin(r#"{"name":"l","plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}"#, &["10.0.0.0-24"])]
+    #[case::other_ipam(r#"{"type":"bridge","ipam":{"type":"host-local","ranges":[[{"subnet":"10.0.0.0/24"}]],"range":7}}"#, &[])]
+    #[case::no_ipam(r#"{"type":"tuning"}"#, &[])]
+    #[case::null_ipam(r#"{"type":"tuning","ipam":null}"#, &[])]
+    #[case::empty_ipam(r#"{"type":"tuning","ipam":{}}"#, &[])]
+    #[case::flat_file(r#"{"type":"macvlan","ipam":{"type":"whereabouts"}}"#, &[])]
+    fn configurations_name_pools(#[case] config: &str, #[case] pools: &[&str]) {
+        assert_eq!(names(config), pools);
+    }
+
+    #[test]
+    fn one_bad_range_does_not_hide_the_others() {
+        let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0","ipRanges":[{"range":"10.2.0.0/24"},{}]}}"#;
+        let ipam = &parse(config).unwrap()[0];
+        assert_eq!(ipam.pool_names().collect::<Vec<_>>(), ["10.2.0.0-24"]);
+        assert_eq!(&*ipam.problems, ["invalid range \"10.0.0.0\""]);
+    }
+
+    #[rstest]
+    #[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}}"#, Some("n"))]
+    #[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24","network_name":"net"}}"#, Some("net"))]
+    #[case(r#"{"name":"n","plugins":[{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, None)]
+    #[case(
+        r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#,
+        None
+    )]
+    fn slices_are_named_by_the_network_or_the_configuration(
+        #[case] config: &str,
+        #[case] slices: Option<&str>,
+    ) {
+        let ipam = &parse(config).unwrap()[0];
+        assert_eq!(ipam.slices.as_deref(), slices);
+        let slice = Range::parse("10.0.3.0/24").unwrap();
+        let network = ipam.network_name.as_deref();
+        assert_eq!(
+            ipam.slice_pool_name("node-1", slice),
+            format!(
+                "{}node-1-10.0.3.0-24",
+                network.map_or(String::new(), |n| format!("{n}-"))
+            )
+        );
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("   ")]
+    #[case("{")]
+    #[case("[]")]
+    #[case("{}")]
+    #[case(r#"{"plugins":[]}"#)]
+    #[case(r#"{"plugins":[7]}"#)]
+    #[case(r#"{"type":"x","ipam":7}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":7}}"#)]
+    fn what_tells_nothing_is_an_error(#[case] config: &str) {
+        assert!(parse(config).is_err(), "{config}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,200}", range in "[0-9a-f:./-]{0,40}") {
+            let _ = parse(&text);
+            let _ = parse(&format!(r#"{{"type":"x","ipam":{{"type":"whereabouts","range":"{range}"}}}}"#));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The decisions of ipgc.
+//!
+//! Everything here is a pure function of its arguments: no client, no clock, no runtime, no
+//! logging. The controller, the command line and the model checker call the same functions.
+//!
+//! ```text
+//!  IPPool text ──▶ pool::ObservedPool ──▶ proof::Ticket ──▶ proof::Proof ──▶ judge ──▶ patch
+//!                       (rows)            (begun after)     (pods' presence)           │
+//!  pod states ───▶ evidence::Trail ───▶ evidence::Ended ───────────────────▲           ▼
+//!                                                                          API server's answer
+//! ```
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`address`] | ranges, offsets, and the names that whereabouts derives from them |
+//! | [`ipam`] | the configuration of a NetworkAttachmentDefinition |
+//! | [`networks`] | the two multus annotations of a pod |
+//! | [`podref`] | the owner of a row, and globs over owners |
+//! | [`pool`] | an IPPool as it was observed |
+//! | [`pod`] | what we keep of a pod |
+//! | [`evidence`] | how an incarnation ended, and what that is worth |
+//! | [`proof`] | presence of pods, learned after an observation |
+//! | [`judge`](mod@judge) | the verdict on a row |
+//! | [`patch`] | the one guarded write, and what the answers to it mean |
+//! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
+//! | [`time`] | moments without a clock |
+
+pub mod address;
+pub mod evidence;
+pub mod ipam;
+pub mod judge;
+pub mod networks;
+pub mod patch;
+pub mod pod;
+pub mod podref;
+pub mod pool;
+pub mod proof;
+pub mod reservation;
+pub mod time;

@@ -1,0 +1,370 @@
+//! The two multus annotations of a pod: what it asked for and what it got.
+//!
+//! Both parsers are total and linear. A status that cannot be read is [`Status::Malformed`], which
+//! is evidence of nothing; it is never treated as an empty one (museum M1.10).
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+use crate::address::excerpt;
+
+/// Annotation that multus writes once, after the last interface of the pod is up.
+pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
+/// Annotation in which a pod asks for networks.
+pub const REQUEST_ANNOTATION: &str = "k8s.v1.cni.cncf.io/networks";
+
+/// What the network-status annotation of a pod says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// There is no such annotation (yet).
+    #[default]
+    Missing,
+    /// It does not parse; the reason names the place.
+    Malformed(Box<str>),
+    /// One entry for each interface that multus knows of, the default network's included.
+    Valid(Box<[StatusEntry]>),
+}
+
+/// One interface in a network-status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusEntry {
+    /// The network as multus names it: `namespace/nad`, or a bare name for the cluster default.
+    pub network: Box<str>,
+    /// The interface inside the pod; empty where multus does not know it.
+    pub interface: Box<str>,
+    /// The addresses on it.
+    pub addresses: Box<[IpAddr]>,
+}
+
+impl Status {
+    /// Reads the annotation's text.
+    #[must_use]
+    pub fn parse(annotation: &str) -> Self {
+        if annotation.trim().is_empty() {
+            return Self::Malformed("empty text".into());
+        }
+        let raw: Vec<RawEntry> = match serde_json::from_str(annotation) {
+            Ok(raw) => raw,
+            Err(error) => return Self::Malformed(error.to_string().into()),
+        };
+        let mut entries = Vec::with_capacity(raw.len());
+        for entry in raw {
+            let mut addresses = Vec::new();
+            for text in entry.ips.unwrap_or_default() {
+                match parse_address(&text) {
+                    Some(address) => addresses.push(address),
+                    None => {
+                        let reason = format!("not an address: {:?}", excerpt(&text));
+                        return Self::Malformed(reason.into());
+                    }
+                }
+            }
+            entries.push(StatusEntry {
+                network: entry.name.unwrap_or_default().into(),
+                interface: entry.interface.unwrap_or_default().into(),
+                addresses: addresses.into(),
+            });
+        }
+        Self::Valid(entries.into())
+    }
+
+    /// The entries, none unless the status is valid.
+    #[must_use]
+    pub fn entries(&self) -> &[StatusEntry] {
+        match self {
+            Self::Valid(entries) => entries,
+            Self::Missing | Self::Malformed(_) => &[],
+        }
+    }
+
+    /// Whether any entry has this address.
+    #[must_use]
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.entries()
+            .iter()
+            .any(|entry| entry.addresses.contains(&address))
+    }
+
+    /// The entry that has this address on this interface: what the pod *reports*.
+    #[must_use]
+    pub fn reported(&self, interface: &str, address: IpAddr) -> Option<&StatusEntry> {
+        self.entries()
+            .iter()
+            .find(|entry| &*entry.interface == interface && entry.addresses.contains(&address))
+    }
+
+    /// Whether every network asked for has an entry of its own (one network asked for twice needs
+    /// two). An incomplete status proves nothing about what is missing: multus writes no entry for
+    /// a configuration without `cniVersion`.
+    #[must_use]
+    pub fn is_complete_for(&self, request: &Request) -> bool {
+        let (Self::Valid(entries), Request::Valid(wanted)) = (self, request) else {
+            return false;
+        };
+        let mut got: Vec<&str> = entries.iter().map(|entry| &*entry.network).collect();
+        got.sort_unstable();
+        let mut asked: Vec<&str> = wanted.iter().map(|network| &*network.network).collect();
+        asked.sort_unstable();
+        // Both are sorted: walk them together.
+        let mut got = got.into_iter().peekable();
+        asked.into_iter().all(|name| {
+            while got.next_if(|entry| *entry < name).is_some() {}
+            got.next_if_eq(&name).is_some()
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawEntry {
+    name: Option<String>,
+    interface: Option<String>,
+    ips: Option<Vec<String>>,
+}
+
+/// An address, with or without a prefix length behind it.
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let address = text.split_once('/').map_or(text, |(address, _)| address);
+    Some(address.parse::<IpAddr>().ok()?.to_canonical())
+}
+
+/// What the networks annotation of a pod asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// It does not parse; multus would not have started the pod.
+    Malformed(Box<str>),
+    /// The networks asked for, none if there is no annotation.
+    Valid(Box<[RequestedNetwork]>),
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self::Valid(Box::default())
+    }
+}
+
+/// One network that a pod asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedNetwork {
+    /// `namespace/name` of the NetworkAttachmentDefinition, as a status entry names it.
+    pub network: Box<str>,
+    /// The interface asked for by name, if any.
+    pub interface: Option<Box<str>>,
+}
+
+impl Request {
+    /// Reads the annotation of a pod in `namespace`: a JSON list, or `[ns/]name[@interface]`
+    /// separated by commas.
+    #[must_use]
+    pub fn parse(annotation: &str, namespace: &str) -> Self {
+        let text = annotation.trim();
+        if text.is_empty() {
+            return Self::default();
+        }
+        let wanted = if text.starts_with('[') || text.starts_with('{') {
+            Self::parse_json(text, namespace)
+        } else {
+            text.split(',')
+                .map(|part| parse_short(part.trim(), namespace))
+                .collect()
+        };
+        match wanted {
+            Ok(wanted) => Self::Valid(wanted),
+            Err(reason) => Self::Malformed(reason.into()),
+        }
+    }
+
+    /// The networks asked for, none where the request is malformed.
+    #[must_use]
+    pub fn networks(&self) -> &[RequestedNetwork] {
+        match self {
+            Self::Valid(networks) => networks,
+            Self::Malformed(_) => &[],
+        }
+    }
+
+    fn parse_json(text: &str, namespace: &str) -> Result<Box<[RequestedNetwork]>, String> {
+        #[derive(Deserialize)]
+        struct Element {
+            name: String,
+            namespace: Option<String>,
+            interface: Option<String>,
+        }
+        let elements: Vec<Element> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        elements
+            .into_iter()
+            .map(|element| {
+                let namespace = element
+                    .namespace
+                    .filter(|ns| !ns.is_empty())
+                    .unwrap_or_else(|| namespace.to_owned());
+                requested(&namespace, &element.name, element.interface.as_deref())
+            })
+            .collect()
+    }
+}
+
+fn parse_short(text: &str, namespace: &str) -> Result<RequestedNetwork, String> {
+    let (network, interface) = match text.split_once('@') {
+        Some((network, interface)) => (network, Some(interface)),
+        None => (text, None),
+    };
+    let (namespace, name) = network.split_once('/').unwrap_or((namespace, network));
+    requested(namespace.trim(), name.trim(), interface.map(str::trim))
+}
+
+fn requested(
+    namespace: &str,
+    name: &str,
+    interface: Option<&str>,
+) -> Result<RequestedNetwork, String> {
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        return Err(format!("not a network: {:?}", excerpt(name)));
+    }
+    Ok(RequestedNetwork {
+        network: format!("{namespace}/{name}").into(),
+        interface: interface.filter(|i| !i.is_empty()).map(Into::into),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    const STATUS: &str = r#"[
+        {"name":"kindnet","interface":"eth0","ips":["10.244.0.7"],"mac":"aa","default":true,"dns":{}},
+        {"name":"default/a","interface":"net1","ips":["10.0.0.1","fd00:0:0::0001"],"dns":{}},
+        {"name":"default/b","interface":"net2","dns":{}}]"#;
+
+    #[test]
+    fn default_entries_count_and_addresses_are_addresses() {
+        let status = Status::parse(STATUS);
+        assert!(status.has_address("10.244.0.7".parse().unwrap()));
+        assert!(status.has_address("fd00::1".parse().unwrap()));
+        assert!(
+            status
+                .reported("net1", "fd00::1".parse().unwrap())
+                .is_some()
+        );
+        assert!(
+            status
+                .reported("net2", "fd00::1".parse().unwrap())
+                .is_none()
+        );
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("{}")]
+    #[case("null")]
+    #[case("[null]")]
+    #[case(r#"[{"name":1}]"#)]
+    #[case(r#"[{"name":"a/b","ips":"10.0.0.1"}]"#)]
+    #[case(r#"[{"name":"a/b","ips":["10.0.0.999"]}]"#)]
+    #[case(r#"[{"name":"a/b","ips":["10.0.0.1"]}"#)]
+    fn what_cannot_be_read_is_malformed_not_empty(#[case] text: &str) {
+        assert!(
+            matches!(Status::parse(text), Status::Malformed(_)),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn null_and_missing_addresses_are_none() {
+        let status = Status::parse(r#"[{"name":"a/b","interface":null,"ips":null}]"#);
+        assert_eq!(status.entries().len(), 1);
+        assert!(status.entries()[0].addresses.is_empty());
+    }
+
+    #[rstest]
+    #[case("a", &[("ns/a", None)])]
+    #[case("a, other/b@eth1 ,a", &[("ns/a", None), ("other/b", Some("eth1")), ("ns/a", None)])]
+    #[case(r#"[{"name":"a"},{"name":"b","namespace":"o","interface":"x","ips":["1.2.3.4"]}]"#, &[("ns/a", None), ("o/b", Some("x"))])]
+    #[case("", &[])]
+    fn requests(#[case] text: &str, #[case] wanted: &[(&str, Option<&str>)]) {
+        let request = Request::parse(text, "ns");
+        assert!(matches!(request, Request::Valid(_)));
+        let got: Vec<_> = request
+            .networks()
+            .iter()
+            .map(|n| (&*n.network, n.interface.as_deref()))
+            .collect();
+        assert_eq!(got, wanted);
+    }
+
+    #[rstest]
+    #[case("a,,b")]
+    #[case("a/b/c")]
+    #[case("[{}]")]
+    #[case("{\"name\":\"a\"}")]
+    #[case("[")]
+    fn malformed_requests(#[case] text: &str) {
+        assert!(
+            matches!(Request::parse(text, "ns"), Request::Malformed(_)),
+            "{text}"
+        );
+    }
+
+    #[rstest]
+    #[case("default/a,default/b", true)]
+    #[case("default/a", true)]
+    #[case("", true)]
+    #[case("default/a,default/a", false)]
+    #[case("default/c", false)]
+    #[case("a/b/c", false)]
+    fn a_status_is_complete_when_each_network_asked_for_has_an_entry(
+        #[case] request: &str,
+        #[case] complete: bool,
+    ) {
+        let request = Request::parse(request, "default");
+        assert_eq!(Status::parse(STATUS).is_complete_for(&request), complete);
+        assert!(!Status::Missing.is_complete_for(&request));
+    }
+
+    #[test]
+    fn a_megabyte_is_read_in_milliseconds() {
+        let entry = r#"{"name":"default/a","interface":"net1","ips":["10.0.0.1"]}"#;
+        let status = format!("[{}]", vec![entry; 1_000_000 / entry.len()].join(","));
+        let request = vec!["default/a"; 100_000].join(",");
+        let commas = ",".repeat(1_000_000);
+        let begun = Instant::now();
+        let status = Status::parse(&status);
+        let request = Request::parse(&request, "default");
+        assert!(!status.is_complete_for(&request));
+        assert!(matches!(Status::parse(&commas), Status::Malformed(_)));
+        assert!(matches!(
+            Request::parse(&commas, "x"),
+            Request::Malformed(_)
+        ));
+        // A quadratic parser needs minutes here; the bound is wide for slow, unoptimised builds.
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,200}", json in r#"[\[\]{}",:a-z0-9./@-]{0,80}"#) {
+            for text in [&text, &json] {
+                let status = Status::parse(text);
+                let request = Request::parse(text, "ns");
+                let _ = status.is_complete_for(&request);
+            }
+        }
+
+        #[test]
+        fn spellings_do_not_matter(bits: u128) {
+            let address = std::net::Ipv6Addr::from(bits);
+            let expanded: Vec<_> = address.segments().iter().map(|s| format!("{s:04X}")).collect();
+            let text = format!(r#"[{{"name":"a/b","interface":"net1","ips":["{}"]}}]"#, expanded.join(":"));
+            prop_assert!(Status::parse(&text).has_address(IpAddr::V6(address).to_canonical()));
+        }
+    }
+}

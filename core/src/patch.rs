@@ -1,0 +1,108 @@
+//! The one guarded write on a pool, and what the answers to it mean.
+//!
+//! A [`FreePatch`] tests the uid of the pool and the whole of every row that it removes, and
+//! nothing else: an ADD or DEL on another row never conflicts with it, and a row that a successor
+//! adopted in between has another `id`, so that nothing is removed (design §3A).
+
+use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
+use serde_json::Value;
+
+use crate::{judge::Release, proof::Proof};
+
+/// Most rows in one patch: the API server takes 10,000 operations, two for each row and one for
+/// the uid.
+pub const MAX_ROWS: usize = 4_999;
+
+/// One JSON Patch that removes rows of one pool.
+#[derive(Clone, Debug)]
+pub struct FreePatch<'a> {
+    pool_uid: &'a str,
+    releases: Vec<Release<'a>>,
+}
+
+impl<'a> FreePatch<'a> {
+    /// A patch that removes `releases`, which came from this `proof`. Cut it with [`Self::split`]
+    /// while it is too large.
+    #[must_use]
+    pub fn new(proof: &Proof<'a>, releases: Vec<Release<'a>>) -> Self {
+        Self {
+            pool_uid: proof.observed().uid(),
+            releases,
+        }
+    }
+
+    /// The rows that it removes.
+    #[must_use]
+    pub fn releases(&self) -> &[Release<'a>] {
+        &self.releases
+    }
+
+    /// Two halves of the patch; `None` when it has a single row.
+    #[must_use]
+    pub fn split(mut self) -> Option<(Self, Self)> {
+        if self.releases.len() < 2 {
+            return None;
+        }
+        let rest = self.releases.split_off(self.releases.len() / 2);
+        let rest = Self {
+            pool_uid: self.pool_uid,
+            releases: rest,
+        };
+        Some((self, rest))
+    }
+
+    /// The operations: `test` of the pool's uid, then `test` and `remove` for each row.
+    #[must_use]
+    pub fn to_json_patch(&self) -> Patch {
+        let mut operations = Vec::with_capacity(1 + 2 * self.releases.len());
+        operations.push(test(&["metadata", "uid"], Value::from(self.pool_uid)));
+        for release in &self.releases {
+            let path = ["spec", "allocations", release.row().key()];
+            operations.push(test(&path, release.row().stored().clone()));
+            operations.push(PatchOperation::Remove(RemoveOperation {
+                path: PointerBuf::from_tokens(path),
+            }));
+        }
+        Patch(operations)
+    }
+}
+
+pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value,
+    })
+}
+
+/// What an answer of the API server to a write means (kubernetes.md §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 2xx: done.
+    Done,
+    /// 404: the object is gone, and so is what we wanted to remove.
+    Gone,
+    /// 422: a test failed, or the object is not to the server's liking. Which, only another
+    /// observation tells.
+    Rejected,
+    /// 413: too many operations, or too large a body.
+    TooLarge,
+    /// 401, 403: we may not write.
+    Forbidden,
+    /// Whether it was done is not known, or it may be done later: back off, then observe again.
+    Unclear,
+}
+
+impl Answer {
+    /// The meaning of an HTTP status code.
+    #[must_use]
+    pub fn of_code(code: u16) -> Self {
+        match code {
+            200..=299 => Self::Done,
+            404 => Self::Gone,
+            422 => Self::Rejected,
+            413 => Self::TooLarge,
+            401 | 403 => Self::Forbidden,
+            _ => Self::Unclear,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What we keep of a pod: the few facts that decide about its rows.
+//!
+//! One [`PodState`] is one state of one incarnation, stripped. Where it comes from (a watch, a GET,
+//! a file) is the caller's affair.
+
+use std::time::Duration;
+
+use crate::{
+    networks::{Request, Status},
+    podref::PodRef,
+};
+
+/// `status.phase`; what we do not know is [`Phase::Unknown`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all of it has started.
+    Pending,
+    /// At least one container has started.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, at least one of them badly.
+    Failed,
+    /// Anything else, an absent phase included.
+    #[default]
+    Unknown,
+}
+
+impl Phase {
+    /// The phase of this text.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether a pod in this phase never runs again.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// The state of one container, init, sidecar and ephemeral ones included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Not started, or between two runs.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It ended. The kubelet makes up such a state, without a start time, for a container that
+    /// never ran (kubernetes.md §1).
+    Terminated {
+        /// Whether the state has a start time.
+        started: bool,
+    },
+}
+
+/// A container and its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name, unique within the pod.
+    pub name: Box<str>,
+    /// Its state.
+    pub state: ContainerState,
+}
+
+/// One state of one incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodState {
+    /// Namespace and name.
+    pub podref: PodRef,
+    /// The incarnation.
+    pub uid: Box<str>,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+    /// `spec.nodeName`; none while it is not scheduled.
+    pub node: Option<Box<str>>,
+    /// `spec.hostNetwork`: it has no network of its own, so no rows.
+    pub host_network: bool,
+    /// A static pod's mirror: the sandbox does not end with this object.
+    pub mirror: bool,
+    /// Whether a pod of the same name may come back. False only for pods that a ReplicaSet,
+    /// DaemonSet or Job controls, which make up a new name each time.
+    pub name_may_return: bool,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub termination_grace: Option<Duration>,
+    /// What it got of multus.
+    pub status: Status,
+    /// What it asked multus for.
+    pub request: Request,
+    /// The condition `PodReadyToStartContainers`: the sandbox is up. None where the kubelet is too
+    /// old to report it.
+    pub sandbox_ready: Option<bool>,
+    /// All container states reported.
+    pub containers: Box<[Container]>,
+}
+
+impl PodState {
+    /// Whether the pod can have rows at all: it was scheduled, has a network of its own, and multus
+    /// was asked for something or said something. For all others no request is ever made.
+    #[must_use]
+    pub fn can_have_rows(&self) -> bool {
+        let asked = match &self.request {
+            Request::Valid(networks) => !networks.is_empty(),
+            Request::Malformed(_) => true,
+        };
+        !self.host_network && self.node.is_some() && (asked || self.status != Status::Missing)
+    }
+}

@@ -1,0 +1,150 @@
+//! The owner of a row: `namespace/name` of a pod, and globs over such owners.
+//!
+//! Upstream writes exactly one slash and never a uid (whereabouts `pkg/types`), so a podref names
+//! a pod of any incarnation.
+
+use std::{fmt, str::FromStr};
+
+/// Namespace and name of the pod that a row or a reservation belongs to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    text: Box<str>,
+    slash: usize,
+}
+
+/// The text is not exactly `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("podref is not exactly namespace/name")]
+pub struct NotAPodRef;
+
+impl PodRef {
+    /// A podref of its two parts.
+    ///
+    /// # Errors
+    /// When a part is empty or holds a slash.
+    pub fn new(namespace: &str, name: &str) -> Result<Self, NotAPodRef> {
+        format!("{namespace}/{name}").parse()
+    }
+
+    /// The namespace of the pod.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.text[..self.slash]
+    }
+
+    /// The name of the pod.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.text[self.slash + 1..]
+    }
+
+    /// The text as whereabouts writes it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for PodRef {
+    type Err = NotAPodRef;
+
+    fn from_str(text: &str) -> Result<Self, NotAPodRef> {
+        match text.split_once('/') {
+            Some((namespace, name))
+                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+            {
+                Ok(Self {
+                    text: text.into(),
+                    slash: namespace.len(),
+                })
+            }
+            _ => Err(NotAPodRef),
+        }
+    }
+}
+
+impl fmt::Display for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A glob over podrefs: `*` is any text (slashes too), `?` any one character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Vec<char>);
+
+impl Glob {
+    /// A glob of this pattern; every text is one.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.chars().collect())
+    }
+
+    /// Whether the whole `text` fits. Costs at most pattern length times text length.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        // `reachable[i]`: the first i pattern characters fit the text read so far.
+        let mut reachable = vec![false; self.0.len() + 1];
+        reachable[0] = true;
+        self.skip_stars(&mut reachable);
+        for c in text.chars() {
+            let mut next = vec![false; reachable.len()];
+            for (i, p) in self.0.iter().enumerate() {
+                match p {
+                    '*' => next[i] |= reachable[i],
+                    '?' => next[i + 1] |= reachable[i],
+                    p => next[i + 1] |= reachable[i] && *p == c,
+                }
+            }
+            self.skip_stars(&mut next);
+            reachable = next;
+        }
+        reachable[self.0.len()]
+    }
+
+    /// A star may stand for nothing.
+    fn skip_stars(&self, reachable: &mut [bool]) {
+        for (i, p) in self.0.iter().enumerate() {
+            if *p == '*' && reachable[i] {
+                reachable[i + 1] = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("default/web-0", Some(("default", "web-0")))]
+    #[case("", None)]
+    #[case("web-0", None)]
+    #[case("/web-0", None)]
+    #[case("default/", None)]
+    #[case("a/b/c", None)]
+    fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
+        let podref = text.parse::<PodRef>().ok();
+        assert_eq!(podref.as_ref().map(|p| (p.namespace(), p.name())), parts);
+    }
+
+    #[rstest]
+    #[case("dranet/*", "dranet/claim-1", true)]
+    #[case("dranet/*", "default/claim-1", false)]
+    #[case("*", "a/b", true)]
+    #[case("*/web-?", "x/web-0", true)]
+    #[case("*/web-?", "x/web-10", false)]
+    #[case("a/**b", "a/b", true)]
+    #[case("", "a/b", false)]
+    fn globs(#[case] pattern: &str, #[case] text: &str, #[case] fits: bool) {
+        assert_eq!(Glob::new(pattern).matches(text), fits);
+    }
+}

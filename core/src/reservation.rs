@@ -1,0 +1,161 @@
+//! The reservation of a freed row: claim, prove, delete (design §4).
+//!
+//! An ADD accepts an existing reservation of its own podref *without writing it*, so preconditions
+//! alone guard nothing against a successor of the same name. A claim replaces the podref, which
+//! makes every ADD skip the address; then the absence is proven once more; only then the
+//! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{address::reservation_address, judge::Release, patch::test};
+
+/// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
+pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
+/// Annotation that keeps the podref which a claim replaced.
+pub const CLAIM_ANNOTATION: &str = "ipgc.dev/claimed-from";
+
+/// An OverlappingRangeIPReservation as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// `metadata.name`, which holds the address.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `spec.podref`.
+    pub podref: String,
+    /// `spec.ifname`, where there is one.
+    pub interface: Option<String>,
+    /// The podref before a claim.
+    pub claimed_from: Option<String>,
+    has_annotations: bool,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    metadata: Metadata,
+    spec: Option<Spec>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    uid: String,
+    resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    podref: Option<String>,
+    ifname: Option<String>,
+}
+
+impl Reservation {
+    /// Reads a reservation; `None` where it has no name, uid, resourceVersion or podref. Such a
+    /// one is nobody's that we know.
+    #[must_use]
+    pub fn read(object: &Value) -> Option<Self> {
+        let Raw { metadata, spec } = Raw::deserialize(object).ok()?;
+        let spec = spec?;
+        Some(Self {
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            podref: spec.podref?,
+            interface: spec.ifname.filter(|name| !name.is_empty()),
+            claimed_from: metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(CLAIM_ANNOTATION).cloned()),
+            has_annotations: metadata.annotations.is_some(),
+        })
+    }
+
+    /// Whether we claimed it before (and did not finish).
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
+    }
+
+    /// The pod it belongs to, a claim of ours seen through.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        match &self.claimed_from {
+            Some(owner) if self.podref == CLAIMED_PODREF => owner,
+            _ => &self.podref,
+        }
+    }
+
+    /// Whether it reserves `address` in `network`.
+    #[must_use]
+    pub fn is_for(&self, address: IpAddr, network: Option<&str>) -> bool {
+        reservation_address(&self.name, network) == Some(address)
+    }
+
+    /// Whether it is the reservation of this row: same address in the same network, same pod, same
+    /// interface. An interface that either of them does not name (before whereabouts 0.8) is not
+    /// held against it.
+    #[must_use]
+    pub fn belongs_to(&self, release: &Release<'_>, network: Option<&str>) -> bool {
+        let row = release.content();
+        let same_interface = match (&self.interface, &row.interface) {
+            (Some(ours), Some(theirs)) => **ours == **theirs,
+            _ => true,
+        };
+        self.is_for(row.address, network) && self.owner() == row.podref.as_str() && same_interface
+    }
+
+    /// Step 1: replaces the podref, so that no ADD accepts the reservation any more.
+    #[must_use]
+    pub fn claim(&self) -> Patch {
+        let mut operations = vec![
+            test(&["metadata", "uid"], json!(self.uid)),
+            test(&["spec", "podref"], json!(self.podref)),
+        ];
+        if !self.has_annotations {
+            // `add` of the map would replace one that somebody added since.
+            operations.push(test(
+                &["metadata", "resourceVersion"],
+                json!(self.resource_version),
+            ));
+            operations.push(PatchOperation::Add(AddOperation {
+                path: PointerBuf::from_tokens(["metadata", "annotations"]),
+                value: json!({}),
+            }));
+        }
+        operations.push(PatchOperation::Add(AddOperation {
+            path: PointerBuf::from_tokens(["metadata", "annotations", CLAIM_ANNOTATION]),
+            value: json!(self.podref),
+        }));
+        operations.push(PatchOperation::Replace(ReplaceOperation {
+            path: PointerBuf::from_tokens(["spec", "podref"]),
+            value: json!(CLAIMED_PODREF),
+        }));
+        Patch(operations)
+    }
+
+    /// Puts the podref of a claimed reservation back, since its pod lives again.
+    #[must_use]
+    pub fn restore(&self) -> Patch {
+        Patch(vec![
+            test(&["metadata", "uid"], json!(self.uid)),
+            test(&["spec", "podref"], json!(CLAIMED_PODREF)),
+            PatchOperation::Replace(ReplaceOperation {
+                path: PointerBuf::from_tokens(["spec", "podref"]),
+                value: json!(self.owner()),
+            }),
+            PatchOperation::Remove(RemoveOperation {
+                path: PointerBuf::from_tokens(["metadata", "annotations", CLAIM_ANNOTATION]),
+            }),
+        ])
+    }
+}
