@@ -155,6 +155,12 @@ impl Ended {
         reported.max(self.last.request.networks().len())
     }
 
+    /// Before this moment none of its rows may be freed, so that nobody need look.
+    #[must_use]
+    pub fn earliest_free_time(&self, policy: &Policy) -> Moment {
+        self.free_time(true, self.expected_rows(), policy)
+    }
+
     /// When a row that it wrote may be freed, were it the only incarnation.
     fn free_time(&self, settles: bool, rows: usize, policy: &Policy) -> Moment {
         if self.settled && settles {

@@ -13,7 +13,7 @@ use json_patch::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{address::reservation_address, judge::Release, patch::test};
+use crate::{address::reservation_address, patch::test, pool::RowContent};
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
@@ -105,8 +105,7 @@ impl Reservation {
     /// interface. An interface that either of them does not name (before whereabouts 0.8) is not
     /// held against it.
     #[must_use]
-    pub fn belongs_to(&self, release: &Release<'_>, network: Option<&str>) -> bool {
-        let row = release.content();
+    pub fn belongs_to(&self, row: &RowContent, network: Option<&str>) -> bool {
         let same_interface = match (&self.interface, &row.interface) {
             (Some(ours), Some(theirs)) => **ours == **theirs,
             _ => true,

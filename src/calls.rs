@@ -1,0 +1,74 @@
+//! Every request that is not a watch: under a deadline, and with an answer that means something.
+//!
+//! kube's own retries are off (they hide minutes), so an error here is one request that failed.
+
+use std::{future::Future, time::Duration};
+
+use ipgc_core::patch::Answer;
+
+/// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
+/// that a worker is never lost to a hanging connection.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Why a request gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No answer within [`DEADLINE`]; whether the server did it is not known.
+    #[error("no answer within {}s", DEADLINE.as_secs())]
+    Deadline,
+    /// The server refused, or the connection broke.
+    #[error("{}", brief(.0))]
+    Kube(#[from] kube::Error),
+}
+
+/// kube prints a refusal twice; the message alone says it.
+fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
+}
+
+impl CallError {
+    /// What the failure means for what was asked.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        self.status()
+            .map_or(Answer::Unclear, |status| Answer::of_code(status.code))
+    }
+
+    /// How long the server asked us to wait.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether a refusal names fields: the object itself is not to the server's liking.
+    #[must_use]
+    pub fn names_fields(&self) -> bool {
+        self.status()
+            .and_then(|status| status.details.as_ref())
+            .is_some_and(|details| !details.causes.is_empty())
+    }
+
+    fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Kube(kube::Error::Api(status)) => Some(status),
+            _ => None,
+        }
+    }
+}
+
+/// Awaits one request under [`DEADLINE`].
+///
+/// # Errors
+/// As [`CallError`] says.
+pub async fn call<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(DEADLINE, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(CallError::Deadline),
+    }
+}

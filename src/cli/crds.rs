@@ -1,0 +1,28 @@
+//! `ipgc crds`: print or write the CRDs generated from our types.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::api;
+
+/// Arguments of `ipgc crds`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Write one file for each kind into this directory instead of printing
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// Prints or writes.
+pub(super) fn main(args: &Args) -> ExitCode {
+    let Some(directory) = &args.output else {
+        print!("{}", api::crds_yaml());
+        return ExitCode::SUCCESS;
+    };
+    for (name, text) in api::crd_files() {
+        let path = directory.join(name);
+        if let Err(error) = std::fs::write(&path, text) {
+            return super::usage(&format!("cannot write {}: {error}", path.display()));
+        }
+    }
+    ExitCode::SUCCESS
+}

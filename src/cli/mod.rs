@@ -1,0 +1,47 @@
+//! The command line.
+//!
+//! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
+//! code 1.
+pub mod crds;
+pub mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Gives back the IP addresses that whereabouts still holds for pods that are gone.
+#[derive(Debug, Parser)]
+#[command(name = "ipgc", version, about, long_about = None, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ipgc run                          collect, with the cluster that kubectl uses
+  ipgc run --cooldown 5s            wait longer before an address is given back
+  ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Collect addresses until SIGTERM or SIGINT
+    Run(run::Args),
+    /// Print the CRDs of the kinds that ipgc reads
+    Crds(crds::Args),
+}
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(args) => run::main(&args),
+        Command::Crds(args) => crds::main(&args),
+    }
+}
+
+/// One line on standard error, and the exit code for bad input.
+fn usage(message: &impl std::fmt::Display) -> ExitCode {
+    eprintln!("ipgc: {message}");
+    ExitCode::from(2)
+}

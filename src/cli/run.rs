@@ -1,0 +1,235 @@
+//! `ipgc run`: the collector as a process.
+
+use std::{io::IsTerminal, process::ExitCode, time::Duration};
+
+use clap::ValueEnum;
+use jiff::SignedDuration;
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    config::Config,
+    core::{evidence::Policy, podref::Glob},
+    run::Collector,
+};
+
+/// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Kubeconfig file; without it, what kubectl would use, or the pod's service account
+    #[arg(long, env = "IPGC_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<std::path::PathBuf>,
+
+    /// Context of the kubeconfig
+    #[arg(long, env = "IPGC_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+
+    /// Look for IPPools in this namespace only; all namespaces if not set, WHEREABOUTS_NAMESPACE
+    /// counts
+    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
+    pool_namespace: Option<String>,
+
+    /// Wait after the end of a pod whose sandbox is known to be stopped; at least 1s
+    #[arg(long, env = "IPGC_COOLDOWN", value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    cooldown: Duration,
+
+    /// Wait after any other end, besides the pod's termination grace period and --del-budget
+    #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    grace: Duration,
+
+    /// Time allowed for the CNI DEL of one address, part of the wait after a pod's end
+    #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    del_budget: Duration,
+
+    /// Cap of a pod's termination grace period within that wait
+    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    max_pod_grace: Duration,
+
+    /// Least wait for addresses of static pods, whose sandboxes do not end with their API object
+    #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    leftover_grace: Duration,
+
+    /// Never touch rows of these owners: a glob over namespace/name, may be given several times
+    #[arg(
+        long,
+        env = "IPGC_KEEP_PODREF",
+        value_name = "GLOB",
+        value_delimiter = ','
+    )]
+    keep_podref: Vec<String>,
+
+    /// How often a pod is tried again after a failure
+    #[arg(
+        long,
+        env = "IPGC_MAX_RETRIES",
+        value_name = "NUMBER",
+        default_value_t = 5
+    )]
+    max_retries: u32,
+
+    /// How many pods are looked at at a time
+    #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
+
+    /// Format of the log; RUST_LOG filters it
+    #[arg(
+        long,
+        env = "IPGC_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Reads `90s`, `5m`, `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let signed: SignedDuration = text
+        .parse()
+        .map_err(|_| "not a duration like 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(super) fn main(args: &Args) -> ExitCode {
+    if let Err(reason) = start_log(args.log_format) {
+        return super::usage(&reason);
+    }
+    let config = match args.config() {
+        Ok(config) => config,
+        Err(reason) => return super::usage(&reason),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return super::usage(&format!("cannot start a runtime: {error}")),
+    };
+    runtime.block_on(async {
+        let clients = match args.clients().await {
+            Ok(clients) => clients,
+            Err(reason) => return super::usage(&reason),
+        };
+        collect(clients, config).await
+    })
+}
+
+async fn collect((requests, watches): (Client, Client), config: Config) -> ExitCode {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return super::usage(&"cannot listen for signals");
+    };
+    let running = Collector::new(requests, watches, config).start();
+    let mut phase = running.phase();
+    let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
+    tokio::select! {
+        _ = terminate.recv() => info!("SIGTERM, shutting down"),
+        _ = interrupt.recv() => info!("SIGINT, shutting down"),
+        _ = ended => {}
+    }
+    running.stop();
+    let counters = std::sync::Arc::clone(running.counters());
+    let result = running.done().await;
+    for (name, value) in counters.snapshot() {
+        if value > 0 {
+            info!(name, value, "counted");
+        }
+    }
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            error!(%reason, "run failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Args {
+    fn config(&self) -> Result<Config, String> {
+        if self.cooldown < Duration::from_secs(1) {
+            return Err("--cooldown must be at least 1s: the pod watch may lag".to_owned());
+        }
+        let policy = Policy {
+            cooldown: self.cooldown,
+            grace: self.grace,
+            max_pod_grace: self.max_pod_grace,
+            del_budget: self.del_budget,
+            leftover_grace: self.leftover_grace,
+            keep_podrefs: self.keep_podref.iter().map(|g| Glob::new(g)).collect(),
+        };
+        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
+        Ok(Config {
+            pool_namespace: self
+                .pool_namespace
+                .clone()
+                .or_else(from_environment)
+                .filter(|namespace| !namespace.is_empty()),
+            policy,
+            workers: self.workers.into(),
+            max_retries: self.max_retries,
+            instance: std::env::var("HOSTNAME").unwrap_or_else(|_| "ipgc".to_owned()),
+            ..Config::default()
+        })
+    }
+
+    /// One client for requests and one for watches.
+    async fn clients(&self) -> Result<(Client, Client), String> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path).map_err(|error| error.to_string())?;
+                kube::Config::from_custom_kubeconfig(file, &options)
+                    .await
+                    .map_err(|error| error.to_string())?
+            }
+            None if self.context.is_some() => kube::Config::from_kubeconfig(&options)
+                .await
+                .map_err(|error| error.to_string())?,
+            None => kube::Config::infer()
+                .await
+                .map_err(|error| error.to_string())?,
+        };
+        // Its retries hide minutes, and ours are counted.
+        config.default_retry = false;
+        let agent = http::HeaderValue::from_static(concat!("ipgc/", env!("CARGO_PKG_VERSION")));
+        config.headers.push((http::header::USER_AGENT, agent));
+        let requests = Client::try_from(config.clone()).map_err(|error| error.to_string())?;
+        let watches = Client::try_from(config).map_err(|error| error.to_string())?;
+        Ok((requests, watches))
+    }
+}
+
+fn start_log(format: LogFormat) -> Result<(), String> {
+    let filter = EnvFilter::builder()
+        // A page that does not parse would be logged whole, environment of all pods included.
+        .with_default_directive(tracing::Level::INFO.into())
+        .from_env()
+        .map_err(|error| format!("RUST_LOG: {error}"))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! The one place where moments come from: tokio's clock, which tests can pause.
+
+use std::time::Duration;
+
+use ipgc_core::time::Moment;
+use tokio::time::Instant;
+
+/// Turns the runtime's clock into the [`Moment`]s that the core reckons with.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    epoch: Instant,
+}
+
+impl Clock {
+    /// A clock whose epoch is now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            epoch: Instant::now(),
+        }
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        Moment::new(self.epoch.elapsed())
+    }
+
+    /// How long it is until `moment`; zero if it has passed.
+    #[must_use]
+    pub fn until(&self, moment: Moment) -> Duration {
+        moment.since(self.now())
+    }
+}

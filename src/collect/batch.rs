@@ -1,0 +1,543 @@
+//! One turn of a pool's writer: observe → prove → judge → patch, then the reservations.
+//!
+//! The turn works for all its jobs at once. It writes only what [`Proof::release`] let go, and it
+//! never loops on an answer: whatever is not settled within the turn goes back to the queue.
+//!
+//! [`Proof::release`]: ipgc_core::proof::Proof::release
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ipgc_core::{
+    evidence::{Ended, Policy, free_time},
+    judge::{Release, Unknown, Verdict},
+    patch::{Answer, FreePatch, MAX_ROWS},
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row},
+    time::Moment,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    absence::Prover,
+    gate::Gate,
+    item::Removed,
+    pool_api::{ObserveError, PoolApi},
+    reservations::{Reservations, Wanted},
+    resolve::Route,
+    writer::{Job, Outcome},
+};
+use crate::{
+    calls::CallError,
+    clock::Clock,
+    report::{Counters, Events},
+    watch::PodIndex,
+};
+
+/// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
+/// no turn is endless.
+const MAX_ROUNDS: usize = 64;
+
+/// What a turn works with.
+pub struct Tools {
+    /// Reads and writes the pool.
+    pub pools: PoolApi,
+    /// Proves absence.
+    pub prover: Prover,
+    /// Removes reservations.
+    pub reservations: Reservations,
+    /// Evidence.
+    pub index: Arc<Mutex<PodIndex>>,
+    /// Waits and exemptions.
+    pub policy: Policy,
+    /// The present.
+    pub clock: Clock,
+    /// Whether we may write.
+    pub gate: Arc<Gate>,
+    /// Tells others.
+    pub events: Events,
+    /// Counts.
+    pub counters: Arc<Counters>,
+}
+
+/// Why a turn ended early.
+enum Failure {
+    Retry { reason: String, at_least: Duration },
+    Postponed(Duration),
+}
+
+/// Works off all jobs of one pool and tells each its outcome.
+pub async fn work(tools: &Tools, stop: &CancellationToken, key: &PoolKey, jobs: Vec<Job>) {
+    let mut turn = Turn::new(tools, stop, key, jobs);
+    let freed = turn.free_rows().await;
+    turn.report_freed();
+    turn.free_reservations().await;
+    turn.finish(freed);
+}
+
+struct Turn<'t> {
+    tools: &'t Tools,
+    stop: &'t CancellationToken,
+    key: &'t PoolKey,
+    jobs: Vec<Job>,
+    podrefs: BTreeSet<PodRef>,
+    /// What becomes of a podref, where it is not simply done.
+    outcomes: BTreeMap<PodRef, Outcome>,
+    /// Rows of the last patch, if it was rejected.
+    rejected: Vec<Row>,
+    /// Rows to a patch, fewer while we look for the one that makes it fail.
+    limit: usize,
+    /// Keys of rows that the server refuses to remove.
+    refused: HashSet<Box<str>>,
+    /// Rows found to be gone in this turn, and the incarnation that they were freed for.
+    freed: Vec<(Arc<Ended>, Removed)>,
+    pool_uid: String,
+}
+
+impl<'t> Turn<'t> {
+    fn new(
+        tools: &'t Tools,
+        stop: &'t CancellationToken,
+        key: &'t PoolKey,
+        jobs: Vec<Job>,
+    ) -> Self {
+        let podrefs = jobs
+            .iter()
+            .map(|job| job.item.ended().podref().clone())
+            .collect();
+        Self {
+            tools,
+            stop,
+            key,
+            jobs,
+            podrefs,
+            outcomes: BTreeMap::new(),
+            rejected: Vec::new(),
+            limit: MAX_ROWS,
+            refused: HashSet::new(),
+            freed: Vec::new(),
+            pool_uid: String::new(),
+        }
+    }
+
+    /// Observes and removes until nothing is left that may go now.
+    async fn free_rows(&mut self) -> Result<(), Failure> {
+        for _ in 0..MAX_ROUNDS {
+            if self.stop.is_cancelled() {
+                return Err(Failure::Postponed(Duration::ZERO));
+            }
+            self.outcomes.clear();
+            let Some(observed) = self.observe().await? else {
+                return Ok(());
+            };
+            self.confirm_earlier(&observed);
+            self.learn_from_rejection(&observed);
+            let due = self.due(&observed);
+            if due.is_empty() {
+                return Ok(());
+            }
+            let wait = self.tools.gate.wait();
+            if !wait.is_zero() {
+                return Err(Failure::Postponed(wait));
+            }
+            let proof = self.tools.prover.prove(observed.begin_proof(), &due).await;
+            let mut releases = self.judge(&proof, &due);
+            let more = releases.len() > self.limit;
+            releases.truncate(self.limit);
+            if releases.is_empty() {
+                return Ok(());
+            }
+            let patch = FreePatch::new(&proof, releases);
+            self.note_attempt(patch.releases());
+            self.tools.counters.patches_sent.increment();
+            match self.tools.pools.free(self.key, &patch).await {
+                Ok(()) => {
+                    self.tools.gate.passed();
+                    self.limit = MAX_ROWS;
+                    self.confirm(|removed| {
+                        let mut releases = patch.releases().iter();
+                        releases.any(|release| release.row().key() == removed.row.key())
+                    });
+                    if !more {
+                        return Ok(());
+                    }
+                }
+                Err(error) => self.take_refusal(&error, &patch)?,
+            }
+        }
+        Err(Failure::Retry {
+            reason: "the pool changes all the time".to_owned(),
+            at_least: Duration::ZERO,
+        })
+    }
+
+    /// Reads the pool; `None` when it is gone, and all rows with it.
+    async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
+        match self.tools.pools.observe(self.key, &self.podrefs).await {
+            Ok(Some(observed)) => {
+                observed.uid().clone_into(&mut self.pool_uid);
+                Ok(Some(observed))
+            }
+            Ok(None) => {
+                debug!(pool = %self.key, "pool is gone");
+                Ok(None)
+            }
+            Err(ObserveError::Unreadable(reason)) => {
+                self.tools.counters.pools_unreadable.increment();
+                warn!(pool = %self.key, %reason, "pool cannot be read, nothing in it is freed");
+                Ok(None)
+            }
+            Err(ObserveError::Call(error)) => Err(self.failure("observe the pool", &error)),
+        }
+    }
+
+    /// What the rejection of the last patch means, now that the pool was observed again. One failed
+    /// test rejects the whole patch. Has one of its rows changed, that was it, and the rest goes
+    /// again. Otherwise half of it goes again, until a single row is left that the server refuses.
+    fn learn_from_rejection(&mut self, observed: &ObservedPool) {
+        let rejected = std::mem::take(&mut self.rejected);
+        let rows: BTreeMap<_, _> = observed
+            .rows()
+            .iter()
+            .map(|r| (r.key(), r.stored()))
+            .collect();
+        let unchanged = |row: &Row| rows.get(row.key()) == Some(&row.stored());
+        if rejected.is_empty() || !rejected.iter().all(unchanged) {
+            return;
+        }
+        if let [row] = &rejected[..] {
+            self.refuse(row, "rejected although the row is unchanged");
+            self.limit = MAX_ROWS;
+        } else {
+            self.limit = rejected.len() / 2;
+        }
+    }
+
+    fn refuse(&mut self, row: &Row, reason: &str) {
+        self.tools.counters.frees_refused.increment();
+        warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
+        self.refused.insert(row.key().into());
+    }
+
+    /// The podrefs of which a row may go now, as far as evidence alone tells. For the others no
+    /// proof is needed yet.
+    fn due(&mut self, observed: &ObservedPool) -> BTreeSet<PodRef> {
+        let now = self.tools.clock.now();
+        let mut due = BTreeSet::new();
+        for row in observed.rows() {
+            if self.refused.contains(row.key()) {
+                continue;
+            }
+            let content = match row.content() {
+                Ok(content) => content,
+                Err(reason) => {
+                    self.unknown(row, &Unknown::Unreadable(reason.clone()));
+                    continue;
+                }
+            };
+            let ended = self.ended(&content.podref);
+            let rows = self.rows_of(observed, &content.podref, &ended);
+            match free_time(content, &ended, rows, &self.tools.policy) {
+                Some((_, free_at)) if free_at > now => self.not_before(&content.podref, free_at),
+                _ => {
+                    due.insert(content.podref.clone());
+                }
+            }
+        }
+        due
+    }
+
+    /// The rows that may go, judged one by one. What is not let go is noted.
+    fn judge<'p>(
+        &mut self,
+        proof: &ipgc_core::proof::Proof<'p>,
+        due: &BTreeSet<PodRef>,
+    ) -> Vec<Release<'p>> {
+        let observed = proof.observed();
+        let now = self.tools.clock.now();
+        let mut releases = Vec::new();
+        for row in observed.rows() {
+            let Ok(content) = row.content() else { continue };
+            let podref = &content.podref;
+            if !due.contains(podref) || self.refused.contains(row.key()) {
+                continue;
+            }
+            let ended = self.ended(podref);
+            let rows = self.rows_of(observed, podref, &ended);
+            match proof.release(row, &ended, rows, &self.tools.policy, now) {
+                Ok(release) => releases.push(release),
+                Err(Verdict::Stale(stale)) => self.not_before(podref, stale.free_at),
+                Err(Verdict::Held(reason)) => {
+                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
+                }
+                Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
+                    let reason = format!("pod {podref} could not be read: {reason}");
+                    self.outcome(
+                        podref,
+                        Outcome::Retry {
+                            reason,
+                            at_least: Duration::ZERO,
+                        },
+                    );
+                }
+                Err(Verdict::Unknown(reason)) => self.unknown(row, &reason),
+            }
+        }
+        releases
+    }
+
+    /// Remembers what is about to be removed, in case the answer is lost.
+    fn note_attempt(&self, releases: &[Release<'_>]) {
+        for release in releases {
+            let podref = &release.content().podref;
+            let Some(job) = self.job(podref) else {
+                continue;
+            };
+            let removed = Removed::attempt(self.key, release, &job.routes);
+            let mut progress = job.item.progress();
+            progress
+                .removed
+                .retain(|r| r.pool != *self.key || r.row.key() != release.row().key());
+            progress.removed.push(removed);
+        }
+    }
+
+    /// Rows whose removal was asked for in an earlier try, or in a round without a clear answer,
+    /// and which are no longer there.
+    fn confirm_earlier(&mut self, observed: &ObservedPool) {
+        let rows: BTreeMap<_, _> = observed
+            .rows()
+            .iter()
+            .map(|r| (r.key(), r.stored()))
+            .collect();
+        self.confirm(|removed| rows.get(removed.row.key()) != Some(&removed.row.stored()));
+    }
+
+    /// Confirms removals of this pool that were asked for and are `gone`.
+    fn confirm(&mut self, gone: impl Fn(&Removed) -> bool) {
+        for job in &self.jobs {
+            let ended = job.item.ended();
+            for removed in &mut job.item.progress().removed {
+                if !removed.confirmed && removed.pool == *self.key && gone(removed) {
+                    removed.confirmed = true;
+                    self.freed.push((Arc::clone(ended), removed.clone()));
+                }
+            }
+        }
+    }
+
+    /// What an answer other than 200 means for the rest of the turn.
+    fn take_refusal(&mut self, error: &CallError, patch: &FreePatch<'_>) -> Result<(), Failure> {
+        match error.answer() {
+            // The pool is gone, and the next observation says so.
+            Answer::Gone | Answer::Done => Ok(()),
+            Answer::Rejected if error.names_fields() => {
+                for release in patch.releases() {
+                    self.refuse(release.row(), &error.to_string());
+                }
+                Ok(())
+            }
+            Answer::Rejected => {
+                self.forget_attempt(patch);
+                let rows = patch.releases().iter().map(|release| release.row().clone());
+                self.rejected = rows.collect();
+                Ok(())
+            }
+            Answer::TooLarge => {
+                self.forget_attempt(patch);
+                if let [release] = patch.releases() {
+                    self.refuse(release.row(), &error.to_string());
+                }
+                self.limit = (patch.releases().len() / 2).max(1);
+                Ok(())
+            }
+            Answer::Forbidden | Answer::Unclear => Err(self.failure("remove rows", error)),
+        }
+    }
+
+    /// A rejected patch removed nothing: rows that are gone later, others removed.
+    fn forget_attempt(&self, patch: &FreePatch<'_>) {
+        for release in patch.releases() {
+            if let Some(job) = self.job(&release.content().podref) {
+                job.item.progress().removed.retain(|removed| {
+                    removed.confirmed
+                        || removed.pool != *self.key
+                        || removed.row.key() != release.row().key()
+                });
+            }
+        }
+    }
+
+    fn failure(&self, what: &str, error: &CallError) -> Failure {
+        if error.answer() == Answer::Forbidden {
+            self.tools.gate.refused(what, error);
+            return Failure::Postponed(self.tools.gate.wait());
+        }
+        Failure::Retry {
+            reason: format!("could not {what}: {error}"),
+            at_least: error.retry_after().unwrap_or(Duration::ZERO),
+        }
+    }
+
+    /// Log, count and events for what is really gone.
+    fn report_freed(&self) {
+        let Tools {
+            counters, events, ..
+        } = self.tools;
+        let mut of_pool = Vec::new();
+        for (ended, removed) in &self.freed {
+            let row = &removed.content;
+            counters.rows_freed.increment();
+            info!(
+                pool = %self.key,
+                key = removed.row.key(),
+                address = %row.address,
+                podref = %row.podref,
+                uid = %ended.last.uid,
+                interface = row.interface.as_deref(),
+                sandbox = %row.sandbox,
+                grade = removed.stale.grade.as_str(),
+                cause = removed.stale.cause.as_str(),
+                "freed row"
+            );
+            let network = network_of(ended, removed);
+            events.address_collected(&row.podref, &ended.last.uid, row.address, network);
+            of_pool.push((row.address, row.podref.clone()));
+        }
+        if !of_pool.is_empty() {
+            events.pool_collected(self.key, &self.pool_uid, &of_pool);
+        }
+    }
+
+    /// The reservations follow their rows, those of earlier tries included.
+    async fn free_reservations(&mut self) {
+        let mut wanted = Vec::new();
+        for job in &self.jobs {
+            let name_may_return = job.item.ended().last.name_may_return;
+            for removed in &job.item.progress().removed {
+                if removed.confirmed && removed.pool == *self.key {
+                    let networks = removed.routes.iter().map(|route| route.network.clone());
+                    wanted.push(Wanted {
+                        row: removed.content.clone(),
+                        networks: networks.collect(),
+                        name_may_return,
+                    });
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let namespace = &self.key.namespace;
+        let outcome = self.tools.reservations.release(namespace, &wanted).await;
+        self.tools.counters.reservations_freed.add(outcome.deleted);
+        if let Some(error) = &outcome.forbidden {
+            self.tools.gate.refused("release reservations", error);
+        }
+        let mut failed = BTreeSet::new();
+        for (podref, reason) in outcome.failed {
+            let reason = format!("could not release a reservation: {reason}");
+            self.outcome(
+                &podref,
+                Outcome::Retry {
+                    reason,
+                    at_least: Duration::ZERO,
+                },
+            );
+            failed.insert(podref);
+        }
+        for job in &self.jobs {
+            if !failed.contains(job.item.ended().podref()) {
+                let removed = &mut job.item.progress().removed;
+                removed.retain(|removed| !removed.confirmed || removed.pool != *self.key);
+            }
+        }
+    }
+
+    /// Tells each job what became of it.
+    fn finish(mut self, freed: Result<(), Failure>) {
+        let common = match freed {
+            Ok(()) => Outcome::Done,
+            Err(Failure::Retry { reason, at_least }) => Outcome::Retry { reason, at_least },
+            Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
+        };
+        for job in std::mem::take(&mut self.jobs) {
+            let own = self.outcomes.get(job.item.ended().podref()).cloned();
+            let outcome = own.unwrap_or(Outcome::Done).and(common.clone());
+            // Nobody waits any more when we are shutting down.
+            let _ = job.done.send(outcome);
+        }
+    }
+
+    fn unknown(&self, row: &Row, reason: &Unknown) {
+        self.tools.counters.rows_unknown.increment();
+        warn!(pool = %self.key, key = row.key(), podref = row.podref_text(), %reason, "row kept");
+    }
+
+    fn not_before(&mut self, podref: &PodRef, free_at: Moment) {
+        self.outcome(podref, Outcome::NotBefore(free_at));
+    }
+
+    fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {
+        let all = self.outcomes.remove(podref).unwrap_or(Outcome::Done);
+        self.outcomes.insert(podref.clone(), all.and(outcome));
+    }
+
+    /// The job that rows of this podref are freed for: the last incarnation's.
+    fn job(&self, podref: &PodRef) -> Option<&Job> {
+        let jobs = self.jobs.iter();
+        jobs.filter(|job| job.item.ended().podref() == podref)
+            .max_by_key(|job| job.item.ended().at)
+    }
+
+    /// All that is known of a podref's incarnations: the index's, and those of the jobs, which the
+    /// index may have forgotten.
+    fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
+        let index = self
+            .tools
+            .index
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut ended = index.ended(podref);
+        drop(index);
+        for job in &self.jobs {
+            let own = job.item.ended();
+            if own.podref() == podref && !ended.iter().any(|e| e.last.uid == own.last.uid) {
+                ended.push(Arc::clone(own));
+            }
+        }
+        ended.sort_by_key(|e| e.at);
+        ended
+    }
+
+    /// How many DELs the kubelet has to do for this podref: as many as it has rows here, or was
+    /// expected to have anywhere.
+    fn rows_of(&self, observed: &ObservedPool, podref: &PodRef, ended: &[Arc<Ended>]) -> usize {
+        let of_podref = |row: &&Row| row.podref_text() == Some(podref.as_str());
+        let here = observed.rows().iter().filter(of_podref).count();
+        let expected = ended.iter().map(|e| e.expected_rows()).max();
+        here.max(expected.unwrap_or(0))
+    }
+}
+
+/// Name of the definition that a row belongs to, without its namespace, as upstream's event has it.
+fn network_of<'r>(ended: &'r Ended, removed: &'r Removed) -> &'r str {
+    let row = &removed.content;
+    let reported = row
+        .interface
+        .as_deref()
+        .and_then(|interface| ended.last.status.reported(interface, row.address))
+        .map(|entry| &*entry.network);
+    let routed = || {
+        removed
+            .routes
+            .first()
+            .map(|route: &Route| &*route.definition)
+    };
+    let full = reported.or_else(routed).unwrap_or_default();
+    full.rsplit_once('/').map_or(full, |(_, name)| name)
+}

@@ -1,0 +1,176 @@
+//! Where pools are: their names, and the namespaces in which each name exists.
+//!
+//! Which namespace a CNI plugin keeps its pools in stands in files on the nodes, which we cannot
+//! see. So the names of all pools are listed (metadata only), and listed again when a name is not
+//! found or the list is old. The slices of nodes are looked up the same way.
+
+use std::{collections::HashMap, time::Duration};
+
+use ipgc_core::{address::Range, pool::PoolKey, time::Moment};
+use kube::{Api, Client, api::ListParams};
+use tokio::sync::Mutex;
+
+use crate::{
+    api::{IpPool, NodeSlicePool},
+    calls::{CallError, call},
+    clock::Clock,
+};
+
+/// Age at which a list is read again even if the name is found: a pool of the same name may have
+/// been made in another namespace.
+const OLD: Duration = Duration::from_mins(5);
+/// Names to a page.
+const PAGE: u32 = 500;
+
+/// Looks up pools and slices by name.
+pub struct Directory {
+    client: Client,
+    /// Look only here, if set.
+    namespace: Option<String>,
+    clock: Clock,
+    pools: Mutex<Listed<String>>,
+    slices: Mutex<Listed<(String, Range)>>,
+}
+
+/// What a list gave, by name, and when that list began.
+struct Listed<V> {
+    begun: Option<Moment>,
+    by_name: HashMap<String, Vec<V>>,
+}
+
+impl<V> Default for Listed<V> {
+    fn default() -> Self {
+        Self {
+            begun: None,
+            by_name: HashMap::new(),
+        }
+    }
+}
+
+impl<V> Listed<V> {
+    /// Whether the entry for `name` can be trusted by a caller who asks since `asked`.
+    fn answers(&self, name: &str, asked: Moment, now: Moment) -> bool {
+        self.begun.is_some_and(|begun| {
+            begun >= asked || (self.by_name.contains_key(name) && now.since(begun) < OLD)
+        })
+    }
+}
+
+impl Directory {
+    /// A directory of the pools in `namespace`, or everywhere.
+    #[must_use]
+    pub fn new(client: Client, namespace: Option<String>, clock: Clock) -> Self {
+        Self {
+            client,
+            namespace,
+            clock,
+            pools: Mutex::default(),
+            slices: Mutex::default(),
+        }
+    }
+
+    /// The pools of this name that existed at `asked`. Whoever asks for an earlier moment than the
+    /// last list began costs no request.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub async fn pools(&self, name: &str, asked: Moment) -> Result<Vec<PoolKey>, CallError> {
+        // Held while listing, so that many who miss wait for one list.
+        let mut listed = self.pools.lock().await;
+        if !listed.answers(name, asked, self.clock.now()) {
+            *listed = self.list_pools().await?;
+        }
+        let namespaces = listed.by_name.get(name).cloned().unwrap_or_default();
+        Ok(namespaces
+            .into_iter()
+            .map(|namespace| PoolKey {
+                namespace,
+                name: name.to_owned(),
+            })
+            .collect())
+    }
+
+    /// The slices of `node` in the NodeSlicePools of this name, known at `asked`.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub async fn slices(
+        &self,
+        pool: &str,
+        node: &str,
+        asked: Moment,
+    ) -> Result<Vec<Range>, CallError> {
+        let mut listed = self.slices.lock().await;
+        if !listed.answers(pool, asked, self.clock.now()) {
+            *listed = self.list_slices().await?;
+        }
+        let mut ranges: Vec<_> = listed
+            .by_name
+            .get(pool)
+            .into_iter()
+            .flatten()
+            .filter(|(of, _)| of == node)
+            .map(|(_, range)| *range)
+            .collect();
+        ranges.dedup();
+        Ok(ranges)
+    }
+
+    async fn list_pools(&self) -> Result<Listed<String>, CallError> {
+        let api: Api<IpPool> = self.api();
+        let mut listed = Listed {
+            begun: Some(self.clock.now()),
+            by_name: HashMap::<_, Vec<_>>::new(),
+        };
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = call(api.list_metadata(&params)).await?;
+            for pool in page.items {
+                if let (Some(name), Some(namespace)) = (pool.metadata.name, pool.metadata.namespace)
+                {
+                    listed.by_name.entry(name).or_default().push(namespace);
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(listed),
+            }
+        }
+    }
+
+    async fn list_slices(&self) -> Result<Listed<(String, Range)>, CallError> {
+        let api: Api<NodeSlicePool> = self.api();
+        let mut listed = Listed {
+            begun: Some(self.clock.now()),
+            by_name: HashMap::<_, Vec<_>>::new(),
+        };
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = call(api.list(&params)).await?;
+            for pool in page.items {
+                let name = pool.metadata.name.clone().unwrap_or_default();
+                let slices = listed.by_name.entry(name).or_default();
+                for (node, range) in pool.assigned() {
+                    match Range::parse(range) {
+                        Ok(range) => slices.push((node.to_owned(), range)),
+                        Err(reason) => tracing::warn!(node, %reason, "slice cannot be read"),
+                    }
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(listed),
+            }
+        }
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! From the end of a pod to its freed rows.
+//!
+//! ```text
+//! queue ─▶ worker ─▶ resolve: networks ─▶ definitions ─▶ pools
+//!   ▲                                        │ a job for each pool
+//!   │ outcome                                ▼
+//!   └──────────────────────────── writer: one per pool, a batch a turn
+//!                                   observe ─▶ prove ─▶ judge ─▶ patch ─▶ reservations
+//! ```
+
+pub mod absence;
+pub mod batch;
+pub mod directory;
+pub mod gate;
+pub mod item;
+pub mod pool_api;
+pub mod reservations;
+pub mod resolve;
+pub mod worker;
+pub mod writer;

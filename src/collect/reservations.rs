@@ -1,0 +1,342 @@
+//! Reservations of rows that are gone: find, claim, prove, delete (design §4).
+//!
+//! The order is kept by types: [`Marked`] is a reservation that no ADD accepts any more (claimed,
+//! or of a pod whose name never returns), [`Orphan`] is a marked one whose pod was read as absent
+//! after that, and only an orphan can be deleted.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, stream};
+use ipgc_core::{
+    address::reservation_names, patch::Answer, podref::PodRef, pool::RowContent, proof::Presence,
+    reservation::Reservation,
+};
+use kube::{
+    Api, Client,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
+    },
+};
+use tracing::{debug, info, warn};
+
+use super::absence::Prover;
+use crate::{
+    api,
+    calls::{CallError, call},
+};
+
+/// Up to this many are looked up by name, more by a LIST of the namespace.
+const FEW: usize = 4;
+/// Reservations to a page.
+const PAGE: u32 = 500;
+/// Writes in flight at a time.
+const CONCURRENCY: usize = 16;
+/// Reservations to one proof, so that each DELETE follows its proof within two seconds even on a
+/// server that takes 0.1 s for one.
+const TO_A_PROOF: usize = 200;
+
+/// A row that is gone, whose reservation is to follow.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What the row said.
+    pub row: RowContent,
+    /// The networks in which the reservation may be.
+    pub networks: BTreeSet<Option<Box<str>>>,
+    /// Whether a pod of the same name may come back.
+    pub name_may_return: bool,
+}
+
+/// What a round of releases did.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Reservations deleted.
+    pub deleted: usize,
+    /// Podrefs to try again.
+    pub failed: Vec<(PodRef, String)>,
+    /// The refusal, when the server said that we may not write.
+    pub forbidden: Option<CallError>,
+}
+
+/// Reads and writes reservations.
+#[derive(Clone)]
+pub struct Reservations {
+    client: Client,
+    prover: Prover,
+}
+
+/// A reservation that no ADD accepts any more.
+struct Marked {
+    reservation: Reservation,
+    podref: PodRef,
+    claimed: bool,
+}
+
+/// A marked reservation whose pod was absent after it was marked.
+struct Orphan(Marked);
+
+impl Reservations {
+    /// Talks through `client`; proves with `prover`.
+    #[must_use]
+    pub fn new(client: Client, prover: Prover) -> Self {
+        Self { client, prover }
+    }
+
+    /// Removes the reservations of these rows in `namespace`.
+    pub async fn release(&self, namespace: &str, wanted: &[Wanted]) -> Outcome {
+        let mut outcome = Outcome::default();
+        let found = self.find(namespace, wanted, &mut outcome).await;
+        let mut found = found.into_iter().peekable();
+        while found.peek().is_some() {
+            let round: Vec<_> = found.by_ref().take(TO_A_PROOF).collect();
+            self.release_round(namespace, round, &mut outcome).await;
+        }
+        outcome
+    }
+
+    async fn release_round(
+        &self,
+        namespace: &str,
+        round: Vec<(Reservation, &Wanted)>,
+        outcome: &mut Outcome,
+    ) {
+        let marking = round
+            .into_iter()
+            .map(|(reservation, wanted)| self.mark(namespace, reservation, wanted));
+        let mut marked = Vec::new();
+        for result in run(marking).await {
+            match result {
+                Ok(Some(reservation)) => marked.push(reservation),
+                Ok(None) => {}
+                Err((podref, error)) => outcome.fail(podref, error),
+            }
+        }
+        let podrefs = marked.iter().map(|m| m.podref.clone()).collect();
+        let presence = self.prover.presence(&podrefs).await;
+        let mut orphans = Vec::new();
+        let mut alive = Vec::new();
+        for marked in marked {
+            match presence.get(&marked.podref) {
+                Some(Presence::Absent) => orphans.push(Orphan(marked)),
+                Some(Presence::Present(_)) => alive.push(marked),
+                Some(Presence::Unknown(reason)) => {
+                    outcome.failed.push((marked.podref, reason.to_string()));
+                }
+                None => outcome
+                    .failed
+                    .push((marked.podref, "not proven".to_owned())),
+            }
+        }
+        for result in run(orphans
+            .into_iter()
+            .map(|orphan| self.delete(namespace, orphan)))
+        .await
+        {
+            match result {
+                Ok(deleted) => outcome.deleted += usize::from(deleted),
+                Err((podref, error)) => outcome.fail(podref, error),
+            }
+        }
+        for result in run(alive
+            .into_iter()
+            .map(|marked| self.restore(namespace, marked)))
+        .await
+        {
+            if let Err((podref, error)) = result {
+                outcome.fail(podref, error);
+            }
+        }
+    }
+
+    /// The reservations of the rows, found by parsing names.
+    async fn find<'w>(
+        &self,
+        namespace: &str,
+        wanted: &'w [Wanted],
+        outcome: &mut Outcome,
+    ) -> Vec<(Reservation, &'w Wanted)> {
+        let found = if wanted.len() <= FEW {
+            self.find_by_name(namespace, wanted).await
+        } else {
+            self.find_in_list(namespace, wanted).await
+        };
+        match found {
+            Ok(found) => found,
+            Err(error) => {
+                let reason = error.to_string();
+                let failed = wanted
+                    .iter()
+                    .map(|w| (w.row.podref.clone(), reason.clone()));
+                outcome.failed.extend(failed);
+                Vec::new()
+            }
+        }
+    }
+
+    async fn find_by_name<'w>(
+        &self,
+        namespace: &str,
+        wanted: &'w [Wanted],
+    ) -> Result<Vec<(Reservation, &'w Wanted)>, CallError> {
+        let api = self.api(namespace);
+        let mut found = Vec::new();
+        for wanted in wanted {
+            for network in &wanted.networks {
+                for name in reservation_names(wanted.row.address, network.as_deref()) {
+                    let object = call(api.get_opt(&name)).await?;
+                    if let Some(reservation) = object.as_ref().and_then(read)
+                        && reservation.belongs_to(&wanted.row, network.as_deref())
+                    {
+                        found.push((reservation, wanted));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn find_in_list<'w>(
+        &self,
+        namespace: &str,
+        wanted: &'w [Wanted],
+    ) -> Result<Vec<(Reservation, &'w Wanted)>, CallError> {
+        let api = self.api(namespace);
+        let mut by_owner = std::collections::HashMap::<&str, Vec<&Wanted>>::new();
+        for wanted in wanted {
+            let owner = wanted.row.podref.as_str();
+            by_owner.entry(owner).or_default().push(wanted);
+        }
+        let mut found = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = call(api.list(&params)).await?;
+            for reservation in page.items.iter().filter_map(read) {
+                let owned = by_owner.get(reservation.owner()).into_iter().flatten();
+                let matching = owned.copied().find(|wanted| {
+                    let mut networks = wanted.networks.iter();
+                    networks.any(|n| reservation.belongs_to(&wanted.row, n.as_deref()))
+                });
+                if let Some(wanted) = matching {
+                    found.push((reservation, wanted));
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Makes sure that no ADD accepts the reservation any more; `None` when it is gone.
+    async fn mark(
+        &self,
+        namespace: &str,
+        reservation: Reservation,
+        wanted: &Wanted,
+    ) -> Result<Option<Marked>, (PodRef, CallError)> {
+        let podref = wanted.row.podref.clone();
+        if !wanted.name_may_return || reservation.is_claimed() {
+            let claimed = reservation.is_claimed();
+            return Ok(Some(Marked {
+                reservation,
+                podref,
+                claimed,
+            }));
+        }
+        match self
+            .patch(namespace, &reservation.name, reservation.claim())
+            .await
+        {
+            // Its resourceVersion is the one that the DELETE must find again.
+            Ok(object) => Ok(read(&object).map(|reservation| Marked {
+                reservation,
+                podref,
+                claimed: true,
+            })),
+            Err(error) if error.answer() == Answer::Gone => Ok(None),
+            Err(error) => Err((podref, error)),
+        }
+    }
+
+    async fn delete(
+        &self,
+        namespace: &str,
+        Orphan(marked): Orphan,
+    ) -> Result<bool, (PodRef, CallError)> {
+        let reservation = &marked.reservation;
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(reservation.uid.clone()),
+                resource_version: Some(reservation.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        match call(self.api(namespace).delete(&reservation.name, &params)).await {
+            Ok(_) => {
+                info!(namespace, reservation = reservation.name, podref = %marked.podref, "freed reservation");
+                Ok(true)
+            }
+            Err(error) if error.answer() == Answer::Gone => Ok(false),
+            Err(error) => Err((marked.podref, error)),
+        }
+    }
+
+    /// The pod is back: whoever accepted the reservation keeps it.
+    async fn restore(&self, namespace: &str, marked: Marked) -> Result<(), (PodRef, CallError)> {
+        let reservation = &marked.reservation;
+        if !marked.claimed {
+            return Ok(());
+        }
+        match self
+            .patch(namespace, &reservation.name, reservation.restore())
+            .await
+        {
+            Ok(_) => {
+                debug!(namespace, reservation = reservation.name, podref = %marked.podref, "its pod is back, reservation kept");
+                Ok(())
+            }
+            Err(error) if error.answer() == Answer::Gone => Ok(()),
+            Err(error) => {
+                warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
+                Err((marked.podref, error))
+            }
+        }
+    }
+
+    async fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: json_patch::Patch,
+    ) -> Result<DynamicObject, CallError> {
+        let patch = Patch::<()>::Json(patch);
+        let params = PatchParams::default();
+        call(self.api(namespace).patch(name, &params, &patch)).await
+    }
+
+    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<api::Reservation>(&());
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+}
+
+impl Outcome {
+    fn fail(&mut self, podref: PodRef, error: CallError) {
+        self.failed.push((podref, error.to_string()));
+        if error.answer() == Answer::Forbidden {
+            self.forbidden = Some(error);
+        }
+    }
+}
+
+/// A few at a time.
+async fn run<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    // Collected first, or the compiler cannot tell that the whole is Send.
+    stream::iter(futures.collect::<Vec<_>>())
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await
+}
+
+fn read(object: &DynamicObject) -> Option<Reservation> {
+    Reservation::read(&serde_json::to_value(object).ok()?)
+}

@@ -1,0 +1,148 @@
+//! Workers: take an ended incarnation from the queue, find its pools, hand it to their writers,
+//! and give it back to the queue with the outcome.
+//!
+//! A worker does not wait for the writers, or a mass delete would reach them in batches no larger
+//! than the number of workers.
+
+use std::{sync::Arc, time::Duration};
+
+use ipgc_core::networks::{Request, Status};
+use tokio::sync::oneshot;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{Instrument, debug, info_span, warn};
+
+use super::{
+    item::Item,
+    resolve::{Resolved, Resolver},
+    writer::{Job, Outcome, Writers},
+};
+use crate::{
+    clock::Clock,
+    queue::{Queue, Retry},
+    report::{Counters, Events},
+};
+
+/// The queue of ended incarnations, keyed by uid.
+pub type EndedQueue = Queue<Box<str>, Arc<Item>>;
+
+/// What all workers share.
+pub struct Shop {
+    /// Where items come from and go back to.
+    pub queue: Arc<EndedQueue>,
+    /// Finds pools.
+    pub resolver: Resolver,
+    /// Frees rows.
+    pub writers: Writers,
+    /// The present.
+    pub clock: Clock,
+    /// Tells others.
+    pub events: Events,
+    /// Counts.
+    pub counters: Arc<Counters>,
+    /// Where the waiting for writers runs.
+    pub tasks: TaskTracker,
+}
+
+/// Works until `stop`. `number` tells this worker from the others in the log.
+pub async fn run(shop: Arc<Shop>, number: usize, stop: CancellationToken) {
+    let span = info_span!("worker", number);
+    async {
+        loop {
+            let (uid, item) = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                next = shop.queue.next() => next,
+            };
+            Arc::clone(&shop).process(uid, item).await;
+        }
+    }
+    .instrument(span)
+    .await;
+}
+
+impl Shop {
+    async fn process(self: Arc<Self>, uid: Box<str>, item: Arc<Item>) {
+        let resolved = match self.resolver.resolve(item.ended()).await {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                let reason = format!("could not look for pools: {error}");
+                let at_least = error.retry_after().unwrap_or(Duration::ZERO);
+                self.give_back(&uid, &item, Outcome::Retry { reason, at_least });
+                return;
+            }
+        };
+        self.report_unresolved(&item, &resolved);
+        let mut waiting = Vec::with_capacity(resolved.pools.len());
+        for (pool, routes) in resolved.pools {
+            let (done, outcome) = oneshot::channel();
+            let job = Job {
+                item: Arc::clone(&item),
+                routes: routes.into(),
+                done,
+            };
+            self.writers.submit(pool, job);
+            waiting.push(outcome);
+        }
+        if waiting.is_empty() {
+            self.give_back(&uid, &item, Outcome::Done);
+            return;
+        }
+        let shop = Arc::clone(&self);
+        let settle = async move {
+            let mut all = Outcome::Done;
+            for outcome in waiting {
+                let lost = || Outcome::Retry {
+                    reason: "its writer ended early".to_owned(),
+                    at_least: Duration::ZERO,
+                };
+                all = all.and(outcome.await.unwrap_or_else(|_| lost()));
+            }
+            shop.give_back(&uid, &item, all);
+        };
+        self.tasks.spawn(settle.in_current_span());
+    }
+
+    fn give_back(&self, uid: &Box<str>, item: &Item, outcome: Outcome) {
+        let pod = item.ended().podref();
+        match outcome {
+            Outcome::Done => self.queue.finish(uid),
+            Outcome::NotBefore(moment) => {
+                let wait = self.clock.until(moment);
+                debug!(%pod, %uid, ?wait, "not free to go yet");
+                self.queue.defer(uid, wait);
+            }
+            Outcome::Postponed(wait) => self.queue.defer(uid, wait),
+            Outcome::Retry { reason, at_least } => match self.queue.retry(uid, at_least) {
+                Retry::After(wait) => warn!(%pod, %uid, reason, ?wait, "will try again"),
+                Retry::Exhausted => {
+                    warn!(%pod, %uid, reason, "retries are used up");
+                    self.counters.retries_exhausted.increment();
+                    self.events.collection_failed(pod, uid);
+                }
+            },
+        }
+    }
+
+    /// Says once for each incarnation what could not be read or followed.
+    fn report_unresolved(&self, item: &Item, resolved: &Resolved) {
+        if std::mem::replace(&mut item.progress().unresolved_reported, true) {
+            return;
+        }
+        let last = &item.ended().last;
+        let pod = &last.podref;
+        if let Status::Malformed(reason) = &last.status {
+            self.counters.annotations_unreadable.increment();
+            warn!(%pod, %reason, "network-status cannot be read");
+        }
+        if let Request::Malformed(reason) = &last.request {
+            self.counters.annotations_unreadable.increment();
+            warn!(%pod, %reason, "networks annotation cannot be read");
+        }
+        if !resolved.unresolved.is_empty() {
+            self.counters.left_to_sweep.increment();
+            for reason in &resolved.unresolved {
+                warn!(%pod, reason, "network leads to no pool, its rows are left to the sweep");
+            }
+        }
+    }
+}

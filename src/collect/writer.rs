@@ -1,0 +1,153 @@
+//! One writer per pool.
+//!
+//! Jobs for a pool gather in its inbox while its writer is busy; each turn takes all of them, so
+//! that a mass delete costs one patch per pool and not one per pod (a patch on a large pool costs
+//! the server the same whatever it removes). A writer lives as long as there are jobs.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ipgc_core::{pool::PoolKey, time::Moment};
+use tokio::sync::oneshot;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    batch::{self, Tools},
+    item::Item,
+    resolve::Route,
+};
+
+/// One incarnation's rows in one pool.
+#[derive(Debug)]
+pub struct Job {
+    /// The incarnation.
+    pub item: Arc<Item>,
+    /// How the pool was found.
+    pub routes: Arc<[Route]>,
+    /// Who waits for the outcome.
+    pub done: oneshot::Sender<Outcome>,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing of the incarnation is left that may go.
+    Done,
+    /// A row may go later.
+    NotBefore(Moment),
+    /// Something failed.
+    Retry {
+        /// What, in one sentence.
+        reason: String,
+        /// Not sooner than this.
+        at_least: Duration,
+    },
+    /// We may not write at present, or are shutting down; no failure of the job.
+    Postponed(Duration),
+}
+
+impl Outcome {
+    /// What two outcomes of one item come to: a failure first, then the earlier moment.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Retry { reason, at_least }, Self::Retry { at_least: b, .. }) => Self::Retry {
+                reason,
+                at_least: at_least.max(b),
+            },
+            (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
+            (Self::NotBefore(a), Self::NotBefore(b)) => Self::NotBefore(a.min(b)),
+            (retry @ Self::Retry { .. }, _) | (_, retry @ Self::Retry { .. }) => retry,
+            (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
+            (later @ Self::NotBefore(_), _) | (_, later @ Self::NotBefore(_)) => later,
+            (Self::Done, Self::Done) => Self::Done,
+        }
+    }
+}
+
+/// The writers of all pools.
+#[derive(Clone)]
+pub struct Writers {
+    tools: Arc<Tools>,
+    inboxes: Inboxes,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+type Inboxes = Arc<Mutex<HashMap<PoolKey, Vec<Job>>>>;
+
+impl Writers {
+    /// No writer yet. Their tasks run in `tasks` and begin nothing new after `stop`.
+    #[must_use]
+    pub fn new(tools: Arc<Tools>, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self {
+            tools,
+            inboxes: Arc::default(),
+            tasks,
+            stop,
+        }
+    }
+
+    /// Hands a job to the writer of its pool.
+    pub fn submit(&self, key: PoolKey, job: Job) {
+        let mut inboxes = lock(&self.inboxes);
+        if let Some(inbox) = inboxes.get_mut(&key) {
+            inbox.push(job);
+            return;
+        }
+        inboxes.insert(key.clone(), vec![job]);
+        let mut writer = Writer {
+            key,
+            inboxes: Arc::clone(&self.inboxes),
+            retired: false,
+        };
+        let (tools, stop) = (Arc::clone(&self.tools), self.stop.clone());
+        self.tasks.spawn(async move {
+            while let Some(jobs) = writer.next_jobs() {
+                if stop.is_cancelled() {
+                    break;
+                }
+                batch::work(&tools, &stop, &writer.key, jobs).await;
+            }
+        });
+    }
+}
+
+/// The one writer of a pool, as long as it lives.
+struct Writer {
+    key: PoolKey,
+    inboxes: Inboxes,
+    /// The inbox under this key is no longer ours.
+    retired: bool,
+}
+
+impl Writer {
+    /// All jobs that have gathered; `None`, and the inbox is gone, when there are none.
+    fn next_jobs(&mut self) -> Option<Vec<Job>> {
+        let mut inboxes = lock(&self.inboxes);
+        let jobs = std::mem::take(inboxes.get_mut(&self.key)?);
+        if jobs.is_empty() {
+            inboxes.remove(&self.key);
+            self.retired = true;
+            return None;
+        }
+        Some(jobs)
+    }
+}
+
+impl Drop for Writer {
+    /// However the writer ends, jobs never wait in an inbox that nobody empties: dropped, they are
+    /// tried again.
+    fn drop(&mut self) {
+        if !self.retired {
+            lock(&self.inboxes).remove(&self.key);
+        }
+    }
+}
+
+fn lock(inboxes: &Inboxes) -> MutexGuard<'_, HashMap<PoolKey, Vec<Job>>> {
+    inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,42 @@
+//! What a run of the collector can be told.
+
+use std::time::Duration;
+
+use ipgc_core::evidence::Policy;
+
+/// Settings of a [`Collector`](crate::run::Collector).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Look for pools in this namespace only; everywhere if there is none.
+    pub pool_namespace: Option<String>,
+    /// Waits and exemptions.
+    pub policy: Policy,
+    /// How many workers look for pools at a time.
+    pub workers: usize,
+    /// How often an incarnation is tried again after a failure.
+    pub max_retries: u32,
+    /// Wait after the first failure; it doubles with each.
+    pub retry_from: Duration,
+    /// Longest wait after a failure.
+    pub retry_to: Duration,
+    /// Most incarnations in work at a time; the rest is left to the sweep.
+    pub queue_capacity: usize,
+    /// Name of this process in the events it sends.
+    pub instance: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            pool_namespace: None,
+            policy: Policy::default(),
+            workers: 16,
+            max_retries: 5,
+            retry_from: Duration::from_millis(200),
+            retry_to: Duration::from_secs(30),
+            // Twice the pods of the largest supported cluster's worst day, 100 bytes each.
+            queue_capacity: 200_000,
+            instance: "ipgc".to_owned(),
+        }
+    }
+}

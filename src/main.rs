@@ -1,0 +1,5 @@
+//! The binary `ipgc`; everything lives in the library.
+
+fn main() -> std::process::ExitCode {
+    ipgc::cli::main()
+}

@@ -1,0 +1,232 @@
+//! Kubernetes Events about what was freed and what could not be.
+//!
+//! Best effort: a bounded channel, a budget, one attempt each. An event never delays a free and
+//! never makes it fail. Reasons and texts on pods are those of upstream's control loop, so that
+//! alerts on them go on working (whereabouts `pkg/controlloop`).
+
+use std::{fmt::Write as _, net::IpAddr, sync::Arc, time::Duration};
+
+use ipgc_core::{podref::PodRef, pool::PoolKey};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, Client, Resource, api::PostParams};
+use tokio::{sync::mpsc, time::Instant};
+use tracing::{debug, warn};
+
+use super::counters::Counters;
+use crate::{api::IpPool, calls::call};
+
+/// Reason of the events on a success.
+pub const COLLECTED: &str = "IPAddressGarbageCollected";
+/// Reason of the events on a failure.
+pub const FAILED: &str = "IPAddressGarbageCollectionFailed";
+
+const CONTROLLER: &str = "ipgc.dev/ipgc";
+/// Limit of `note` in events.k8s.io/v1, in bytes.
+const MAX_NOTE: usize = 1_024;
+/// Events waiting to be sent; more are dropped and counted.
+const BACKLOG: usize = 1_024;
+/// Budget: so many at once, ...
+const BURST: u32 = 300;
+/// ... and one more each.
+const REFILL: Duration = Duration::from_millis(50);
+
+/// Takes events without ever waiting.
+#[derive(Clone, Debug)]
+pub struct Events {
+    sender: mpsc::Sender<Event>,
+    counters: Arc<Counters>,
+    instance: Arc<str>,
+}
+
+/// Sends what [`Events`] took.
+pub struct EventSender {
+    client: Client,
+    receiver: mpsc::Receiver<Event>,
+    counters: Arc<Counters>,
+}
+
+/// An event channel; `instance` names this process.
+#[must_use]
+pub fn channel(client: Client, counters: Arc<Counters>, instance: &str) -> (Events, EventSender) {
+    let (sender, receiver) = mpsc::channel(BACKLOG);
+    let events = Events {
+        sender,
+        counters: Arc::clone(&counters),
+        instance: instance.into(),
+    };
+    let sender = EventSender {
+        client,
+        receiver,
+        counters,
+    };
+    (events, sender)
+}
+
+impl Events {
+    /// A row of this pod is gone: upstream's success event.
+    pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
+        let note = format!("successful cleanup of IP address [{address}] from network {network}");
+        self.take("Normal", COLLECTED, pod_reference(pod, uid), note);
+    }
+
+    /// The retries for this pod are used up: upstream's failure event.
+    pub fn collection_failed(&self, pod: &PodRef, uid: &str) {
+        let note = format!("failed to garbage collect addresses for pod {pod}");
+        self.take("Warning", FAILED, pod_reference(pod, uid), note);
+    }
+
+    /// These rows of the pool are gone.
+    pub fn pool_collected(&self, pool: &PoolKey, uid: &str, freed: &[(IpAddr, PodRef)]) {
+        let plural = if freed.len() == 1 { "" } else { "es" };
+        let mut note = format!("freed {} address{plural} of deleted pods:", freed.len());
+        for (address, pod) in freed {
+            // Writing to a String cannot fail.
+            let _ = write!(note, " {address} ({pod})");
+            if note.len() > MAX_NOTE {
+                break;
+            }
+        }
+        let reference = ObjectReference {
+            api_version: Some(IpPool::api_version(&()).into_owned()),
+            kind: Some(IpPool::kind(&()).into_owned()),
+            namespace: Some(pool.namespace.clone()),
+            name: Some(pool.name.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.take("Normal", COLLECTED, reference, note);
+    }
+
+    fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
+        let now = Timestamp::now();
+        let name = regarding.name.as_deref().unwrap_or_default();
+        // Room for the suffix within the 253 characters of an object name.
+        let name = &name[..name.floor_char_boundary(230)];
+        let event = Event {
+            metadata: ObjectMeta {
+                namespace: regarding.namespace.clone(),
+                name: Some(format!("{name}.{:016x}", rand::random::<u64>())),
+                ..ObjectMeta::default()
+            },
+            action: Some("GarbageCollect".to_owned()),
+            event_time: Some(MicroTime(now)),
+            note: Some(truncate(note)),
+            reason: Some(reason.to_owned()),
+            regarding: Some(regarding),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.to_string()),
+            type_: Some(kind.to_owned()),
+            ..Event::default()
+        };
+        if self.sender.try_send(event).is_err() {
+            self.counters.events_dropped.increment();
+        }
+    }
+}
+
+fn pod_reference(pod: &PodRef, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace().to_owned()),
+        name: Some(pod.name().to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn truncate(mut note: String) -> String {
+    if note.len() > MAX_NOTE {
+        note.truncate(note.floor_char_boundary(MAX_NOTE - '…'.len_utf8()));
+        note.push('…');
+    }
+    note
+}
+
+impl EventSender {
+    /// Sends until all [`Events`] are dropped.
+    pub async fn run(mut self) {
+        let mut budget = Budget::new();
+        while let Some(event) = self.receiver.recv().await {
+            if !budget.take() {
+                self.counters.events_dropped.increment();
+                continue;
+            }
+            let namespace = event.metadata.namespace.clone().unwrap_or_default();
+            let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+            match call(api.create(&PostParams::default(), &event)).await {
+                Ok(_) => self.counters.events_sent.increment(),
+                Err(error) => {
+                    self.counters.events_dropped.increment();
+                    // A namespace on its way out answers 403, one that is gone 404: no news.
+                    match error.answer() {
+                        ipgc_core::patch::Answer::Gone | ipgc_core::patch::Answer::Forbidden => {
+                            debug!(namespace, %error, "event not sent");
+                        }
+                        _ => warn!(namespace, %error, "event not sent"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A token bucket.
+struct Budget {
+    tokens: u32,
+    filled: Instant,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Self {
+            tokens: BURST,
+            filled: Instant::now(),
+        }
+    }
+
+    fn take(&mut self) -> bool {
+        let new = self.filled.elapsed().as_millis() / REFILL.as_millis();
+        let new = u32::try_from(new).unwrap_or(u32::MAX);
+        if new > 0 {
+            self.tokens = self.tokens.saturating_add(new).min(BURST);
+            self.filled = Instant::now();
+        }
+        let left = self.tokens.checked_sub(1);
+        self.tokens = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_end_on_a_character_boundary() {
+        for note in [
+            "ü".repeat(2_000),
+            format!("x{}", "ü".repeat(2_000)),
+            "short".to_owned(),
+        ] {
+            let cut = truncate(note.clone());
+            assert!(cut.len() <= MAX_NOTE);
+            assert!(note.starts_with(cut.trim_end_matches('…')));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_budget_is_a_burst_and_twenty_a_second() {
+        let mut budget = Budget::new();
+        let mut taken = |tries: u32| (0..tries).filter(|_| budget.take()).count();
+        assert_eq!(taken(1_000), 300);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(taken(1_000), 20);
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert_eq!(taken(1_000), 300);
+    }
+}

@@ -1,0 +1,422 @@
+//! One run of the collector: what is started, in which order, and how it ends.
+//!
+//! Informers first; workers only when every cache has finished its first list; on shutdown workers
+//! first, then the writers' turns in flight, then the events. The caller sees each step as a
+//! [`Phase`] and gets the error of a run that failed.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ipgc_core::{evidence::Ended, time::Moment};
+use kube::{Api, Client, client::ClientBuilder, core::DeserializeGuard};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::{service_fn, timeout::TimeoutLayer};
+use tracing::{info, warn};
+
+use crate::{
+    api::NetworkAttachmentDefinition,
+    backoff::Backoff,
+    clock::Clock,
+    collect::{
+        absence::Prover,
+        batch::Tools,
+        directory::Directory,
+        gate::Gate,
+        item::Item,
+        pool_api::PoolApi,
+        reservations::Reservations,
+        resolve::Resolver,
+        worker::{self, EndedQueue, Shop},
+        writer::Writers,
+    },
+    config::Config,
+    queue::Queue,
+    report::{self, Counters},
+    watch::{LeanPod, NadIndex, PodIndex, Sink, follow},
+};
+
+/// Longest wait for the head of a watch's or a list's answer. A watch may then go on for minutes.
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
+/// administrator was promised.
+const DRAIN: Duration = Duration::from_secs(8);
+/// How long a shutdown waits for events.
+const DRAIN_EVENTS: Duration = Duration::from_secs(1);
+/// How often old evidence is dropped.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The caches are not complete; nothing is freed.
+    Starting,
+    /// All caches are complete and the workers run.
+    Ready,
+    /// The run has ended.
+    Done,
+}
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A task ended that must not.
+    #[error("{0} ended unexpectedly")]
+    Ended(&'static str),
+    /// A task panicked.
+    #[error("a task panicked: {0}")]
+    Panicked(#[source] tokio::task::JoinError),
+    /// Patches in flight did not end in time.
+    #[error("shutdown took longer than {}s", DRAIN.as_secs())]
+    Drain,
+}
+
+/// A collector that was not started yet.
+pub struct Collector {
+    requests: Client,
+    watches: Client,
+    config: Config,
+}
+
+/// A collector that runs. Dropping it does not stop it.
+pub struct Running {
+    phase: watch::Receiver<Phase>,
+    may_write: watch::Receiver<bool>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+    counters: Arc<Counters>,
+}
+
+impl Collector {
+    /// A collector that sends its requests through one client and its watches through another.
+    /// They may be the same; over HTTP/1.1 each watch holds a connection.
+    #[must_use]
+    pub fn new(requests: Client, watches: Client, config: Config) -> Self {
+        // kube has no deadline for the head of an answer: a watch that hangs there hangs for ever.
+        let namespace = watches.default_namespace().to_owned();
+        let send = service_fn(move |request| {
+            let client = watches.clone();
+            async move { client.send(request).await }
+        });
+        let watches = ClientBuilder::new(send, namespace)
+            .with_layer(&TimeoutLayer::new(HEAD_DEADLINE))
+            .build();
+        Self {
+            requests,
+            watches,
+            config,
+        }
+    }
+
+    /// Starts the run on the current tokio runtime.
+    #[must_use]
+    pub fn start(self) -> Running {
+        let stop = CancellationToken::new();
+        let counters = Arc::new(Counters::default());
+        let (phase, phases) = watch::channel(Phase::Starting);
+        let clock = Clock::start();
+        let gate = Arc::new(Gate::new(clock));
+        let may_write = gate.subscribe();
+        let run = self.run(clock, gate, Arc::clone(&counters), stop.clone(), phase);
+        Running {
+            phase: phases,
+            may_write,
+            stop,
+            task: tokio::spawn(run),
+            counters,
+        }
+    }
+
+    async fn run(
+        self,
+        clock: Clock,
+        gate: Arc<Gate>,
+        counters: Arc<Counters>,
+        stop: CancellationToken,
+        phase: watch::Sender<Phase>,
+    ) -> Result<(), RunError> {
+        let result = self.stages(clock, gate, counters, stop, &phase).await;
+        phase.send_replace(Phase::Done);
+        result
+    }
+
+    async fn stages(
+        self,
+        clock: Clock,
+        gate: Arc<Gate>,
+        counters: Arc<Counters>,
+        stop: CancellationToken,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), RunError> {
+        let Self {
+            requests,
+            watches,
+            config,
+        } = self;
+        let backoff = Backoff::new(config.retry_from, config.retry_to);
+        let queue = Arc::new(Queue::new(
+            config.queue_capacity,
+            config.max_retries,
+            backoff,
+        ));
+        let index = Arc::new(Mutex::new(PodIndex::default()));
+        let definitions = Arc::new(Mutex::new(NadIndex::default()));
+        let tasks = TaskTracker::new();
+        let (events, event_sender) =
+            report::channel(requests.clone(), Arc::clone(&counters), &config.instance);
+        let events_sent = tokio::spawn(event_sender.run());
+
+        let mut background = JoinSet::new();
+        let (pods_synced, mut pods_ready) = watch::channel(false);
+        let pods = PodSink {
+            index: Arc::clone(&index),
+            queue: Arc::clone(&queue),
+            policy: config.policy.clone(),
+            clock,
+            counters: Arc::clone(&counters),
+        };
+        let api: Api<LeanPod> = Api::all(watches.clone());
+        background.spawn(named("the pod informer", follow(api, pods, pods_synced)));
+        let (nads_synced, mut nads_ready) = watch::channel(false);
+        let nads = NadSink(Arc::clone(&definitions));
+        let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
+        background.spawn(named(
+            "the definition informer",
+            follow(api, nads, nads_synced),
+        ));
+        background.spawn(named(
+            "forgetting",
+            forget(Arc::clone(&index), Arc::clone(&queue), clock),
+        ));
+
+        let caches = async {
+            let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
+            pods && nads_ready.wait_for(|synced| *synced).await.is_ok()
+        };
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            ended = background.join_next() => return Err(unexpected(ended)),
+            true = caches => {}
+        }
+
+        let prover = Prover::new(requests.clone());
+        let tools = Arc::new(Tools {
+            pools: PoolApi::new(requests.clone(), clock),
+            reservations: Reservations::new(requests.clone(), prover.clone()),
+            prover,
+            index: Arc::clone(&index),
+            policy: config.policy,
+            clock,
+            gate,
+            events: events.clone(),
+            counters: Arc::clone(&counters),
+        });
+        let shop = Arc::new(Shop {
+            queue,
+            resolver: Resolver::new(
+                definitions,
+                Directory::new(requests, config.pool_namespace, clock),
+            ),
+            writers: Writers::new(tools, tasks.clone(), stop.clone()),
+            clock,
+            events,
+            counters,
+            tasks: tasks.clone(),
+        });
+        let mut workers = JoinSet::new();
+        for number in 0..config.workers.max(1) {
+            workers.spawn(worker::run(Arc::clone(&shop), number, stop.clone()));
+        }
+        drop(shop);
+        info!(workers = workers.len(), "ready");
+        phase.send_replace(Phase::Ready);
+
+        let result = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = background.join_next() => Err(unexpected(ended)),
+            ended = workers.join_next() => Err(unexpected(ended.map(|worker| worker.map(|()| "a worker")))),
+        };
+        stop.cancel();
+        let drain = async {
+            while workers.join_next().await.is_some() {}
+            tasks.close();
+            tasks.wait().await;
+        };
+        let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
+        background.shutdown().await;
+        workers.shutdown().await;
+        // All that could send events is gone by now, so the sender comes to its end.
+        if timeout(DRAIN_EVENTS, events_sent).await.is_err() {
+            warn!("events were left unsent");
+        }
+        result.and(drained)
+    }
+}
+
+impl Running {
+    /// How far the run has come, now and from now on.
+    #[must_use]
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.clone()
+    }
+
+    /// Whether the API server lets us write, as far as is known.
+    #[must_use]
+    pub fn may_write(&self) -> watch::Receiver<bool> {
+        self.may_write.clone()
+    }
+
+    /// Waits until all caches are complete and the workers run; false if the run ended before.
+    pub async fn ready(&mut self) -> bool {
+        let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
+        reached.is_ok_and(|phase| *phase == Phase::Ready)
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Ends the run: nothing new is begun, patches in flight end.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits for the end of the run.
+    ///
+    /// # Errors
+    /// Why it failed, unless it was stopped and ended in time.
+    pub async fn done(self) -> Result<(), RunError> {
+        self.task.await.map_err(RunError::Panicked)?
+    }
+}
+
+async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {
+    task.await;
+    name
+}
+
+fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> RunError {
+    match ended {
+        Some(Ok(name)) => RunError::Ended(name),
+        Some(Err(error)) => RunError::Panicked(error),
+        None => RunError::Ended("every task"),
+    }
+}
+
+async fn forget(index: Arc<Mutex<PodIndex>>, queue: Arc<EndedQueue>, clock: Clock) {
+    let mut ticks = tokio::time::interval(FORGET_EVERY);
+    loop {
+        ticks.tick().await;
+        let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.forget(clock.now(), |uid| queue.contains(&uid.into()));
+    }
+}
+
+/// Pods: into the index, and their ends into the queue.
+struct PodSink {
+    index: Arc<Mutex<PodIndex>>,
+    queue: Arc<EndedQueue>,
+    policy: ipgc_core::evidence::Policy,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl PodSink {
+    fn with<T>(&self, act: impl FnOnce(&mut PodIndex, Moment) -> T) -> T {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut index, self.clock.now())
+    }
+
+    fn ended(&self, ended: Option<Arc<Ended>>) {
+        let Some(ended) = ended else { return };
+        self.counters.ends_seen.increment();
+        let due = ended.earliest_free_time(&self.policy);
+        let uid = ended.last.uid.clone();
+        let wait = self.clock.until(due);
+        if self
+            .queue
+            .push(uid, Item::new(Arc::clone(&ended)), wait)
+            .is_err()
+        {
+            self.counters.queue_overflows.increment();
+            warn!(pod = %ended.podref(), "queue is full, pod is left to the sweep");
+        }
+    }
+}
+
+impl Sink<LeanPod> for PodSink {
+    fn begin_list(&mut self) {
+        self.with(|index, _| index.begin_list());
+    }
+
+    fn apply(&mut self, pod: LeanPod) {
+        let Some(state) = pod.into_state() else {
+            return;
+        };
+        let predecessor = self.with(|index, now| index.apply(state, now));
+        self.ended(predecessor);
+    }
+
+    fn delete(&mut self, pod: LeanPod) {
+        let Some(state) = pod.into_state() else {
+            return;
+        };
+        let ended = self.with(|index, now| index.delete(state, now));
+        self.ended(ended);
+    }
+
+    fn end_list(&mut self) {
+        for missing in self.with(PodIndex::end_list) {
+            self.ended(Some(missing));
+        }
+    }
+}
+
+/// Definitions: into their index.
+struct NadSink(Arc<Mutex<NadIndex>>);
+
+impl NadSink {
+    fn with(&self, act: impl FnOnce(&mut NadIndex)) {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
+    fn begin_list(&mut self) {
+        self.with(NadIndex::begin_list);
+    }
+
+    fn apply(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
+        let Some(name) = name_of(&object) else { return };
+        let config = object.0.as_ref().ok().and_then(|nad| nad.config());
+        self.with(|index| index.apply(&name, config));
+    }
+
+    fn delete(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
+        let Some(name) = name_of(&object) else { return };
+        self.with(|index| index.delete(&name));
+    }
+
+    fn end_list(&mut self) {
+        self.with(NadIndex::end_list);
+    }
+}
+
+/// `namespace/name`, also of an object that could not be read further.
+fn name_of(object: &DeserializeGuard<NetworkAttachmentDefinition>) -> Option<String> {
+    let meta = kube::Resource::meta(object);
+    Some(format!(
+        "{}/{}",
+        meta.namespace.as_ref()?,
+        meta.name.as_ref()?
+    ))
+}

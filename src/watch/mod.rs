@@ -1,0 +1,113 @@
+//! Informers: what the API server tells, stripped and put into an index.
+//!
+//! [`follow`] turns kube's watcher into calls of a [`Sink`], with a backoff of our own and a
+//! deadline on the list. Sinks never wait: a server cuts a watch whose reader is slow.
+//!
+//! Nothing here writes to the API server.
+
+mod lean_pod;
+mod nad_index;
+mod pod_index;
+
+use std::{fmt::Debug, pin::pin, time::Duration};
+
+use futures::TryStreamExt;
+use kube::{
+    Api, Resource,
+    runtime::watcher::{self, Event, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, time::timeout};
+use tracing::{debug, warn};
+
+pub use self::{
+    lean_pod::LeanPod,
+    nad_index::{Definition, NadIndex},
+    pod_index::PodIndex,
+};
+use crate::backoff::Backoff;
+
+/// Objects to a page of a list. Larger pages cost memory and save little.
+const PAGE_SIZE: u32 = 250;
+/// Longest silence while a list is read. kube sets no deadline of its own here.
+const LIST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where the objects of one kind go.
+pub trait Sink<K> {
+    /// A list begins; it may begin again before it is complete.
+    fn begin_list(&mut self);
+    /// An object exists: listed, made or changed.
+    fn apply(&mut self, object: K);
+    /// An object was deleted; this is its last state.
+    fn delete(&mut self, object: K);
+    /// The list is complete.
+    fn end_list(&mut self);
+}
+
+/// Follows all objects of `api` for ever. `synced` turns true when the first list is complete.
+pub async fn follow<K>(api: Api<K>, mut sink: impl Sink<K>, synced: watch::Sender<bool>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let kind = K::plural(&());
+    let config = watcher::Config::default().page_size(PAGE_SIZE);
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+    loop {
+        let mut events = pin!(watcher(api.clone(), config.clone()));
+        let mut listing = true;
+        loop {
+            let event = if listing {
+                let Ok(event) = timeout(LIST_DEADLINE, events.try_next()).await else {
+                    warn!(%kind, "list hangs, starting over");
+                    break;
+                };
+                event
+            } else {
+                events.try_next().await
+            };
+            match event {
+                Ok(Some(Event::Init)) => {
+                    listing = true;
+                    sink.begin_list();
+                }
+                Ok(Some(Event::InitApply(object))) => sink.apply(object),
+                Ok(Some(Event::InitDone)) => {
+                    listing = false;
+                    sink.end_list();
+                    backoff.reset();
+                    if !synced.send_replace(true) {
+                        debug!(%kind, "first list complete");
+                    }
+                }
+                Ok(Some(Event::Apply(object))) => {
+                    backoff.reset();
+                    sink.apply(object);
+                }
+                Ok(Some(Event::Delete(object))) => {
+                    backoff.reset();
+                    sink.delete(object);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    let wait = backoff.next_wait();
+                    warn!(%kind, %error, ?wait, "watch interrupted");
+                    tokio::time::sleep(wait).await;
+                    if is_gone(&error) {
+                        // kube would ask for the same version for ever.
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// 410 as an HTTP status, which proxies make of a version that is too old.
+fn is_gone(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
+        _ => false,
+    }
+}

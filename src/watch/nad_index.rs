@@ -1,0 +1,99 @@
+//! The NetworkAttachmentDefinitions, each read for the pools that it leads to.
+//!
+//! Kept by a watch, so that a deleted pod costs no request for its networks. A definition that
+//! cannot be read is kept as such: it is not the same as one that is missing.
+
+use std::collections::HashMap;
+
+use ipgc_core::ipam::{InvalidConfig, Ipam, parse};
+
+/// What is known of the definition `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Definition {
+    /// Its whereabouts sections; none when it uses another IPAM.
+    Read(Vec<Ipam>),
+    /// It exists and cannot be read.
+    Invalid(InvalidConfig),
+}
+
+/// All definitions of the cluster.
+#[derive(Debug, Default)]
+pub struct NadIndex {
+    known: HashMap<Box<str>, (Definition, u64)>,
+    generation: u64,
+}
+
+impl NadIndex {
+    /// Takes in a definition; `name` is `namespace/name`, `config` its `spec.config`.
+    pub fn apply(&mut self, name: &str, config: Option<&str>) {
+        let definition = match parse(config.unwrap_or_default()) {
+            Ok(sections) => Definition::Read(sections),
+            Err(reason) => Definition::Invalid(reason),
+        };
+        if let Definition::Invalid(reason) = &definition {
+            tracing::warn!(definition = name, %reason, "definition cannot be read");
+        }
+        self.known
+            .insert(name.into(), (definition, self.generation));
+    }
+
+    /// Forgets a definition that was deleted.
+    pub fn delete(&mut self, name: &str) {
+        self.known.remove(name);
+    }
+
+    /// A list begins.
+    pub fn begin_list(&mut self) {
+        self.generation += 1;
+    }
+
+    /// The list is complete: what was not in it is gone.
+    pub fn end_list(&mut self) {
+        let generation = self.generation;
+        self.known.retain(|_, (_, seen)| *seen == generation);
+    }
+
+    /// The definition `namespace/name`, if it exists.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.known.get(name).map(|(definition, _)| definition)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHEREABOUTS: &str =
+        r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
+
+    #[test]
+    fn a_relist_drops_what_is_gone() {
+        let mut index = NadIndex::default();
+        index.begin_list();
+        index.apply("d/a", Some(WHEREABOUTS));
+        index.apply("d/b", Some(WHEREABOUTS));
+        index.end_list();
+        index.begin_list();
+        index.apply("d/b", Some(WHEREABOUTS));
+        // The list begins again before it ended.
+        index.begin_list();
+        index.apply("d/a", Some(WHEREABOUTS));
+        index.end_list();
+        assert!(index.get("d/a").is_some());
+        assert!(index.get("d/b").is_none());
+    }
+
+    #[test]
+    fn unreadable_is_not_missing() {
+        let mut index = NadIndex::default();
+        index.apply("d/a", None);
+        index.apply("d/b", Some("{"));
+        assert!(matches!(
+            index.get("d/a"),
+            Some(Definition::Invalid(InvalidConfig::Empty))
+        ));
+        assert!(matches!(index.get("d/b"), Some(Definition::Invalid(_))));
+        assert!(index.get("d/c").is_none());
+    }
+}
