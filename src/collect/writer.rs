@@ -2,7 +2,8 @@
 //!
 //! Jobs for a pool gather in its inbox while its writer is busy; each turn takes all of them, so
 //! that a mass delete costs one patch per pool and not one per pod (a patch on a large pool costs
-//! the server the same whatever it removes). A writer lives as long as there are jobs.
+//! the server the same whatever it removes). The first job is served at once; after each turn the
+//! writer pauses, the longer the longer the turn took, and lives as long as there are jobs.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,10 @@ use std::{
 };
 
 use ipgc_core::{pool::PoolKey, time::Moment};
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -19,6 +23,14 @@ use super::{
     item::Item,
     resolve::Route,
 };
+
+/// Least pause after a turn: what ends within it is served together.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest pause: what the last of a mass of deleted pods waits for at the most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Pause for each second that a turn took, so that a pool keeps the server busy for a quarter of
+/// the time at the most.
+const PAUSE_FOR_TURN: u32 = 3;
 
 /// One incarnation's rows in one pool.
 #[derive(Debug)]
@@ -110,7 +122,11 @@ impl Writers {
                 if stop.is_cancelled() {
                     break;
                 }
+                let begun = Instant::now();
                 batch::work(&tools, &stop, &writer.key, jobs).await;
+                let pause = begun.elapsed().saturating_mul(PAUSE_FOR_TURN);
+                let pause = sleep(pause.clamp(PAUSE, LONGEST_PAUSE));
+                stop.run_until_cancelled(pause).await;
             }
         });
     }

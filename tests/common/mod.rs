@@ -1,0 +1,146 @@
+//! A collector on the in-process API server, with a paused clock.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::time::Duration;
+
+use ipgc::{
+    config::Config,
+    run::{Collector, Running},
+};
+use testkit::{Server, fixtures, pods::Kubelet};
+
+/// Namespace of pools, reservations and most pods.
+pub const NS: &str = "default";
+/// A range, its pool and its definition.
+pub const RANGE: &str = "10.0.0.0/24";
+pub const POOL: &str = "10.0.0.0-24";
+
+/// An API server and a collector.
+pub struct Bench {
+    pub server: Server,
+    pub running: Running,
+}
+
+impl Bench {
+    /// Starts a collector with default settings and waits until it is ready.
+    pub async fn start(server: Server) -> Self {
+        Self::with(server, Config::default()).await
+    }
+
+    /// Starts a collector and waits until it is ready.
+    pub async fn with(server: Server, config: Config) -> Self {
+        let mut running = launch(&server, config);
+        assert!(running.ready().await, "the run ended before it was ready");
+        server.clear_requests();
+        Self { server, running }
+    }
+
+    /// Plays the kubelet.
+    pub fn kubelet(&self) -> Kubelet {
+        Kubelet::new(&self.server)
+    }
+
+    /// Keys of a pool's rows.
+    pub fn rows(&self, pool: &str) -> Vec<String> {
+        rows(&self.server, pool)
+    }
+
+    /// Names of all reservations.
+    pub fn reservations(&self) -> Vec<String> {
+        let names = self.server.list("overlappingrangeipreservations");
+        names
+            .iter()
+            .map(|r| r["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Waits until a pool has just these rows.
+    pub async fn wait_rows(&self, pool: &str, keys: &[&str]) {
+        let wait = Duration::from_secs(600);
+        let reached = self.server.wait_until(wait, |s| rows(s, pool) == keys).await;
+        assert!(reached, "rows {:?}\n{}", self.rows(pool), self.server.requests());
+    }
+
+    /// Requests of the collector on this resource.
+    pub fn count(&self, resource: &str) -> usize {
+        self.server.requests().count(|r| &*r.client == "ipgc" && r.resource == resource)
+    }
+
+    /// `reason: note` of all events that regard pods.
+    pub fn pod_events(&self) -> Vec<String> {
+        self.events("Pod")
+    }
+
+    /// `type reason note` of all events that regard this kind, sorted.
+    pub fn events(&self, kind: &str) -> Vec<String> {
+        let mut events: Vec<_> = self
+            .server
+            .list("events")
+            .iter()
+            .filter(|event| {
+                let regarding = event.get("regarding").or(event.get("involvedObject"));
+                regarding.is_some_and(|r| r["kind"] == kind)
+            })
+            .map(|event| {
+                let text = |a: &str, b: &str| {
+                    let value = event.get(a).or(event.get(b)).and_then(|v| v.as_str());
+                    value.unwrap_or_default().to_owned()
+                };
+                format!("{} {} {}", text("type", "type"), text("reason", "reason"), text("note", "message"))
+            })
+            .collect();
+        events.sort();
+        events
+    }
+
+    /// Stops the collector, which must end well.
+    pub async fn stop(self) {
+        self.running.stop();
+        self.running.done().await.expect("the run failed");
+    }
+}
+
+/// Starts a collector without waiting for it.
+pub fn launch(server: &Server, config: Config) -> Running {
+    let client = server.client_named("ipgc");
+    Collector::new(client.clone(), client, config).start()
+}
+
+fn rows(server: &Server, pool: &str) -> Vec<String> {
+    let pool = server.get("ippools", NS, pool).unwrap_or_default();
+    let rows = pool["spec"]["allocations"].as_object();
+    rows.map(|rows| rows.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// A server with the definition `default/net` on [`RANGE`].
+pub fn server() -> Server {
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "net", RANGE));
+    server
+}
+
+/// Puts a pool with one row for each (offset, pod), on `net1`, with reservations.
+pub fn put_pool(server: &Server, rows: &[(u64, &str)]) {
+    let mut pool = fixtures::pool(NS, RANGE);
+    for (offset, pod) in rows {
+        let podref = format!("{NS}/{pod}");
+        pool = pool.row(*offset, &fixtures::sandbox(*offset), &podref, "net1");
+        let address = format!("10.0.0.{offset}");
+        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+    }
+    server.put(pool.build());
+}
+
+/// A running pod that reports 10.0.0.`offset` on `net1`.
+pub fn run_pod(server: &Server, name: &str, offset: u64) {
+    server.put(reporting(name, offset).running().build());
+}
+
+/// A pod that reports 10.0.0.`offset` on `net1`.
+pub fn reporting(name: &str, offset: u64) -> fixtures::PodBuilder {
+    fixtures::pod(NS, name)
+        .node("node-1")
+        .networks("default/net")
+        .reports("default/net", "net1", &[&format!("10.0.0.{offset}")])
+}
