@@ -52,6 +52,18 @@ impl CallError {
             .is_some_and(|details| !details.causes.is_empty())
     }
 
+    /// Whether the API server itself says that there is no such object. A bare 404 is no such word:
+    /// whatever stands before the server answers so for what it does not know.
+    #[must_use]
+    pub fn is_absence_of<K: kube::Resource<DynamicType = ()>>(&self, name: &str) -> bool {
+        self.status().is_some_and(|status| {
+            let details = status.details.as_ref();
+            status.code == 404
+                && status.reason == "NotFound"
+                && details.is_some_and(|d| d.name == name && d.kind == K::plural(&()))
+        })
+    }
+
     fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Self::Kube(kube::Error::Api(status)) => Some(status),

@@ -26,16 +26,23 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
     let ended = Instant::now();
     bench.wait_rows(POOL, &["2"]).await;
     let waited = ended.elapsed();
-    assert!(waited >= Duration::from_millis(1_900) && waited < Duration::from_secs(3), "{waited:?}");
+    assert!(
+        waited >= Duration::from_millis(1_900) && waited < Duration::from_secs(3),
+        "{waited:?}"
+    );
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
     assert_eq!(
         bench.events("Pod"),
-        ["Normal IPAddressGarbageCollected successful cleanup of IP address [10.0.0.1] from network net"]
+        [
+            "Normal IPAddressGarbageCollected successful cleanup of IP address [10.0.0.1] from network net"
+        ]
     );
     assert_eq!(
         bench.events("IPPool"),
-        ["Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)"]
+        [
+            "Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)"
+        ]
     );
     bench.stop().await;
 }
@@ -44,14 +51,19 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
 async fn a_forced_end_waits_w() {
     let bench = Bench::start(server()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
-    bench.server.put(reporting("web-0", 1).grace(10).running().build());
+    bench
+        .server
+        .put(reporting("web-0", 1).grace(10).running().build());
     settle().await;
     bench.kubelet().force_delete(NS, "web-0");
     let ended = Instant::now();
     bench.wait_rows(POOL, &[]).await;
     // W = 120 s + 10 s of the pod + 60 s for its one row.
     let waited = ended.elapsed();
-    assert!(waited >= Duration::from_secs(190) && waited < Duration::from_secs(192), "{waited:?}");
+    assert!(
+        waited >= Duration::from_secs(190) && waited < Duration::from_secs(192),
+        "{waited:?}"
+    );
     bench.stop().await;
 }
 
@@ -78,7 +90,9 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
     }
     settle().await;
     for n in 0..100 {
-        bench.kubelet().complete_pod(NS, &format!("web-{n}"), "Succeeded");
+        bench
+            .kubelet()
+            .complete_pod(NS, &format!("web-{n}"), "Succeeded");
         bench.server.delete("pods", NS, &format!("web-{n}"));
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -96,9 +110,13 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
 async fn host_network_and_plain_pods_cost_no_request() {
     let bench = Bench::start(server()).await;
     let plain = fixtures::pod(NS, "plain").node("node-1").running().build();
-    let unscheduled = fixtures::pod(NS, "unscheduled").networks("default/net").build();
+    let unscheduled = fixtures::pod(NS, "unscheduled")
+        .networks("default/net")
+        .build();
     let host = reporting("host", 1).with(|pod| pod["spec"]["hostNetwork"] = true.into());
-    bench.server.put_all([plain, unscheduled, host.running().build()]);
+    bench
+        .server
+        .put_all([plain, unscheduled, host.running().build()]);
     settle().await;
     for name in ["plain", "unscheduled", "host"] {
         bench.server.delete("pods", NS, name);
@@ -140,7 +158,11 @@ async fn a_forced_predecessor_keeps_the_row_of_a_settled_successor() {
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
-    assert!(forced.elapsed() >= Duration::from_secs(180), "{:?}", forced.elapsed());
+    assert!(
+        forced.elapsed() >= Duration::from_secs(180),
+        "{:?}",
+        forced.elapsed()
+    );
     bench.stop().await;
 }
 
@@ -153,7 +175,11 @@ async fn a_row_of_the_default_network_is_held_and_freed_like_any_other() {
             r#"[{{"name":"default/net","interface":"net1","ips":["{address}"],"default":true}}]"#
         );
         let pod = fixtures::pod(NS, name).node("node-1");
-        bench.server.put(pod.annotation(fixtures::NETWORK_STATUS, &status).running().build());
+        bench.server.put(
+            pod.annotation(fixtures::NETWORK_STATUS, &status)
+                .running()
+                .build(),
+        );
     }
     settle().await;
     bench.kubelet().terminate_pod(NS, "vm-0").await;
@@ -166,13 +192,19 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
     let bench = Bench::start(server()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench.server.put(pod.reports_default(&["10.244.0.9"]).running().build());
+    bench
+        .server
+        .put(pod.reports_default(&["10.244.0.9"]).running().build());
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     let ended = Instant::now();
     bench.wait_rows(POOL, &[]).await;
     // Nobody reported the address: a good end is no evidence for it.
-    assert!(ended.elapsed() >= Duration::from_secs(180), "{:?}", ended.elapsed());
+    assert!(
+        ended.elapsed() >= Duration::from_secs(180),
+        "{:?}",
+        ended.elapsed()
+    );
     bench.stop().await;
 }
 
@@ -181,16 +213,29 @@ async fn addresses_are_compared_as_addresses() {
     let server = testkit::Server::new();
     server.put(fixtures::nad(NS, "net", "fd00:0:0:10::/64"));
     let bench = Bench::start(server).await;
-    let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row(1, &fixtures::sandbox(1), "default/web-0", "net1");
+    let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row(
+        1,
+        &fixtures::sandbox(1),
+        "default/web-0",
+        "net1",
+    );
     bench.server.put(pool.build());
     let expanded = "FD00:0000:0000:0010:0000:0000:0000:0001";
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench.server.put(pod.reports("default/net", "net1", &[expanded]).running().build());
+    bench.server.put(
+        pod.reports("default/net", "net1", &[expanded])
+            .running()
+            .build(),
+    );
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     let ended = Instant::now();
     bench.wait_rows("fd00-0-0-10---64", &[]).await;
-    assert!(ended.elapsed() < Duration::from_secs(3), "{:?}", ended.elapsed());
+    assert!(
+        ended.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        ended.elapsed()
+    );
     bench.stop().await;
 }
 
@@ -203,7 +248,9 @@ async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
         };
         let bench = Bench::with(server(), config).await;
         put_pool(&bench.server, &[(1, "web-0")]);
-        bench.server.put(fixtures::pool("elsewhere", common::RANGE).build());
+        bench
+            .server
+            .put(fixtures::pool("elsewhere", common::RANGE).build());
         run_pod(&bench.server, "web-0", 1);
         settle().await;
         bench.kubelet().terminate_pod(NS, "web-0").await;
@@ -219,14 +266,32 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let slices = [("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")];
-    server.put(fixtures::node_slice_pool("kube-system", "sliced", "10.8.0.0/16", "/24", &slices));
+    server.put(fixtures::node_slice_pool(
+        "kube-system",
+        "sliced",
+        "10.8.0.0/16",
+        "/24",
+        &slices,
+    ));
     let bench = Bench::start(server).await;
     let name = "sliced-node-1-10.8.3.0-24";
-    let row = |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
-    bench.server.put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)).build());
-    bench.server.put(fixtures::reservation(NS, "sliced-10.8.3.1", "default/web-0", "net1"));
+    let row =
+        |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
+    bench
+        .server
+        .put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)).build());
+    bench.server.put(fixtures::reservation(
+        NS,
+        "sliced-10.8.3.1",
+        "default/web-0",
+        "net1",
+    ));
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench.server.put(pod.reports("default/net", "net1", &["10.8.3.1"]).running().build());
+    bench.server.put(
+        pod.reports("default/net", "net1", &["10.8.3.1"])
+            .running()
+            .build(),
+    );
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(name, &[]).await;

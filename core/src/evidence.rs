@@ -54,7 +54,9 @@ impl Policy {
             .unwrap_or(DEFAULT_POD_GRACE)
             .min(self.max_pod_grace);
         let rows = u32::try_from(rows.max(1)).unwrap_or(u32::MAX);
-        (self.grace + pod).saturating_add(self.del_budget.saturating_mul(rows))
+        self.grace
+            .saturating_add(pod)
+            .saturating_add(self.del_budget.saturating_mul(rows))
     }
 }
 
@@ -63,7 +65,8 @@ impl Policy {
 pub struct Trail {
     /// Containers that any state showed as started.
     started: BTreeSet<Box<str>>,
-    /// In the last state before all of them were terminated, the sandbox was up.
+    /// In the last state before all of them were terminated, the sandbox was up, and no state since
+    /// showed it down while the pod was not at its end.
     sandbox_up: bool,
     settled: bool,
 }
@@ -96,6 +99,9 @@ impl Trail {
             && self.started.iter().all(|name| terminated(name));
         if !all_terminated {
             self.sandbox_up = state.sandbox_ready.unwrap_or(running);
+        } else if state.sandbox_ready == Some(false) && !state.phase.is_terminal() {
+            // It died, and the kubelet makes another: the end of that one is nobody's word yet.
+            self.sandbox_up = false;
         }
         self.settled = all_terminated && self.sandbox_up && state.phase.is_terminal();
     }

@@ -19,7 +19,8 @@ use crate::{
 
 /// Annotation on an IPPool: nothing in it is freed while it is there, whatever its value.
 pub const HOLD_ANNOTATION: &str = "ipgc.dev/hold";
-/// Annotation on an IPPool: keys or addresses, separated by commas or spaces, that are kept.
+/// Annotation on an IPPool: keys or addresses, separated by commas or white space, that are
+/// kept.
 pub const KEEP_ANNOTATION: &str = "ipgc.dev/keep";
 
 /// Namespace and name of an IPPool.
@@ -148,7 +149,7 @@ impl ObservedPool {
                     .get(KEEP_ANNOTATION)
                     .map(String::as_str)
                     .unwrap_or_default()
-                    .split([',', ' '])
+                    .split(|c: char| c == ',' || c.is_whitespace())
                     .filter(|key| !key.is_empty())
                     .map(str::to_owned)
                     .collect(),
@@ -210,7 +211,8 @@ impl ObservedPool {
                 self.exempt
                     .keys
                     .iter()
-                    .any(|key| key.parse() == Ok(content.address))
+                    .filter_map(|key| key.parse::<IpAddr>().ok())
+                    .any(|kept| kept.to_canonical() == content.address)
             })
     }
 }

@@ -390,7 +390,12 @@ fn any_phase() -> impl Strategy<Value = Phase> {
 }
 
 fn any_container_state() -> impl Strategy<Value = ContainerState> {
-    prop_oneof![Just(WAITING), Just(RUNNING), Just(ENDED), Just(MADE_UP)]
+    prop_oneof![
+        1 => Just(WAITING),
+        2 => Just(RUNNING),
+        3 => Just(ENDED),
+        1 => Just(MADE_UP),
+    ]
 }
 
 prop_compose! {
@@ -398,10 +403,10 @@ prop_compose! {
         phase in any_phase(),
         ready in any::<Option<bool>>(),
         deleting: bool,
-        states in prop::collection::vec((0usize..3, any_container_state()), 0..4),
+        // Few names and few states, so that courses which settle are not rare.
+        states in prop::collection::vec(any_container_state(), 0..3),
     ) -> PodState {
-        let names = ["a", "b", "c"];
-        let states: Vec<_> = states.into_iter().map(|(name, state)| (names[name], state)).collect();
+        let states: Vec<_> = ["a", "b"].into_iter().zip(states).collect();
         PodState { phase, deleting, sandbox_ready: ready, containers: containers(&states), ..pod(POD) }
     }
 }
@@ -411,6 +416,8 @@ fn runs(state: &PodState) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
     /// The wording of the grade, checked backwards and without the trail's bookkeeping.
     #[test]
     fn settled_means_terminal_all_terminated_and_a_sandbox_seen_up(

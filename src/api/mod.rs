@@ -88,7 +88,7 @@ pub fn crd_files() -> Vec<(String, String)> {
         .map(|crd| {
             let name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
             #[expect(clippy::expect_used, reason = "constant input, see the docs above")]
-            let yaml = serde_yaml::to_string(crd).expect("a CRD is plain data");
+            let yaml = serde_saphyr::to_string(crd).expect("a CRD is plain data");
             (name, format!("{HEADER}{yaml}"))
         })
         .collect()

@@ -10,7 +10,11 @@ use kube::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::{Layer, SubscriberExt},
+    util::SubscriberInitExt,
+};
 
 use crate::{
     config::Config,
@@ -218,18 +222,25 @@ impl Args {
 }
 
 fn start_log(format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::builder()
-        // A page that does not parse would be logged whole, environment of all pods included.
-        .with_default_directive(tracing::Level::INFO.into())
-        .from_env()
-        .map_err(|error| format!("RUST_LOG: {error}"))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(text) if !text.is_empty() => text
+            .parse::<Targets>()
+            .map_err(|error| format!("RUST_LOG: {error}"))?,
+        _ => Targets::new()
+            .with_default(LevelFilter::INFO)
+            // Of a page that does not parse it logs the whole body: megabytes, and the environment
+            // of every pod on it.
+            .with_target("kube_client", LevelFilter::OFF),
+    };
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .init();
     Ok(())
 }

@@ -130,9 +130,9 @@ impl Prover {
 
     async fn get(&self, podref: &PodRef) -> Presence {
         let pods: Api<LeanPod> = Api::namespaced(self.client.clone(), podref.namespace());
-        match call(pods.get_opt(podref.name())).await {
-            Ok(None) => Presence::Absent,
-            Ok(Some(pod)) => Presence::Present(pod.into_state().map(Box::new)),
+        match call(pods.get(podref.name())).await {
+            Ok(pod) => Presence::Present(pod.into_state().map(Box::new)),
+            Err(error) if error.is_absence_of::<LeanPod>(podref.name()) => Presence::Absent,
             Err(error) => Presence::Unknown(error.to_string().into()),
         }
     }

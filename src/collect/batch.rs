@@ -187,9 +187,12 @@ impl<'t> Turn<'t> {
                 Ok(None)
             }
             Err(ObserveError::Unreadable(reason)) => {
+                // No API server sends such a pool; what spoiled it may pass.
                 self.tools.counters.pools_unreadable.increment();
-                warn!(pool = %self.key, %reason, "pool cannot be read, nothing in it is freed");
-                Ok(None)
+                Err(Failure::Retry {
+                    reason: format!("could not observe the pool: {reason}"),
+                    at_least: Duration::ZERO,
+                })
             }
             Err(ObserveError::Call(error)) => Err(self.failure("observe the pool", &error)),
         }
@@ -309,12 +312,21 @@ impl<'t> Turn<'t> {
     /// Rows whose removal was asked for in an earlier try, or in a round without a clear answer,
     /// and which are no longer there.
     fn confirm_earlier(&mut self, observed: &ObservedPool) {
-        let rows: BTreeMap<_, _> = observed
-            .rows()
-            .iter()
-            .map(|r| (r.key(), r.stored()))
-            .collect();
-        self.confirm(|removed| rows.get(removed.row.key()) != Some(&removed.row.stored()));
+        let rows: BTreeMap<_, _> = observed.rows().iter().map(|r| (r.key(), r)).collect();
+        // The same owner with another content: a successor adopted the row. Whether it was ever
+        // gone nobody can tell, so it is not ours to report, nor is its reservation.
+        let adopted = |removed: &Removed| {
+            rows.get(removed.row.key()).is_some_and(|row| {
+                row.podref_text() == Some(removed.content.podref.as_str())
+                    && row.stored() != removed.row.stored()
+            })
+        };
+        for job in &self.jobs {
+            job.item.progress().removed.retain(|removed| {
+                removed.confirmed || removed.pool != *self.key || !adopted(removed)
+            });
+        }
+        self.confirm(|removed| !rows.contains_key(removed.row.key()));
     }
 
     /// Confirms removals of this pool that were asked for and are `gone`.
@@ -432,13 +444,28 @@ impl<'t> Turn<'t> {
         if wanted.is_empty() {
             return;
         }
+        let gate = &self.tools.gate;
+        let wait = gate.wait();
+        if !wait.is_zero() {
+            for wanted in wanted {
+                self.outcome(&wanted.row.podref, Outcome::Postponed(wait));
+            }
+            return;
+        }
         let namespace = &self.key.namespace;
         let outcome = self.tools.reservations.release(namespace, &wanted).await;
         self.tools.counters.reservations_freed.add(outcome.deleted);
         if let Some(error) = &outcome.forbidden {
-            self.tools.gate.refused("release reservations", error);
+            gate.refused("release reservations", error);
+        } else if outcome.deleted > 0 {
+            gate.passed();
         }
         let mut failed = BTreeSet::new();
+        let wait = gate.wait();
+        for podref in outcome.refused {
+            self.outcome(&podref, Outcome::Postponed(wait));
+            failed.insert(podref);
+        }
         for (podref, reason) in outcome.failed {
             let reason = format!("could not release a reservation: {reason}");
             self.outcome(

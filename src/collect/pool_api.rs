@@ -58,9 +58,7 @@ impl PoolApi {
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let text = match call(self.client.request_text(request)).await {
             Ok(text) => text,
-            Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => {
-                return Ok(None);
-            }
+            Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let read_at = self.clock.now();

@@ -53,7 +53,9 @@ pub struct Outcome {
     pub deleted: usize,
     /// Podrefs to try again.
     pub failed: Vec<(PodRef, String)>,
-    /// The refusal, when the server said that we may not write.
+    /// Podrefs that we were not allowed to do anything for.
+    pub refused: Vec<PodRef>,
+    /// The words of the refusal.
     pub forbidden: Option<CallError>,
 }
 
@@ -162,11 +164,15 @@ impl Reservations {
         match found {
             Ok(found) => found,
             Err(error) => {
-                let reason = error.to_string();
-                let failed = wanted
-                    .iter()
-                    .map(|w| (w.row.podref.clone(), reason.clone()));
-                outcome.failed.extend(failed);
+                let podrefs = wanted.iter().map(|w| w.row.podref.clone());
+                if error.answer() == Answer::Forbidden {
+                    outcome.refused.extend(podrefs);
+                    outcome.forbidden = Some(error);
+                } else {
+                    let reason = error.to_string();
+                    let failed = podrefs.map(|podref| (podref, reason.clone()));
+                    outcome.failed.extend(failed);
+                }
                 Vec::new()
             }
         }
@@ -321,9 +327,11 @@ impl Reservations {
 
 impl Outcome {
     fn fail(&mut self, podref: PodRef, error: CallError) {
-        self.failed.push((podref, error.to_string()));
         if error.answer() == Answer::Forbidden {
+            self.refused.push(podref);
             self.forbidden = Some(error);
+        } else {
+            self.failed.push((podref, error.to_string()));
         }
     }
 }

@@ -168,3 +168,183 @@ impl Live {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use testkit::fixtures::{PodBuilder, pod};
+
+    use super::*;
+    use crate::watch::LeanPod;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::new(Duration::from_secs(seconds))
+    }
+
+    fn web(uid: &str) -> PodBuilder {
+        pod("d", "web-0").uid(uid).node("n").networks("net")
+    }
+
+    fn state(pod: PodBuilder) -> PodState {
+        let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
+        pod.into_state().unwrap()
+    }
+
+    fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
+        ended.iter().map(|e| &*e.last.uid).collect()
+    }
+
+    #[test]
+    fn a_graceful_end_is_settled_and_a_forced_one_is_not() {
+        for (last, settled) in [
+            (web("a").ended("Succeeded"), true),
+            (web("a").running(), false),
+        ] {
+            let mut index = PodIndex::default();
+            assert!(index.apply(state(web("a").running()), at(0)).is_none());
+            let ended = index.delete(state(last), at(1)).unwrap();
+            assert_eq!(ended.settled, settled);
+            assert_eq!(ended.at, at(1));
+            assert!(index.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_end_is_given_out_once() {
+        let mut index = PodIndex::default();
+        index.apply(state(web("a").running()), at(0));
+        assert!(index.delete(state(web("a").running()), at(1)).is_some());
+        assert!(index.delete(state(web("a").running()), at(2)).is_none());
+    }
+
+    #[test]
+    fn a_pod_that_was_never_seen_alive_ended_all_the_same() {
+        let mut index = PodIndex::default();
+        let ended = index
+            .delete(state(web("a").ended("Succeeded")), at(1))
+            .unwrap();
+        assert!(!ended.settled, "nobody saw its sandbox up");
+    }
+
+    #[test]
+    fn pods_without_networks_are_not_kept() {
+        let mut index = PodIndex::default();
+        index.apply(state(pod("d", "plain").uid("p").node("n").running()), at(0));
+        index.apply(state(pod("d", "young").uid("y").networks("net")), at(0));
+        assert!(index.is_empty());
+        assert!(
+            index
+                .delete(state(pod("d", "plain").uid("p").node("n").running()), at(1))
+                .is_none()
+        );
+        // Scheduled, it can have rows.
+        index.apply(
+            state(pod("d", "young").uid("y").networks("net").node("n")),
+            at(2),
+        );
+        assert_eq!(index.len(), 1);
+    }
+
+    #[test]
+    fn a_successor_shows_that_its_predecessor_ended_unseen() {
+        let mut index = PodIndex::default();
+        index.apply(state(web("a").running()), at(0));
+        let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
+        assert_eq!(&*predecessor.last.uid, "a");
+        assert!(!predecessor.settled);
+        // Its DELETED event comes late: known already, and no word about the successor.
+        assert!(
+            index
+                .delete(state(web("a").ended("Succeeded")), at(2))
+                .is_none()
+        );
+        assert_eq!(index.len(), 1);
+    }
+
+    #[test]
+    fn incarnations_are_kept_in_the_order_of_their_ends() {
+        let mut index = PodIndex::default();
+        for (second, uid) in [(1, "a"), (2, "b"), (3, "c")] {
+            index.apply(state(web(uid).running()), at(second));
+            index.delete(state(web(uid).running()), at(second));
+        }
+        assert_eq!(
+            uids(&index.ended(&"d/web-0".parse().unwrap())),
+            ["a", "b", "c"]
+        );
+    }
+
+    #[test]
+    fn who_is_missing_after_a_relist_ended_in_the_gap() {
+        let mut index = PodIndex::default();
+        index.begin_list();
+        index.apply(state(web("a").running()), at(0));
+        index.apply(
+            state(
+                pod("d", "stays")
+                    .uid("s")
+                    .node("n")
+                    .networks("net")
+                    .running(),
+            ),
+            at(0),
+        );
+        assert!(index.end_list(at(0)).is_empty());
+        // The list begins twice, as it does when a page fails; what only the first one showed does
+        // not count.
+        index.begin_list();
+        index.apply(state(web("a").running()), at(1));
+        index.begin_list();
+        index.apply(
+            state(
+                pod("d", "stays")
+                    .uid("s")
+                    .node("n")
+                    .networks("net")
+                    .running(),
+            ),
+            at(2),
+        );
+        assert_eq!(uids(&index.end_list(at(3))), ["a"]);
+        assert_eq!(index.len(), 1);
+    }
+
+    #[test]
+    fn a_new_uid_after_a_gap_is_a_new_incarnation() {
+        let mut index = PodIndex::default();
+        index.apply(state(web("a").running()), at(0));
+        index.begin_list();
+        let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
+        assert_eq!(&*predecessor.last.uid, "a");
+        assert!(index.end_list(at(2)).is_empty());
+    }
+
+    #[test]
+    fn a_gap_takes_away_what_was_known_of_the_sandbox() {
+        let mut index = PodIndex::default();
+        index.apply(state(web("a").running()), at(0));
+        index.begin_list();
+        index.apply(state(web("a").ended("Succeeded")), at(1));
+        index.end_list(at(1));
+        assert!(
+            !index
+                .delete(state(web("a").ended("Succeeded")), at(2))
+                .unwrap()
+                .settled
+        );
+    }
+
+    #[test]
+    fn old_evidence_goes_unless_its_pod_is_in_work() {
+        let mut index = PodIndex::default();
+        index.apply(state(web("a").running()), at(0));
+        index.delete(state(web("a").running()), at(0));
+        let podref = "d/web-0".parse().unwrap();
+        index.forget(at(3_600), |uid| uid == "a");
+        assert_eq!(index.ended(&podref).len(), 1);
+        index.forget(at(599), |_| false);
+        assert_eq!(index.ended(&podref).len(), 1);
+        index.forget(at(3_600), |_| false);
+        assert!(index.ended(&podref).is_empty());
+    }
+}

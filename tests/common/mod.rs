@@ -51,20 +51,35 @@ impl Bench {
         let names = self.server.list("overlappingrangeipreservations");
         names
             .iter()
-            .map(|r| r["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            .map(|r| {
+                r["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            })
             .collect()
     }
 
     /// Waits until a pool has just these rows.
     pub async fn wait_rows(&self, pool: &str, keys: &[&str]) {
         let wait = Duration::from_secs(600);
-        let reached = self.server.wait_until(wait, |s| rows(s, pool) == keys).await;
-        assert!(reached, "rows {:?}\n{}", self.rows(pool), self.server.requests());
+        let reached = self
+            .server
+            .wait_until(wait, |s| rows(s, pool) == keys)
+            .await;
+        assert!(
+            reached,
+            "rows {:?}\n{}",
+            self.rows(pool),
+            self.server.requests()
+        );
     }
 
     /// Requests of the collector on this resource.
     pub fn count(&self, resource: &str) -> usize {
-        self.server.requests().count(|r| &*r.client == "ipgc" && r.resource == resource)
+        self.server
+            .requests()
+            .count(|r| &*r.client == "ipgc" && r.resource == resource)
     }
 
     /// `reason: note` of all events that regard pods.
@@ -87,11 +102,48 @@ impl Bench {
                     let value = event.get(a).or(event.get(b)).and_then(|v| v.as_str());
                     value.unwrap_or_default().to_owned()
                 };
-                format!("{} {} {}", text("type", "type"), text("reason", "reason"), text("note", "message"))
+                format!(
+                    "{} {} {}",
+                    text("type", "type"),
+                    text("reason", "reason"),
+                    text("note", "message")
+                )
             })
             .collect();
         events.sort();
         events
+    }
+
+    /// Ends pods gracefully, all at one moment: terminal, containers terminated, removed.
+    pub fn end<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
+        let kubelet = self.kubelet();
+        for name in names {
+            kubelet.mark_pod(NS, name);
+            kubelet.complete_pod(NS, name, "Succeeded");
+            kubelet.remove_pod(NS, name);
+        }
+    }
+
+    /// The collector's requests that match, in their order.
+    pub fn sent(&self, matcher: testkit::Match) -> testkit::Requests {
+        self.server.requests().matching(&matcher.client("ipgc"))
+    }
+
+    /// A counter by its name.
+    pub fn counted(&self, name: &str) -> u64 {
+        let counters = self.running.counters().snapshot();
+        let found = counters.iter().find(|(counter, _)| *counter == name);
+        found.expect("no such counter").1
+    }
+
+    /// Addresses in the success events on pods.
+    pub fn told_as_freed(&self) -> Vec<String> {
+        let events = self.events("Pod");
+        let freed = events
+            .iter()
+            .filter(|event| event.contains("Collected succ"))
+            .filter_map(|event| event.split(['[', ']']).nth(1));
+        freed.map(str::to_owned).collect()
     }
 
     /// Stops the collector, which must end well.
@@ -110,7 +162,8 @@ pub fn launch(server: &Server, config: Config) -> Running {
 fn rows(server: &Server, pool: &str) -> Vec<String> {
     let pool = server.get("ippools", NS, pool).unwrap_or_default();
     let rows = pool["spec"]["allocations"].as_object();
-    rows.map(|rows| rows.keys().cloned().collect()).unwrap_or_default()
+    rows.map(|rows| rows.keys().cloned().collect())
+        .unwrap_or_default()
 }
 
 /// A server with the definition `default/net` on [`RANGE`].

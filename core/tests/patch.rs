@@ -1,0 +1,337 @@
+//! The one guarded write on a pool: its operations, what they do to a document, and what the
+//! answers mean.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    POD, POOL_UID, all_absent, observe, pool_document, release, release_all, row_value, sandbox,
+};
+use ipgc_core::{
+    judge::{Unknown, Verdict},
+    patch::{Answer, FreePatch, MAX_ROWS},
+    pool::{ObservedPool, Unreadable},
+};
+use json_patch::{Patch, PatchOperation};
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+/// Operations that one patch may have (kubernetes.md §2).
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Three pods in a pool of 10.0.0.0/24.
+fn document() -> Value {
+    pool_document(
+        "10.0.0.0/24",
+        &[
+            ("5", row_value(POD, &sandbox(5), "net1")),
+            ("6", row_value(POD, &sandbox(5), "net2")),
+            ("7", row_value("default/db-0", &sandbox(7), "net1")),
+        ],
+    )
+}
+
+/// The patch that removes the rows with these keys.
+fn patch_of(pool: &ObservedPool, keys: &[&str]) -> Patch {
+    let proof = all_absent(pool);
+    let rows = pool.rows().iter();
+    let releases = rows
+        .filter(|row| keys.contains(&row.key()))
+        .map(|row| release(&proof, row).unwrap())
+        .collect();
+    FreePatch::new(&proof, releases).to_json_patch()
+}
+
+/// The document after the patch; the patch never changes a document when it fails.
+fn apply(document: &Value, patch: &Patch) -> Option<Value> {
+    let mut after = document.clone();
+    match json_patch::patch(&mut after, patch) {
+        Ok(()) => Some(after),
+        Err(_) => {
+            assert_eq!(after, *document);
+            None
+        }
+    }
+}
+
+fn keys(document: &Value) -> Vec<&str> {
+    let rows = document["spec"]["allocations"].as_object().unwrap();
+    rows.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_patch_tests_the_uid_and_each_whole_row_and_nothing_else() {
+    let patch = patch_of(&observe(&document()), &["5", "7"]);
+    assert_eq!(
+        serde_json::to_value(&patch).unwrap(),
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": POOL_UID},
+            {"op": "test", "path": "/spec/allocations/5",
+             "value": {"id": sandbox(5), "podref": POD, "ifname": "net1"}},
+            {"op": "remove", "path": "/spec/allocations/5"},
+            {"op": "test", "path": "/spec/allocations/7",
+             "value": {"id": sandbox(7), "podref": "default/db-0", "ifname": "net1"}},
+            {"op": "remove", "path": "/spec/allocations/7"},
+        ])
+    );
+}
+
+#[test]
+fn exactly_the_released_rows_are_removed() {
+    let before = document();
+    let after = apply(&before, &patch_of(&observe(&before), &["5", "7"])).unwrap();
+    let mut expected = before;
+    let rows = expected["spec"]["allocations"].as_object_mut().unwrap();
+    rows.remove("5");
+    rows.remove("7");
+    assert_eq!(after, expected);
+}
+
+#[test]
+fn the_last_row_leaves_an_empty_map() {
+    let before = document();
+    let after = apply(&before, &patch_of(&observe(&before), &["5", "6", "7"])).unwrap();
+    assert_eq!(after["spec"]["allocations"], json!({}));
+}
+
+#[rstest]
+#[case::adopted("/spec/allocations/5/id", json!(sandbox(99)))]
+#[case::another_owner("/spec/allocations/5/podref", json!("default/web-1"))]
+#[case::another_interface("/spec/allocations/5/ifname", json!("net2"))]
+#[case::interface_emptied("/spec/allocations/5/ifname", json!(""))]
+#[case::pool_made_again("/metadata/uid", json!("another"))]
+fn a_changed_row_or_uid_makes_the_patch_change_nothing(
+    #[case] pointer: &str,
+    #[case] value: Value,
+) {
+    let mut document = document();
+    let patch = patch_of(&observe(&document), &["5", "7"]);
+    *document.pointer_mut(pointer).unwrap() = value;
+    assert_eq!(apply(&document, &patch), None);
+}
+
+#[test]
+fn a_row_with_a_field_more_is_a_changed_row() {
+    let mut document = document();
+    let patch = patch_of(&observe(&document), &["5"]);
+    document["spec"]["allocations"]["5"]["claim"] = json!("c");
+    assert_eq!(apply(&document, &patch), None);
+}
+
+#[test]
+fn a_row_that_is_gone_makes_the_patch_change_nothing() {
+    let mut document = document();
+    let patch = patch_of(&observe(&document), &["5", "7"]);
+    document["spec"]["allocations"].as_object_mut().unwrap().remove("7");
+    assert_eq!(apply(&document, &patch), None);
+}
+
+#[test]
+fn the_same_patch_twice_is_refused_the_second_time() {
+    let document = document();
+    let patch = patch_of(&observe(&document), &["5"]);
+    let after = apply(&document, &patch).unwrap();
+    assert_eq!(apply(&after, &patch), None);
+}
+
+#[test]
+fn adds_and_dels_on_other_rows_do_not_conflict() {
+    let mut document = document();
+    let patch = patch_of(&observe(&document), &["5"]);
+    document["metadata"]["resourceVersion"] = json!("8");
+    document["metadata"]["annotations"] = json!({"x": "y"});
+    let rows = document["spec"]["allocations"].as_object_mut().unwrap();
+    rows.remove("6");
+    rows["7"]["id"] = json!(sandbox(70));
+    rows.insert("8".into(), row_value("default/new", &sandbox(8), "net1"));
+    let after = apply(&document, &patch).unwrap();
+    assert_eq!(keys(&after), ["7", "8"]);
+    assert_eq!(after["spec"]["allocations"]["7"]["id"], sandbox(70));
+}
+
+#[test]
+fn a_row_without_an_interface_is_not_the_row_with_an_empty_one() {
+    let absent = json!({"id": sandbox(5), "podref": POD});
+    let empty = json!({"id": sandbox(5), "podref": POD, "ifname": ""});
+    let absent = pool_document("10.0.0.0/24", &[("5", absent)]);
+    let empty = pool_document("10.0.0.0/24", &[("5", empty)]);
+    for (observed, other) in [(&absent, &empty), (&empty, &absent)] {
+        let patch = patch_of(&observe(observed), &["5"]);
+        assert_eq!(apply(other, &patch), None);
+        assert_eq!(keys(&apply(observed, &patch).unwrap()), Vec::<&str>::new());
+    }
+}
+
+#[rstest]
+#[case::negative("caa5::/64", "-3844666706890850303")]
+#[case::large("fd00::/64", "18446744073709551615")]
+#[case::leading_zero("10.0.0.0/24", "05")]
+fn keys_are_removed_to_the_letter(#[case] range: &str, #[case] key: &str) {
+    let row = row_value(POD, &sandbox(5), "net1");
+    let document = pool_document(range, &[(key, row), ("5", row_value("a/b", &sandbox(6), "net1"))]);
+    let after = apply(&document, &patch_of(&observe(&document), &[key])).unwrap();
+    assert_eq!(keys(&after), ["5"]);
+}
+
+#[rstest]
+#[case("a/b~c")]
+#[case("~1")]
+#[case("5/id")]
+#[case("-")]
+#[case("")]
+fn a_key_that_would_need_escaping_never_gets_into_a_patch(#[case] key: &str) {
+    let pool = observe(&pool_document(
+        "10.0.0.0/24",
+        &[(key, row_value(POD, &sandbox(5), "net1"))],
+    ));
+    assert_eq!(
+        release(&all_absent(&pool), &pool.rows()[0]).unwrap_err(),
+        Verdict::Unknown(Unknown::Unreadable(Unreadable::Key))
+    );
+}
+
+#[test]
+fn a_patch_without_rows_changes_nothing() {
+    let document = document();
+    let patch = patch_of(&observe(&document), &[]);
+    assert_eq!(patch.0.len(), 1);
+    assert_eq!(apply(&document, &patch), Some(document));
+}
+
+/// A pool of `n` rows with an owner each.
+fn large(n: usize) -> Value {
+    let keys: Vec<_> = (0..n).map(|key| key.to_string()).collect();
+    let rows: Vec<_> = keys
+        .iter()
+        .map(|key| (key.as_str(), row_value(&format!("default/p-{key}"), &sandbox(1), "net1")))
+        .collect();
+    pool_document("10.0.0.0/16", &rows)
+}
+
+#[test]
+fn as_many_rows_as_one_patch_may_have_are_9999_operations() {
+    let pool = observe(&large(MAX_ROWS));
+    let proof = all_absent(&pool);
+    let patch = FreePatch::new(&proof, release_all(&proof)).to_json_patch();
+    assert_eq!(MAX_ROWS, 4_999);
+    assert_eq!(patch.0.len(), 9_999);
+    // One row more would be too many.
+    assert!(patch.0.len() + 2 > MAX_OPERATIONS);
+}
+
+/// Splits a patch until each part has at most `limit` rows.
+fn cut(patch: FreePatch<'_>, limit: usize) -> Vec<FreePatch<'_>> {
+    if patch.releases().len() <= limit {
+        return vec![patch];
+    }
+    let (left, right) = patch.split().expect("more than one row");
+    [cut(left, limit), cut(right, limit)].concat()
+}
+
+#[test]
+fn a_single_row_and_none_cannot_be_split() {
+    let pool = observe(&large(1));
+    let proof = all_absent(&pool);
+    assert!(FreePatch::new(&proof, release_all(&proof)).split().is_none());
+    assert!(FreePatch::new(&proof, Vec::new()).split().is_none());
+}
+
+#[test]
+fn a_full_pool_is_cut_into_parts_that_the_server_takes() {
+    let document = large(10_800);
+    let pool = observe(&document);
+    let proof = all_absent(&pool);
+    let parts = cut(FreePatch::new(&proof, release_all(&proof)), MAX_ROWS);
+    assert!(parts.iter().all(|part| part.to_json_patch().0.len() <= MAX_OPERATIONS));
+    assert_eq!(parts.iter().map(|part| part.releases().len()).sum::<usize>(), 10_800);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_split_loses_nothing_and_every_part_tests_the_uid(n in 2usize..60, limit in 1usize..20) {
+        let mut document = large(n);
+        let pool = observe(&document);
+        let proof = all_absent(&pool);
+        let whole = FreePatch::new(&proof, release_all(&proof));
+        let rows = |patch: &FreePatch<'_>| -> Vec<String> {
+            patch.releases().iter().map(|r| r.row().key().to_owned()).collect()
+        };
+        let expected = rows(&whole);
+        let parts = cut(whole, limit);
+        prop_assert_eq!(parts.iter().flat_map(rows).collect::<Vec<_>>(), expected);
+        for part in &parts {
+            prop_assert!((1..=limit).contains(&part.releases().len()));
+            let patch = part.to_json_patch();
+            let PatchOperation::Test(test) = &patch.0[0] else {
+                return Err(TestCaseError::fail("no test of the uid"));
+            };
+            prop_assert_eq!(test.path.as_str(), "/metadata/uid");
+            document = apply(&document, &patch).expect("each part stands alone");
+        }
+        prop_assert_eq!(keys(&document), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_patch_takes_its_rows_and_only_them(taken in prop::collection::vec(any::<bool>(), 1..30)) {
+        let document = large(taken.len());
+        let pool = observe(&document);
+        let proof = all_absent(&pool);
+        let releases = release_all(&proof)
+            .into_iter()
+            .filter(|release| taken[release.row().key().parse::<usize>().unwrap()])
+            .collect();
+        let patch = FreePatch::new(&proof, releases).to_json_patch();
+        let after = apply(&document, &patch).expect("nothing changed");
+        for (key, taken) in taken.iter().enumerate() {
+            let (key, allocations) = (key.to_string(), &after["spec"]["allocations"]);
+            if *taken {
+                prop_assert!(allocations.get(&key).is_none());
+            } else {
+                prop_assert_eq!(&allocations[&key], &document["spec"]["allocations"][&key]);
+            }
+        }
+        prop_assert_eq!(&after["metadata"], &document["metadata"]);
+    }
+
+    #[test]
+    fn one_stale_row_among_many_stops_the_whole_patch(n in 1usize..30, changed in any::<prop::sample::Index>()) {
+        let mut document = large(n);
+        let pool = observe(&document);
+        let proof = all_absent(&pool);
+        let patch = FreePatch::new(&proof, release_all(&proof)).to_json_patch();
+        let key = changed.index(n).to_string();
+        document["spec"]["allocations"][&key]["id"] = json!(sandbox(2));
+        prop_assert_eq!(apply(&document, &patch), None);
+    }
+
+    #[test]
+    fn every_code_has_a_meaning(code: u16) {
+        let answer = Answer::of_code(code);
+        prop_assert_eq!(answer == Answer::Done, (200..300).contains(&code));
+    }
+}
+
+#[rstest]
+#[case(200, Answer::Done)]
+#[case(201, Answer::Done)]
+#[case(404, Answer::Gone)]
+#[case(422, Answer::Rejected)]
+#[case(413, Answer::TooLarge)]
+#[case(401, Answer::Forbidden)]
+#[case(403, Answer::Forbidden)]
+#[case::conflict(409, Answer::Unclear)]
+#[case::too_many_requests(429, Answer::Unclear)]
+#[case(500, Answer::Unclear)]
+#[case(502, Answer::Unclear)]
+#[case(503, Answer::Unclear)]
+#[case(504, Answer::Unclear)]
+#[case::redirect(302, Answer::Unclear)]
+#[case::bad_request(400, Answer::Unclear)]
+#[case::gone(410, Answer::Unclear)]
+fn answers(#[case] code: u16, #[case] answer: Answer) {
+    assert_eq!(Answer::of_code(code), answer);
+}

@@ -1,0 +1,100 @@
+//! The binary as its user meets it: help, bad input, the CRDs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use assert_cmd::Command;
+use rstest::rstest;
+
+fn ipgc(args: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("ipgc")
+        .unwrap()
+        .env_clear()
+        .args(args)
+        .timeout(std::time::Duration::from_secs(30))
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().expect("ended by a signal");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[rstest]
+#[case::no_command(&[], "Usage: ipgc")]
+#[case::unknown_flag(&["run", "--nonsense"], "--nonsense")]
+#[case::bad_duration(&["run", "--grace", "soon"], "not a duration like 90s, 5m or 1h30m")]
+#[case::negative(&["run", "--grace=-5s"], "a duration cannot be negative")]
+#[case::short_cooldown(&["run", "--cooldown", "500ms"], "--cooldown must be at least 1s")]
+#[case::no_workers(&["run", "--workers", "0"], "0 is not in 1..=1024")]
+#[case::no_kubeconfig(&["run", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
+#[case::no_cluster(&["run"], "ipgc: ")]
+#[case::no_directory(&["crds", "--output", "/nonexistent/dir"], "/nonexistent/dir")]
+fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
+    let (code, stdout, stderr) = ipgc(args);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains(says), "{stderr}");
+    assert!(stdout.is_empty(), "{stdout}");
+}
+
+#[test]
+fn bad_settings_of_our_own_take_one_line() {
+    let (_, _, stderr) = ipgc(&["run", "--cooldown", "500ms"]);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn flags_are_read_from_the_environment_too() {
+    let output = Command::cargo_bin("ipgc")
+        .unwrap()
+        .env_clear()
+        .env("IPGC_COOLDOWN", "10ms")
+        .arg("run")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--cooldown must be at least 1s"));
+}
+
+#[test]
+fn help_names_every_flag_with_its_default() {
+    let (code, help, _) = ipgc(&["run", "--help"]);
+    assert_eq!(code, 0);
+    for flag in [
+        "--kubeconfig",
+        "--context",
+        "--pool-namespace",
+        "--cooldown",
+        "--grace",
+        "--del-budget",
+        "--max-pod-grace",
+        "--leftover-grace",
+        "--keep-podref",
+        "--max-retries",
+        "--workers",
+        "--log-format",
+        "IPGC_COOLDOWN",
+        "[default: 2s]",
+        "[default: 5]",
+        "[default: 16]",
+    ] {
+        assert!(help.contains(flag), "{flag} is not in\n{help}");
+    }
+}
+
+#[test]
+fn crds_prints_one_document_for_each_kind() {
+    let (code, yaml, _) = ipgc(&["crds"]);
+    assert_eq!(code, 0);
+    for kind in [
+        "IPPool",
+        "OverlappingRangeIPReservation",
+        "NodeSlicePool",
+        "NetworkAttachmentDefinition",
+    ] {
+        assert_eq!(
+            yaml.matches(&format!("\n    kind: {kind}\n")).count(),
+            1,
+            "{kind}"
+        );
+    }
+    assert_eq!(yaml.matches("kind: CustomResourceDefinition").count(), 4);
+}

@@ -1,0 +1,341 @@
+//! What `kubectl apply -k` would send: both kustomizations are rendered by kubectl and compared
+//! with tables written by hand, so that a new permission or a lost guard has to be written twice.
+//! kubectl must be on the PATH; no server is needed.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use rstest::rstest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const BASE: &str = "manifests/base";
+const OTHER_NAMESPACE: &str = "manifests/overlays/other-namespace";
+
+/// The objects of a kustomization, as `kubectl kustomize` renders it.
+fn render(path: &str) -> Vec<Value> {
+    let output = Command::new("kubectl")
+        .arg("kustomize")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("these tests need kubectl on the PATH (`kubectl kustomize`): {error}")
+        });
+    assert!(
+        output.status.success(),
+        "kubectl kustomize {path}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_yaml::Deserializer::from_str(&text)
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+/// `Kind namespace/name`, with `-` for objects without a namespace.
+fn title(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or("-");
+    format!(
+        "{} {namespace}/{}",
+        object["kind"].as_str().unwrap(),
+        metadata["name"].as_str().unwrap()
+    )
+}
+
+fn titles(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().map(title).collect()
+}
+
+fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
+    objects
+        .iter()
+        .find(|object| title(object) == wanted)
+        .unwrap_or_else(|| panic!("{wanted} is not among {:?}", titles(objects)))
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|text| text.as_str().unwrap())
+        .collect()
+}
+
+/// What a set of objects grants to whom and where, one line per resource:
+/// `namespace | account | group/resource[=name]: verbs`, with `*` for all namespaces.
+fn grants(objects: &[Value]) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for binding in objects {
+        let kind = binding["kind"].as_str().unwrap();
+        let scope = match kind {
+            "ClusterRoleBinding" => "*",
+            "RoleBinding" => binding["metadata"]["namespace"].as_str().unwrap(),
+            _ => continue,
+        };
+        let subjects = binding["subjects"].as_array().unwrap();
+        assert_eq!(subjects.len(), 1, "{}", title(binding));
+        let account = title(&json!({ "kind": subjects[0]["kind"], "metadata": subjects[0] }));
+
+        assert_eq!(binding["roleRef"]["apiGroup"], "rbac.authorization.k8s.io");
+        let role_kind = binding["roleRef"]["kind"].as_str().unwrap();
+        let role_name = binding["roleRef"]["name"].as_str().unwrap();
+        let role_namespace = if role_kind == "Role" { scope } else { "-" };
+        let role = find(
+            objects,
+            &format!("{role_kind} {role_namespace}/{role_name}"),
+        );
+        assert!(role.get("aggregationRule").is_none(), "{}", title(role));
+
+        for rule in role["rules"].as_array().unwrap() {
+            assert!(rule.get("nonResourceURLs").is_none(), "{}", title(role));
+            let verbs = texts(&rule["verbs"]).join(" ");
+            for group in texts(&rule["apiGroups"]) {
+                for resource in texts(&rule["resources"]) {
+                    let names = [&[""], &*texts(&rule["resourceNames"])].concat().join("=");
+                    let line = format!("{scope} | {account} | {group}/{resource}{names}: {verbs}");
+                    assert!(lines.insert(line.clone()), "granted twice: {line}");
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Every permission there is, pools bound in `pools`. Nothing else, and no wildcard but in the
+/// first column, where it means all namespaces.
+fn expected_grants(pools: &str) -> BTreeSet<String> {
+    let account = "ServiceAccount ipgc-system/ipgc";
+    [
+        ("*", "/pods: get list watch"),
+        ("*", "/nodes: get list watch"),
+        (
+            "*",
+            "k8s.cni.cncf.io/network-attachment-definitions: get list watch",
+        ),
+        ("*", "events.k8s.io/events: create"),
+        (pools, "whereabouts.cni.cncf.io/ippools: get list patch"),
+        (
+            pools,
+            "whereabouts.cni.cncf.io/overlappingrangeipreservations: get list patch delete",
+        ),
+        (pools, "whereabouts.cni.cncf.io/nodeslicepools: list"),
+        ("kube-node-lease", "coordination.k8s.io/leases: get list"),
+        ("ipgc-system", "coordination.k8s.io/leases: create"),
+        (
+            "ipgc-system",
+            "coordination.k8s.io/leases=ipgc: get update patch",
+        ),
+    ]
+    .iter()
+    .map(|(scope, rule)| format!("{scope} | {account} | {rule}"))
+    .collect()
+}
+
+#[rstest]
+#[case::base(BASE, "*")]
+#[case::other_namespace(OTHER_NAMESPACE, "openshift-multus")]
+fn permissions_are_the_table(#[case] path: &str, #[case] pools: &str) {
+    assert_eq!(grants(&render(path)), expected_grants(pools));
+}
+
+#[test]
+fn every_role_is_bound() {
+    for path in [BASE, OTHER_NAMESPACE] {
+        let objects = render(path);
+        let bound: BTreeSet<&str> = objects
+            .iter()
+            .filter_map(|object| object["roleRef"]["name"].as_str())
+            .collect();
+        for role in &objects {
+            if matches!(role["kind"].as_str(), Some("Role" | "ClusterRole")) {
+                let name = role["metadata"]["name"].as_str().unwrap();
+                assert!(bound.contains(name), "{path}: {} is unused", title(role));
+            }
+        }
+    }
+}
+
+#[test]
+fn base_holds_these_objects() {
+    let expected = [
+        "ClusterRole -/ipgc",
+        "ClusterRole -/ipgc-pools",
+        "ClusterRoleBinding -/ipgc",
+        "ClusterRoleBinding -/ipgc-pools",
+        "Deployment ipgc-system/ipgc",
+        "Namespace -/ipgc-system",
+        "Role ipgc-system/ipgc",
+        "Role kube-node-lease/ipgc",
+        "RoleBinding ipgc-system/ipgc",
+        "RoleBinding kube-node-lease/ipgc",
+        "ServiceAccount ipgc-system/ipgc",
+    ];
+    assert_eq!(
+        titles(&render(BASE)),
+        expected.iter().map(ToString::to_string).collect()
+    );
+}
+
+#[rstest]
+#[case(BASE)]
+#[case(OTHER_NAMESPACE)]
+fn all_objects_are_labelled(#[case] path: &str) {
+    for object in render(path) {
+        let labels = &object["metadata"]["labels"];
+        let title = title(&object);
+        assert_eq!(labels["app.kubernetes.io/name"], "ipgc", "{title}");
+        assert_eq!(labels["app.kubernetes.io/part-of"], "ipgc", "{title}");
+        assert_eq!(
+            labels["app.kubernetes.io/version"],
+            env!("CARGO_PKG_VERSION"),
+            "{title}"
+        );
+    }
+}
+
+#[rstest]
+#[case(BASE)]
+#[case(OTHER_NAMESPACE)]
+fn namespace_enforces_restricted(#[case] path: &str) {
+    let objects = render(path);
+    let labels = &find(&objects, "Namespace -/ipgc-system")["metadata"]["labels"];
+    for mode in ["enforce", "audit", "warn"] {
+        let level = format!("pod-security.kubernetes.io/{mode}");
+        assert_eq!(labels[&level], "restricted", "{level}");
+        assert_eq!(labels[format!("{level}-version")], "latest", "{level}");
+    }
+}
+
+#[rstest]
+#[case(BASE)]
+#[case(OTHER_NAMESPACE)]
+fn pod_is_confined(#[case] path: &str) {
+    let objects = render(path);
+    let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
+    let pod = &deployment["template"]["spec"];
+    assert_eq!(
+        pod["securityContext"],
+        json!({
+            "runAsNonRoot": true,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        })
+    );
+    for host in ["hostNetwork", "hostPID", "hostIPC", "volumes", "hostUsers"] {
+        assert!(pod.get(host).is_none(), "the pod has {host}");
+    }
+    assert!(pod.get("initContainers").is_none());
+    let containers = pod["containers"].as_array().unwrap();
+    assert_eq!(containers.len(), 1);
+    let container = &containers[0];
+    assert_eq!(
+        container["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": { "drop": ["ALL"] },
+        })
+    );
+    assert_eq!(
+        container["resources"],
+        json!({
+            "requests": { "cpu": "10m", "memory": "32Mi" },
+            "limits": { "memory": "128Mi" },
+        })
+    );
+}
+
+#[test]
+fn pod_runs_the_collector() {
+    let objects = render(BASE);
+    let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
+    assert_eq!(deployment["replicas"], 1);
+    let template = &deployment["template"];
+    let pod_labels = template["metadata"]["labels"].as_object().unwrap();
+    for (key, value) in deployment["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(
+            pod_labels.get(key),
+            Some(value),
+            "the selector finds its pods"
+        );
+    }
+
+    let pod = &template["spec"];
+    assert_eq!(pod["serviceAccountName"], "ipgc");
+    assert_eq!(pod["automountServiceAccountToken"], true);
+    assert_eq!(pod["terminationGracePeriodSeconds"], 15);
+    let container = &pod["containers"][0];
+    assert_eq!(container["args"], json!(["run"]));
+    assert!(container.get("command").is_none(), "the image names it");
+    assert_eq!(
+        container["image"],
+        concat!("ghcr.io/ipgc/ipgc:", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(
+        container["env"],
+        json!([{
+            "name": "HOSTNAME",
+            "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
+        }])
+    );
+}
+
+/// The overlay differs from the base in where pools are looked for, and in nothing else.
+#[test]
+fn overlay_confines_the_pools() {
+    let base = render(BASE);
+    let overlay = render(OTHER_NAMESPACE);
+
+    let mut expected = titles(&base);
+    assert!(expected.remove("ClusterRoleBinding -/ipgc-pools"));
+    expected.insert("RoleBinding openshift-multus/ipgc-pools".to_owned());
+    assert_eq!(titles(&overlay), expected);
+
+    for object in &overlay {
+        match title(object).as_str() {
+            "RoleBinding openshift-multus/ipgc-pools" => {}
+            "Deployment ipgc-system/ipgc" => {
+                let mut object = object.clone();
+                let env = object
+                    .pointer_mut("/spec/template/spec/containers/0/env")
+                    .and_then(Value::as_array_mut)
+                    .unwrap();
+                let namespace = env
+                    .iter()
+                    .position(|variable| variable["name"] == "WHEREABOUTS_NAMESPACE")
+                    .expect("the overlay sets WHEREABOUTS_NAMESPACE");
+                assert_eq!(env.remove(namespace)["value"], "openshift-multus");
+                assert_eq!(&object, find(&base, "Deployment ipgc-system/ipgc"));
+            }
+            other => assert_eq!(object, find(&base, other)),
+        }
+    }
+}
+
+/// The image and the pod agree on the user, the entry point and the default command.
+#[test]
+fn image_fits_the_pod() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile");
+    let dockerfile = std::fs::read_to_string(path).unwrap();
+    let (_, image) = dockerfile
+        .split_once("\nFROM scratch\n")
+        .expect("the last stage starts from an empty image");
+    let steps: Vec<&str> = image
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "COPY --from=build /ipgc /ipgc",
+            "USER 65532:65532",
+            "ENTRYPOINT [\"/ipgc\"]",
+            "CMD [\"run\"]",
+        ]
+    );
+}
