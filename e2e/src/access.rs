@@ -1,0 +1,144 @@
+//! One way into a cluster: a kubeconfig with one context, and the clients made from it.
+//!
+//! Clients are made anew on each call, on purpose: a kube client belongs to the runtime on which it first
+//! ran, and every `#[tokio::test]` has its own. None of them retries by itself ([`kube::Config`] would, for
+//! minutes), so that a test sees what the server answered.
+
+use std::path::Path;
+
+use http::header::{HeaderValue, USER_AGENT};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+
+use crate::{Error, Result};
+
+/// The user agent of clients that were not given one.
+pub const HARNESS_AGENT: &str = "ipgc-e2e";
+
+/// A kubeconfig in memory.
+#[derive(Clone, Debug)]
+pub struct Access {
+    kubeconfig: Kubeconfig,
+}
+
+impl Access {
+    /// Access by bearer token.
+    pub fn with_token(url: &str, ca_pem: &[u8], user: &str, token: &str) -> Result<Self> {
+        let ca = base64(ca_pem);
+        let kubeconfig = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority-data": ca}}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+            "current-context": "e2e",
+        }))
+        .map_err(Error::malformed("a kubeconfig of ours"))?;
+        Ok(Self { kubeconfig })
+    }
+
+    /// Access through the files that `KUBECONFIG` names.
+    pub fn from_env() -> Result<Self> {
+        let kubeconfig = Kubeconfig::from_env()
+            .map_err(Error::malformed("KUBECONFIG"))?
+            .ok_or_else(|| Error::Unsupported("IPGC_E2E_FOREIGN=1 needs KUBECONFIG".into()))?;
+        Ok(Self { kubeconfig })
+    }
+
+    /// The same access with another default namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Result<Self> {
+        let mut kubeconfig = self.kubeconfig.clone();
+        let current = kubeconfig.current_context.clone().unwrap_or_default();
+        let context = kubeconfig
+            .contexts
+            .iter_mut()
+            .find(|context| context.name == current)
+            .and_then(|named| named.context.as_mut())
+            .ok_or_else(|| Error::Malformed {
+                what: "kubeconfig".into(),
+                why: format!("it has no context {current:?}"),
+            })?;
+        context.namespace = Some(namespace.to_owned());
+        Ok(Self { kubeconfig })
+    }
+
+    /// Writes it as a file that only its owner can read.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text =
+            serde_yaml::to_string(&self.kubeconfig).map_err(Error::malformed("kubeconfig"))?;
+        write_private(path, text.as_bytes())
+    }
+
+    /// The kube configuration, without hidden retries.
+    pub async fn config(&self, user_agent: &str) -> Result<Config> {
+        let mut config =
+            Config::from_custom_kubeconfig(self.kubeconfig.clone(), &KubeConfigOptions::default())
+                .await
+                .map_err(Error::malformed("kubeconfig"))?;
+        config.default_retry = false;
+        let agent = HeaderValue::from_str(user_agent).map_err(Error::malformed("user agent"))?;
+        config.headers.push((USER_AGENT, agent));
+        Ok(config)
+    }
+
+    /// A new client that the audit log shows under `user_agent`.
+    pub async fn client(&self, user_agent: &str) -> Result<Client> {
+        let config = self.config(user_agent).await?;
+        Client::try_from(config).map_err(Error::api("make a client"))
+    }
+}
+
+/// Writes a file with mode 0600.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    use std::{fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let failed = || Error::io(format!("write {}", path.display()));
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(failed())?
+        .write_all(content)
+        .map_err(failed())
+}
+
+/// Base64 of a file that is already PEM text.
+fn base64(data: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
+    for chunk in data.chunks(3) {
+        let word = chunk
+            .iter()
+            .fold(0_usize, |word, byte| word << 8 | usize::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for position in 0..4 {
+            if position <= chunk.len() {
+                text.push(char::from(ALPHABET[word >> (18 - 6 * position) & 63]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn base64_of_every_remainder() {
+        let cases = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ];
+        for (plain, encoded) in cases {
+            assert_eq!(super::base64(plain.as_bytes()), encoded);
+        }
+    }
+}

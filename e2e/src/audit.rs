@@ -1,0 +1,184 @@
+//! Reads the API server's audit log: exactly who asked what, not what a client believes it asked.
+//!
+//! The server writes one line when a request is answered (and one more when a watch begins); this module
+//! only reads that file. Take a [`Mark`] first and ask for what came after it: the log is one for all
+//! tests of a binary, so filter by a user agent of the test's own as well.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// The audit log of a control plane.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+}
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark(u64);
+
+/// One request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(from = "Line")]
+pub struct Request {
+    /// The server's id of the request.
+    pub id: String,
+    /// Who asked.
+    pub user: String,
+    /// With which program.
+    pub user_agent: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …
+    pub verb: String,
+    /// The resource, with its subresource behind a slash; empty for paths such as `/readyz`.
+    pub resource: String,
+    /// The namespace, empty if none.
+    pub namespace: String,
+    /// The object, empty if none.
+    pub name: String,
+    /// The HTTP status; 0 while a watch goes on.
+    pub code: u16,
+    /// Path and query.
+    pub uri: String,
+    /// When it arrived, RFC 3339.
+    pub received: String,
+}
+
+/// How many requests of each verb and resource.
+pub type Counts = BTreeMap<(String, String), usize>;
+
+impl AuditLog {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// The present end of the log.
+    pub fn mark(&self) -> Result<Mark> {
+        let length = self
+            .path
+            .metadata()
+            .map_err(Error::io(format!("look at {}", self.path.display())))?
+            .len();
+        Ok(Mark(length))
+    }
+
+    /// The requests whose line came after the mark, each once, in the order of their lines. A watch that
+    /// still goes on is there with code 0 or 200.
+    pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
+        let failed = || Error::io(format!("read {}", self.path.display()));
+        let mut file = File::open(&self.path).map_err(failed())?;
+        file.seek(SeekFrom::Start(mark.0)).map_err(failed())?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed())?;
+        let mut seen = BTreeSet::new();
+        let mut requests = Vec::new();
+        // The last line may be half written: without its newline it does not count yet.
+        for line in text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+        {
+            let request: Request =
+                serde_json::from_str(line).map_err(Error::malformed("a line of the audit log"))?;
+            if seen.insert(request.id.clone()) {
+                requests.push(request);
+            }
+        }
+        Ok(requests)
+    }
+
+    /// The requests of one user agent (the text up to its first blank or the whole) after the mark.
+    pub fn by_agent(&self, mark: Mark, user_agent: &str) -> Result<Vec<Request>> {
+        let mut requests = self.since(mark)?;
+        requests.retain(|request| {
+            request.user_agent == user_agent
+                || request.user_agent.split(' ').next() == Some(user_agent)
+        });
+        Ok(requests)
+    }
+
+    /// How often one user agent asked what after the mark.
+    pub fn counts(&self, mark: Mark, user_agent: &str) -> Result<Counts> {
+        let mut counts = Counts::new();
+        for request in self.by_agent(mark, user_agent)? {
+            *counts.entry((request.verb, request.resource)).or_default() += 1;
+        }
+        Ok(counts)
+    }
+}
+
+/// The parts of the server's line that count.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    #[serde(default)]
+    user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: Status,
+    #[serde(default)]
+    request_received_timestamp: String,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+}
+
+impl From<Line> for Request {
+    fn from(line: Line) -> Self {
+        let ObjectRef {
+            mut resource,
+            subresource,
+            namespace,
+            name,
+        } = line.object_ref;
+        if !subresource.is_empty() {
+            resource = format!("{resource}/{subresource}");
+        }
+        Self {
+            id: line.audit_id,
+            user: line.user.username,
+            user_agent: line.user_agent,
+            verb: line.verb,
+            resource,
+            namespace,
+            name,
+            code: line.response_status.code,
+            uri: line.request_uri,
+            received: line.request_received_timestamp,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Calls the real whereabouts plugin, the way multus' delegate calls its IPAM plugin.
+//!
+//! Only IPAM runs: no interface is made, so neither root nor a network namespace is needed. `CNI_NETNS` is
+//! a path that does not exist, which the plugin takes for a namespace that is not its own. Pools live in
+//! the namespace for which the [`Cni`] was made; every test has its own, and with it upstream's lease
+//! `whereabouts`. The plugin writes below the folder of the run only.
+
+use std::{net::IpAddr, path::PathBuf, process::Stdio, time::Duration};
+
+use rand::RngExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+use crate::{
+    Error, Namespace, Result,
+    access::{Access, write_private},
+    cluster::unique,
+    process,
+    tools::Tool,
+};
+
+/// Upstream gives ADD two minutes and DEL one; what takes longer than both hangs.
+const CALL: Duration = Duration::from_secs(150);
+
+/// The plugin with its configuration for one namespace of pools.
+#[derive(Clone, Debug)]
+pub struct Cni {
+    plugin: PathBuf,
+    flat_file: PathBuf,
+    log: PathBuf,
+}
+
+/// A pod's sandbox, as the runtime names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sandbox {
+    /// 64 hex digits.
+    pub id: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+}
+
+/// A network with whereabouts IPAM.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The network's name.
+    pub name: String,
+    /// The `ipam` object, `type` included.
+    pub ipam: Value,
+}
+
+impl Sandbox {
+    /// A new sandbox for a pod.
+    pub fn new(namespace: impl Into<String>, pod: impl Into<String>) -> Self {
+        let (high, low) = rand::rng().random::<(u128, u128)>();
+        Self {
+            id: format!("{high:032x}{low:032x}"),
+            namespace: namespace.into(),
+            pod: pod.into(),
+        }
+    }
+
+    /// `namespace/name`, as rows have it.
+    #[must_use]
+    pub fn podref(&self) -> String {
+        format!("{}/{}", self.namespace, self.pod)
+    }
+}
+
+impl Network {
+    /// A network of one range, with reservations.
+    pub fn range(name: impl Into<String>, range: &str) -> Self {
+        Self {
+            name: name.into(),
+            ipam: json!({"type": "whereabouts", "range": range}),
+        }
+    }
+
+    /// A network of several ranges, such as one of each family.
+    pub fn ranges(name: impl Into<String>, ranges: &[&str]) -> Self {
+        let ranges: Vec<Value> = ranges.iter().map(|range| json!({"range": range})).collect();
+        Self {
+            name: name.into(),
+            ipam: json!({"type": "whereabouts", "ipRanges": ranges}),
+        }
+    }
+
+    /// With one more field of `ipam`.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.ipam[field] = value.into();
+        self
+    }
+
+    /// Without reservations.
+    #[must_use]
+    pub fn without_reservations(self) -> Self {
+        self.with("enable_overlapping_ranges", false)
+    }
+
+    /// In an address domain of its own.
+    #[must_use]
+    pub fn network_name(self, name: &str) -> Self {
+        self.with("network_name", name)
+    }
+
+    /// The configuration as a network attachment holds it.
+    #[must_use]
+    pub fn config(&self) -> Value {
+        json!({"cniVersion": "1.0.0", "name": self.name, "type": "bridge", "ipam": self.ipam})
+    }
+}
+
+impl Cni {
+    /// The plugin for pools in this namespace.
+    pub async fn new(pools: &Namespace) -> Result<Self> {
+        Self::with_access(pools, &pools.cluster().access().in_namespace(&pools.name)?).await
+    }
+
+    /// The plugin with a way in of the caller's choice, such as a server that is down: the source of real
+    /// leaks.
+    pub async fn with_access(pools: &Namespace, access: &Access) -> Result<Self> {
+        let dir = pools.cluster().dir().join(unique("cni"));
+        std::fs::create_dir(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
+        let kubeconfig = dir.join("whereabouts.kubeconfig");
+        access.write(&kubeconfig)?;
+        let log = dir.join("whereabouts.log");
+        let flat_file = dir.join("whereabouts.conf");
+        let flat = json!({
+            "kubernetes": {"kubeconfig": kubeconfig},
+            "log_file": log,
+            "log_level": "debug",
+        });
+        write_private(&flat_file, flat.to_string().as_bytes())?;
+        Ok(Self {
+            plugin: Tool::Whereabouts.path().await?,
+            flat_file,
+            log,
+        })
+    }
+
+    /// The flat file, for NADs that are read by upstream's own programs.
+    #[must_use]
+    pub fn flat_file(&self) -> &std::path::Path {
+        &self.flat_file
+    }
+
+    /// The last lines of the plugin's log, for messages.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        process::tail(&self.log, 40)
+    }
+
+    /// ADD: the addresses that the interface got, in the order of the ranges.
+    pub async fn add(
+        &self,
+        network: &Network,
+        sandbox: &Sandbox,
+        interface: &str,
+    ) -> Result<Vec<IpAddr>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            ips: Vec<Ip>,
+        }
+        #[derive(Deserialize)]
+        struct Ip {
+            address: String,
+        }
+        let text = self.call("ADD", network, sandbox, interface).await?;
+        let answer: Answer = serde_json::from_str(&text)
+            .map_err(Error::malformed(format!("answer {text:?} of ADD")))?;
+        answer
+            .ips
+            .iter()
+            .map(|ip| {
+                let address = ip.address.split('/').next().unwrap_or_default();
+                address
+                    .parse()
+                    .map_err(Error::malformed(format!("address {:?}", ip.address)))
+            })
+            .collect()
+    }
+
+    /// DEL. Succeeds even when the plugin could not reach the server, as upstream has it.
+    pub async fn del(&self, network: &Network, sandbox: &Sandbox, interface: &str) -> Result<()> {
+        self.call("DEL", network, sandbox, interface).await?;
+        Ok(())
+    }
+
+    async fn call(
+        &self,
+        command: &'static str,
+        network: &Network,
+        sandbox: &Sandbox,
+        interface: &str,
+    ) -> Result<String> {
+        let mut config = network.config();
+        config["ipam"]["configuration_path"] = json!(self.flat_file);
+        let args = format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={}",
+            sandbox.namespace, sandbox.pod, sandbox.id
+        );
+        let mut child = Command::new(&self.plugin)
+            .env_clear()
+            .env("CNI_COMMAND", command)
+            .env("CNI_CONTAINERID", &sandbox.id)
+            .env(
+                "CNI_NETNS",
+                format!("/run/netns/e2e-{}", &sandbox.id[..sandbox.id.len().min(12)]),
+            )
+            .env("CNI_IFNAME", interface)
+            .env("CNI_ARGS", args)
+            .env("CNI_PATH", self.plugin.parent().unwrap_or(&self.plugin))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(Error::io("start the whereabouts plugin"))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            let text = config.to_string();
+            // A plugin that refused before it read says so in its answer.
+            stdin.write_all(text.as_bytes()).await.ok();
+        }
+        let answer = tokio::time::timeout(CALL, child.wait_with_output())
+            .await
+            .map_err(|_| Error::Deadline {
+                what: format!("CNI {command}"),
+                after: CALL,
+                state: self.log_tail(),
+            })?
+            .map_err(Error::io("wait for the whereabouts plugin"))?;
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        if answer.status.success() {
+            return Ok(text);
+        }
+        Err(self.refusal(command, interface, &text, &answer.stderr))
+    }
+
+    /// The error that the plugin printed, or all we have.
+    fn refusal(&self, command: &'static str, interface: &str, text: &str, stderr: &[u8]) -> Error {
+        #[derive(Deserialize)]
+        struct Refusal {
+            code: u64,
+            #[serde(default)]
+            msg: String,
+            #[serde(default)]
+            details: String,
+        }
+        match serde_json::from_str::<Refusal>(text) {
+            Ok(refusal) => Error::Cni {
+                command,
+                interface: interface.to_owned(),
+                code: refusal.code,
+                message: refusal.msg,
+                details: refusal.details,
+            },
+            Err(_) => Error::Command {
+                what: format!("CNI {command}"),
+                status: "no CNI answer".into(),
+                output: format!(
+                    "{text}\n{}\n{}",
+                    String::from_utf8_lossy(stderr),
+                    self.log_tail()
+                ),
+            },
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! etcd and kube-apiserver on loopback, in a folder of the run; the controller manager if asked for.
+//!
+//! The server's own self-signed certificate is the CA, users are bearer tokens, authorization is RBAC, and
+//! an audit log at level Metadata counts requests. There is no kubelet and no scheduler: pods get their
+//! `nodeName` and their status from [`crate::pods`]. The `ServiceAccount` admission plugin is off, since
+//! nobody makes the default service accounts; tokens for service accounts are made by the server all the
+//! same ([`ControlPlane::service_account`]).
+//!
+//! All processes end with this one ([`crate::process`]). Ports are free ones of the system's choice; when
+//! somebody takes one before the server does, the start is tried again with others.
+
+mod servers;
+
+use std::{path::Path, path::PathBuf, sync::Mutex, time::Duration};
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use kube::{Api, Client, api::PostParams};
+use tokio::sync::OnceCell;
+
+use crate::{
+    Error, Result,
+    access::{Access, HARNESS_AGENT},
+    audit::AuditLog,
+    crds,
+    process::Process,
+    rundir::RunDir,
+    tools::Tool,
+    wait::{self, Probe},
+};
+use servers::{Addresses, Files};
+
+/// How often a start is tried with other ports.
+const ATTEMPTS: usize = 3;
+
+/// etcd and the API server are ready in 5 s; this is for a machine that compiles at the same time.
+const START: Duration = Duration::from_secs(90);
+
+/// Time for a server to end by itself; etcd takes a tenth of a second.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The user that may do everything.
+pub const ADMIN: &str = "e2e-admin";
+
+/// A user without any right until a test binds a role to it.
+pub const IPGC: &str = "ipgc";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Controllers for a kube-controller-manager, by the names of its `--controllers` flag; none: it is
+    /// not started. Without `namespace-controller` a deleted namespace stays for ever.
+    pub controllers: Vec<String>,
+    /// Users beside [`ADMIN`] and [`IPGC`], with their groups.
+    pub users: Vec<(String, Vec<String>)>,
+    /// More flags for the API server, such as `--max-requests-inflight=5`.
+    pub api_server_args: Vec<String>,
+    /// Whether the CRDs are installed.
+    pub crds: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            controllers: Vec::new(),
+            users: Vec::new(),
+            api_server_args: Vec::new(),
+            crds: true,
+        }
+    }
+}
+
+impl Options {
+    /// With the controllers that scenarios have use for: namespaces get their default service account and
+    /// end when they are deleted, and pods of nodes that are gone are collected.
+    #[must_use]
+    pub fn with_controllers(mut self) -> Self {
+        self.controllers = [
+            "namespace-controller",
+            "serviceaccount-controller",
+            "pod-garbage-collector-controller",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        self
+    }
+}
+
+/// Running servers. Dropping it ends them.
+#[derive(Debug)]
+pub struct ControlPlane {
+    // The order matters: what is dropped first ends first, and the folder goes last.
+    controller_manager: Option<Process>,
+    api_server: Mutex<std::sync::Arc<Process>>,
+    etcd: Process,
+    files: Files,
+    addresses: Addresses,
+    options: Options,
+    ca_pem: Vec<u8>,
+    _dir: RunDir,
+}
+
+impl ControlPlane {
+    /// Starts the servers and waits until they answer.
+    pub async fn start(options: Options) -> Result<Self> {
+        let etcd = Tool::Etcd.path().await?;
+        let api_server = Tool::KubeApiserver.path().await?;
+        let controller_manager = if options.controllers.is_empty() {
+            None
+        } else {
+            Some(Tool::KubeControllerManager.path().await?)
+        };
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match Self::attempt(&etcd, &api_server, controller_manager.as_deref(), &options).await {
+                Err(error @ Error::Start { .. }) if port_taken(&error) => last = Some(error),
+                result => return result,
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Unsupported("no attempt was made".into())))
+    }
+
+    /// The servers that all tests of this binary share, with the default options.
+    ///
+    /// They end with the process. Tests keep apart by namespaces of their own.
+    pub async fn shared() -> Result<&'static Self> {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        SHARED
+            .get_or_try_init(|| Self::start(Options::default()))
+            .await
+    }
+
+    async fn attempt(
+        etcd: &Path,
+        api_server: &Path,
+        controller_manager: Option<&Path>,
+        options: &Options,
+    ) -> Result<Self> {
+        let dir = RunDir::create()?;
+        let files = Files::write(dir.path(), &options.users)?;
+        let addresses = Addresses::free()?;
+        let etcd = servers::start_etcd(etcd, &files, addresses)?;
+        let api_server =
+            servers::start_api_server(api_server, &files, addresses, &options.api_server_args)?;
+        let ca_pem = servers::ca(&api_server, &etcd, &files, START).await?;
+        let mut plane = Self {
+            controller_manager: None,
+            api_server: Mutex::new(api_server.into()),
+            etcd,
+            files,
+            addresses,
+            options: options.clone(),
+            ca_pem,
+            _dir: dir,
+        };
+        plane.ready().await?;
+        if plane.options.crds {
+            crds::install(&plane.admin().await?).await?;
+        }
+        if let Some(program) = controller_manager {
+            let kubeconfig = plane.files.dir.join("controller-manager.kubeconfig");
+            plane.access(ADMIN)?.write(&kubeconfig)?;
+            let manager = servers::start_controller_manager(
+                program,
+                &plane.files,
+                &kubeconfig,
+                &plane.options.controllers,
+            )?;
+            servers::controllers_begun(&manager, START).await?;
+            plane.controller_manager = Some(manager);
+        }
+        Ok(plane)
+    }
+
+    /// Waits until the API server says that it is ready.
+    async fn ready(&self) -> Result<()> {
+        let client = self.admin().await?;
+        let (client, server) = (&client, &self.api_server());
+        let waited = wait::until("kube-apiserver to be ready", START, || async move {
+            servers::still_up(server)?;
+            servers::still_up(&self.etcd)?;
+            let request = http::Request::get("/readyz?verbose")
+                .body(Vec::new())
+                .map_err(Error::malformed("a request"))?;
+            Ok(match client.request_text(request).await {
+                Ok(_) => Probe::Done(()),
+                Err(error) => Probe::NotYet(error.to_string()),
+            })
+        })
+        .await;
+        match waited {
+            Err(error @ Error::Deadline { .. }) => Err(server.start_error(error.to_string())),
+            result => result,
+        }
+    }
+
+    /// The API server's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.addresses.url()
+    }
+
+    /// Port of the API server, on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.addresses.api_server
+    }
+
+    /// The CA that signed the server's certificate, PEM.
+    #[must_use]
+    pub fn ca_pem(&self) -> &[u8] {
+        &self.ca_pem
+    }
+
+    /// The folder of this run: logs, audit log, and whatever a test puts there.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.files.dir
+    }
+
+    /// The bearer token of a user.
+    pub fn token(&self, user: &str) -> Result<&str> {
+        self.files
+            .tokens
+            .get(user)
+            .map(String::as_str)
+            .ok_or_else(|| Error::Unsupported(format!("no user {user:?} was set up")))
+    }
+
+    /// The way in of a user.
+    pub fn access(&self, user: &str) -> Result<Access> {
+        Access::with_token(&self.url(), &self.ca_pem, user, self.token(user)?)
+    }
+
+    /// The way in of a service account, with a fresh token from the server. The account must exist.
+    pub async fn service_account(&self, namespace: &str, name: &str) -> Result<Access> {
+        let api: Api<k8s_openapi::api::core::v1::ServiceAccount> =
+            Api::namespaced(self.admin().await?, namespace);
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                expiration_seconds: Some(3600),
+                ..TokenRequestSpec::default()
+            },
+            ..TokenRequest::default()
+        };
+        let what = format!("make a token for {namespace}/{name}");
+        let token = api
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .map_err(Error::api(&*what))?
+            .status
+            .ok_or_else(|| Error::Malformed {
+                what,
+                why: "no status".into(),
+            })?
+            .token;
+        let user = format!("system:serviceaccount:{namespace}:{name}");
+        Access::with_token(&self.url(), &self.ca_pem, &user, &token)
+    }
+
+    /// A new client of [`ADMIN`].
+    pub async fn admin(&self) -> Result<Client> {
+        self.client(ADMIN).await
+    }
+
+    /// A new client of a user.
+    pub async fn client(&self, user: &str) -> Result<Client> {
+        self.access(user)?.client(HARNESS_AGENT).await
+    }
+
+    /// A new client of [`ADMIN`] with a user agent of its own, for counting.
+    pub async fn client_named(&self, user_agent: &str) -> Result<Client> {
+        self.access(ADMIN)?.client(user_agent).await
+    }
+
+    /// Writes a kubeconfig file for a user into the folder of the run.
+    pub fn kubeconfig(&self, user: &str, namespace: &str) -> Result<PathBuf> {
+        let path = self
+            .files
+            .dir
+            .join(format!("{user}-{namespace}.kubeconfig"));
+        self.access(user)?.in_namespace(namespace)?.write(&path)?;
+        Ok(path)
+    }
+
+    /// The audit log.
+    #[must_use]
+    pub fn audit(&self) -> AuditLog {
+        AuditLog::new(&self.files.audit_log)
+    }
+
+    /// The API server's process, to pause, resume or kill it.
+    #[must_use]
+    pub fn api_server(&self) -> std::sync::Arc<Process> {
+        self.api_server
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    }
+
+    /// etcd's process, to pause or resume it.
+    #[must_use]
+    pub fn etcd(&self) -> &Process {
+        &self.etcd
+    }
+
+    /// The controller manager's process, if it was asked for.
+    #[must_use]
+    pub fn controller_manager(&self) -> Option<&Process> {
+        self.controller_manager.as_ref()
+    }
+
+    /// Starts the API server again, on the same port and data, after a test killed or stopped it.
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.api_server().stop(GRACE).await?;
+        let program = Tool::KubeApiserver.path().await?;
+        let server = servers::start_api_server(
+            &program,
+            &self.files,
+            self.addresses,
+            &self.options.api_server_args,
+        )?;
+        *self
+            .api_server
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = server.into();
+        self.ready().await
+    }
+
+    /// Ends all servers in order and removes the folder of the run.
+    pub async fn stop(self) -> Result<()> {
+        if let Some(manager) = &self.controller_manager {
+            manager.stop(GRACE).await?;
+        }
+        self.api_server().stop(GRACE).await?;
+        self.etcd.stop(GRACE).await
+    }
+}
+
+/// Whether a server failed because somebody else had its port.
+fn port_taken(error: &Error) -> bool {
+    matches!(error, Error::Start { tail, .. } if tail.contains("address already in use"))
+}

@@ -1,0 +1,70 @@
+//! Installs the CRDs of whereabouts and of network attachments, unchanged from upstream, where they are
+//! missing, and waits until the server serves them.
+//!
+//! It never changes or deletes a CRD that is there: in a foreign cluster that would be somebody's data.
+//! What it installs carries [`LABEL`], by which `e2e clean` finds it.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Client, ResourceExt as _, api::PostParams};
+
+use crate::{
+    Error, Result, tools,
+    wait::{self, PATIENCE, Probe},
+};
+
+/// The label on everything cluster-wide that the harness makes.
+pub const LABEL: &str = "ipgc.dev/e2e";
+
+/// Installs what is missing, and waits until all are established.
+pub async fn install(client: &Client) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut names = Vec::new();
+    for file in tools::crd_files().await? {
+        let what = file.display().to_string();
+        let text = std::fs::read_to_string(&file).map_err(Error::io(format!("read {what}")))?;
+        let mut crd: CustomResourceDefinition =
+            serde_yaml::from_str(&text).map_err(Error::malformed(what))?;
+        crd.labels_mut().insert(LABEL.into(), "true".into());
+        let name = crd.name_any();
+        let there = api
+            .get_opt(&name)
+            .await
+            .map_err(Error::api(format!("get CRD {name}")))?;
+        if there.is_none() {
+            match api.create(&PostParams::default(), &crd).await {
+                Ok(_) => {}
+                // Another test process was quicker.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(Error::api(format!("create CRD {name}"))(error)),
+            }
+        }
+        names.push(name);
+    }
+    let api = &api;
+    for name in &names {
+        wait::until(
+            &format!("CRD {name} to be established"),
+            PATIENCE,
+            || async move {
+                let crd = api
+                    .get(name)
+                    .await
+                    .map_err(Error::api(format!("get CRD {name}")))?;
+                let conditions = crd
+                    .status
+                    .and_then(|status| status.conditions)
+                    .unwrap_or_default();
+                let established = conditions.iter().any(|condition| {
+                    condition.type_ == "Established" && condition.status == "True"
+                });
+                Ok(if established {
+                    Probe::Done(())
+                } else {
+                    Probe::NotYet(format!("{conditions:?}"))
+                })
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}

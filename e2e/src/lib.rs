@@ -1,0 +1,48 @@
+//! Real servers for the tests of ipgc: etcd, kube-apiserver and the whereabouts CNI plugin.
+//!
+//! ```text
+//!  tools          finds or builds the binaries, once, into a cache
+//!    │
+//!  control_plane  etcd + kube-apiserver (+ controller manager) on loopback, in a directory of the run
+//!    │    ├ access    kubeconfigs and clients per user and user agent
+//!    │    └ audit     who asked what, counted from the server's audit log
+//!    │
+//!  cluster        what a scenario needs on any cluster: namespaces, networks, pods, pools, waiting
+//!    ├ pods       plays the kubelet: status and the four ways a pod ends
+//!    ├ pools      rows of IPPools and reservations, read and planted
+//!    ├ cni        calls the real whereabouts plugin as a container runtime does
+//!    └ upstream   upstream's own ip-control-loop and ip-reconciler beside ours
+//! ```
+//!
+//! | environment | what it does |
+//! |---|---|
+//! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and perhaps kube-controller-manager, instead of a build |
+//! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
+//! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |
+//! | `IPGC_E2E_FOREIGN=1` | uses the cluster that `KUBECONFIG` names, instead of servers of its own |
+//!
+//! What it never does: listen on anything but loopback, end a process it did not start, take a cluster
+//! from `KUBECONFIG` unless `IPGC_E2E_FOREIGN=1` says so, or skip a test because a tool is missing.
+#![allow(
+    clippy::missing_errors_doc,
+    reason = "each failure is an `Error` that says what was done and what was seen"
+)]
+
+pub mod access;
+pub mod audit;
+pub mod cluster;
+pub mod cni;
+pub mod control_plane;
+pub mod crds;
+mod error;
+pub mod pods;
+pub mod pools;
+pub mod process;
+mod rundir;
+pub mod tools;
+pub mod upstream;
+pub mod wait;
+
+pub use cluster::{Cluster, Namespace};
+pub use control_plane::{ControlPlane, Options};
+pub use error::{Error, Result};

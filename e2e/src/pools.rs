@@ -1,0 +1,275 @@
+//! Pools, reservations and network attachments, read and planted through the API.
+//!
+//! Planting is for what the plugin cannot be made to do (rows of old versions, rows of pods that never
+//! were). Reading never interprets: a key that is no number is an error here, since only tests write it.
+
+use std::collections::BTreeMap;
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{Error, Namespace, Result, cluster::from_json, wait};
+
+/// One row of a pool.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+pub struct Row {
+    /// The sandbox.
+    #[serde(default)]
+    pub id: String,
+    /// `namespace/name` of the pod.
+    #[serde(default)]
+    pub podref: String,
+    /// The interface; rows of old versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ifname: Option<String>,
+}
+
+/// Rows by offset.
+pub type Rows = BTreeMap<i128, Row>;
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// `spec.range`.
+    pub range: String,
+    /// `spec.allocations`.
+    pub rows: Rows,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub version: String,
+}
+
+/// A reservation of an address across pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// `namespace/name` of the pod.
+    pub podref: String,
+    /// The interface.
+    pub ifname: Option<String>,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub version: String,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A kind of whereabouts.
+fn whereabouts(kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "whereabouts.cni.cncf.io",
+        "v1alpha1",
+        kind,
+    ))
+}
+
+/// The pools of a namespace, untyped.
+#[must_use]
+pub fn pools(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &whereabouts("IPPool"))
+}
+
+/// The reservations of a namespace, untyped.
+#[must_use]
+pub fn reservations(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let kind = whereabouts("OverlappingRangeIPReservation");
+    Api::namespaced_with(client.clone(), namespace, &kind)
+}
+
+impl Row {
+    /// A row as today's plugin writes it.
+    pub fn new(id: impl Into<String>, podref: impl Into<String>, ifname: &str) -> Self {
+        Self {
+            id: id.into(),
+            podref: podref.into(),
+            ifname: Some(ifname.into()),
+        }
+    }
+}
+
+impl Namespace {
+    /// A pool, if it is there.
+    pub async fn pool(&self, name: &str) -> Result<Option<Pool>> {
+        let found = pools(self.client(), &self.name)
+            .get_opt(name)
+            .await
+            .map_err(Error::api(format!("get pool {name}")))?;
+        found.map(parse_pool).transpose()
+    }
+
+    /// The rows of a pool; none if there is no pool.
+    pub async fn rows(&self, pool: &str) -> Result<Rows> {
+        Ok(self
+            .pool(pool)
+            .await?
+            .map(|pool| pool.rows)
+            .unwrap_or_default())
+    }
+
+    /// The offsets of a pool's rows.
+    pub async fn offsets(&self, pool: &str) -> Result<Vec<i128>> {
+        Ok(self.rows(pool).await?.into_keys().collect())
+    }
+
+    /// Waits until a pool has exactly these rows, by offset.
+    pub async fn wait_offsets(&self, pool: &str, wanted: &[i128]) -> Result<Rows> {
+        let what = format!("pool {}/{pool} to have the rows {wanted:?}", self.name);
+        wait::until_state(
+            &what,
+            wait::PATIENCE,
+            || self.rows(pool),
+            |rows| rows.keys().copied().eq(wanted.iter().copied()),
+        )
+        .await
+    }
+
+    /// The reservations of this namespace by name.
+    pub async fn reservations(&self) -> Result<BTreeMap<String, Reservation>> {
+        let found = reservations(self.client(), &self.name)
+            .list(&ListParams::default())
+            .await
+            .map_err(Error::api("list reservations"))?;
+        Ok(found
+            .into_iter()
+            .map(|object| {
+                let text = |field: &str| object.data["spec"][field].as_str().map(str::to_owned);
+                let reservation = Reservation {
+                    podref: text("podref").unwrap_or_default(),
+                    ifname: text("ifname"),
+                    uid: object.metadata.uid.clone().unwrap_or_default(),
+                    version: object.metadata.resource_version.clone().unwrap_or_default(),
+                    annotations: object.metadata.annotations.clone().unwrap_or_default(),
+                };
+                (object.metadata.name.unwrap_or_default(), reservation)
+            })
+            .collect())
+    }
+
+    /// Waits until exactly the reservations of these names are there.
+    pub async fn wait_reservations(&self, wanted: &[&str]) -> Result<()> {
+        let what = format!("the reservations of {} to be {wanted:?}", self.name);
+        wait::until_state(
+            &what,
+            wait::PATIENCE,
+            || self.reservations(),
+            |found| found.keys().map(String::as_str).eq(wanted.iter().copied()),
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Makes a pool with rows.
+    pub async fn plant_pool(&self, name: &str, range: &str, rows: &Rows) -> Result<()> {
+        let allocations: serde_json::Map<String, Value> = rows
+            .iter()
+            .map(|(offset, row)| (offset.to_string(), json!(row)))
+            .collect();
+        let object = from_json(json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "kind": "IPPool",
+            "metadata": {"name": name},
+            "spec": {"range": range, "allocations": allocations},
+        }))?;
+        pools(self.client(), &self.name)
+            .create(&PostParams::default(), &object)
+            .await
+            .map_err(Error::api(format!("create pool {name}")))?;
+        Ok(())
+    }
+
+    /// Adds or replaces one row.
+    pub async fn plant_row(&self, pool: &str, offset: i128, row: &Row) -> Result<()> {
+        // A merge patch would keep an old `ifname` that the new row lacks.
+        let path = format!("/spec/allocations/{offset}");
+        self.patch_pool(pool, json!([{"op": "add", "path": path, "value": row}]))
+            .await
+    }
+
+    /// Takes one row out, as a DEL would.
+    pub async fn pull_row(&self, pool: &str, offset: i128) -> Result<()> {
+        let path = format!("/spec/allocations/{offset}");
+        self.patch_pool(pool, json!([{"op": "remove", "path": path}]))
+            .await
+    }
+
+    /// Applies a JSON patch to a pool.
+    pub async fn patch_pool(&self, pool: &str, operations: Value) -> Result<()> {
+        let patch: json_patch::Patch = from_json(operations)?;
+        pools(self.client(), &self.name)
+            .patch(pool, &PatchParams::default(), &Patch::Json::<()>(patch))
+            .await
+            .map_err(Error::api(format!("patch pool {pool}")))?;
+        Ok(())
+    }
+
+    /// Makes a reservation.
+    pub async fn plant_reservation(&self, name: &str, podref: &str, ifname: &str) -> Result<()> {
+        let object = from_json(json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "kind": "OverlappingRangeIPReservation",
+            "metadata": {"name": name},
+            "spec": {"podref": podref, "ifname": ifname},
+        }))?;
+        reservations(self.client(), &self.name)
+            .create(&PostParams::default(), &object)
+            .await
+            .map_err(Error::api(format!("create reservation {name}")))?;
+        Ok(())
+    }
+
+    /// Deletes a reservation.
+    pub async fn pull_reservation(&self, name: &str) -> Result<()> {
+        reservations(self.client(), &self.name)
+            .delete(name, &DeleteParams::default())
+            .await
+            .map_err(Error::api(format!("delete reservation {name}")))?;
+        Ok(())
+    }
+
+    /// Makes a network attachment with this CNI configuration.
+    pub async fn network_attachment(&self, name: &str, config: &Value) -> Result<()> {
+        let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
+        let object = from_json(json!({
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": name},
+            "spec": {"config": config.to_string()},
+        }))?;
+        Api::<DynamicObject>::namespaced_with(self.client().clone(), &self.name, &resource)
+            .create(&PostParams::default(), &object)
+            .await
+            .map_err(Error::api(format!("create network attachment {name}")))?;
+        Ok(())
+    }
+}
+
+fn parse_pool(object: DynamicObject) -> Result<Pool> {
+    #[derive(Deserialize)]
+    struct Spec {
+        range: String,
+        #[serde(default)]
+        allocations: BTreeMap<String, Row>,
+    }
+    let spec: Spec =
+        serde_json::from_value(object.data["spec"].clone()).map_err(Error::malformed("a pool"))?;
+    let mut rows = Rows::new();
+    for (key, row) in spec.allocations {
+        let offset = key
+            .parse()
+            .map_err(Error::malformed(format!("key {key:?} of a pool")))?;
+        rows.insert(offset, row);
+    }
+    Ok(Pool {
+        range: spec.range,
+        rows,
+        uid: object.metadata.uid.unwrap_or_default(),
+        version: object.metadata.resource_version.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,228 @@
+//! Server processes that end with us, whatever way we end.
+//!
+//! Rust never drops a static, and a killed test binary drops nothing at all; so every server is started
+//! under `setpriv --pdeathsig KILL`. The kernel sends that signal when the *thread* that started the child
+//! ends, and a test's thread ends with the test; so one thread of ours, which lives as long as the
+//! process, starts them all. A process is only ever ended by the id under which it was started here.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, OnceLock, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Error, Result};
+
+/// How often an ending process is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A command that dies with the thread that starts it, where the system can do that.
+#[must_use]
+pub fn tied(program: impl Into<OsString>) -> Command {
+    if setpriv() {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program.into());
+        command
+    } else {
+        Command::new(program.into())
+    }
+}
+
+/// Whether `setpriv` of util-linux is there; says so once if it is not.
+fn setpriv() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "true"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !found {
+            io::Write::write_all(
+                &mut io::stderr(),
+                b"e2e: no `setpriv --pdeathsig` here (Debian: util-linux): servers may outlive a killed run\n",
+            )
+            .ok();
+        }
+        found
+    })
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    pid: u32,
+    log: PathBuf,
+    child: Mutex<Child>,
+}
+
+impl Process {
+    /// Starts a server; what it prints goes to `log`, behind what is there.
+    pub fn start(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .map_err(Error::io(format!("open {}", log.display())))?;
+        let second = file.try_clone().map_err(Error::io("share a log file"))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(second);
+        let child = spawn(command).map_err(Error::io(format!("start {name}")))?;
+        Ok(Self {
+            name,
+            pid: child.id(),
+            log: log.to_owned(),
+            child: Mutex::new(child),
+        })
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.pid
+    }
+
+    /// The log file.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it has.
+    pub fn exited(&self) -> Result<Option<ExitStatus>> {
+        self.child()
+            .try_wait()
+            .map_err(Error::io(format!("look after {}", self.name)))
+    }
+
+    /// Stops it where it is (SIGSTOP): connections stay open and nothing answers.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Ends it at once and waits for that.
+    pub fn kill(&self) -> Result<()> {
+        let mut child = self.child();
+        child
+            .kill()
+            .map_err(Error::io(format!("kill {}", self.name)))?;
+        child
+            .wait()
+            .map_err(Error::io(format!("wait for {}", self.name)))?;
+        Ok(())
+    }
+
+    /// Asks it to end, waits, and kills it when `grace` has passed.
+    pub async fn stop(&self, grace: Duration) -> Result<()> {
+        if self.exited()?.is_some() {
+            return Ok(());
+        }
+        // A paused process would take the request only after it went on.
+        self.signal(Signal::CONT)?;
+        self.signal(Signal::TERM)?;
+        let started = Instant::now();
+        while started.elapsed() < grace {
+            if self.exited()?.is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.kill()
+    }
+
+    /// The error for a server that did not come up.
+    #[must_use]
+    pub fn start_error(&self, why: impl Into<String>) -> Error {
+        Error::Start {
+            server: self.name,
+            why: why.into(),
+            log: self.log.clone(),
+            tail: tail(&self.log, 25),
+        }
+    }
+
+    /// Sends a signal, unless the process is gone and its id may be someone else's.
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let mut child = self.child();
+        if child
+            .try_wait()
+            .map_err(Error::io("look after a server"))?
+            .is_some()
+        {
+            return Err(Error::Unsupported(format!(
+                "{} has ended already",
+                self.name
+            )));
+        }
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            kill_process(pid, signal)
+                .map_err(|errno| Error::io(format!("signal {}", self.name))(errno.into()))?;
+        }
+        Ok(())
+    }
+
+    fn child(&self) -> std::sync::MutexGuard<'_, Child> {
+        // A panic while holding it leaves a Child as good as before.
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Either works or the process is gone; there is nobody left to tell.
+        self.kill().ok();
+    }
+}
+
+type Order = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// Starts a command from the thread that lives as long as this process.
+fn spawn(command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in inbox {
+                // An asker that went away leaves a child without an owner: end it.
+                if let Err(mpsc::SendError(Ok(mut child))) = answer.send(command.spawn()) {
+                    child.kill().ok();
+                    child.wait().ok();
+                }
+            }
+        });
+        Mutex::new(orders)
+    });
+    let gone = || io::Error::other("the thread that starts servers is gone");
+    let (answer, inbox) = mpsc::channel();
+    spawner
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .send((command, answer))
+        .map_err(|_| gone())?;
+    inbox.recv().map_err(|_| gone())?
+}
+
+/// The last lines of a file; empty when it cannot be read.
+#[must_use]
+pub fn tail(path: &Path, lines: usize) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

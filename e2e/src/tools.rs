@@ -1,0 +1,292 @@
+//! Finds the server binaries, or builds them with Go, once.
+//!
+//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), an earlier build in
+//! the cache, `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
+//! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
+//! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
+//!
+//! It writes only below the cache (and Go's own caches), never into the source tree, and it never looks
+//! into `PATH` for a server: a test must know which version it runs against.
+
+mod build;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use ring::digest::{Context, SHA256};
+
+use crate::{Error, Result};
+
+/// A program that the harness runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// The store below the API server.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// The controllers: namespace deletion, pod garbage collection.
+    KubeControllerManager,
+    /// The whereabouts CNI plugin.
+    Whereabouts,
+    /// Upstream's per-node collector.
+    IpControlLoop,
+    /// Upstream's cron collector.
+    IpReconciler,
+}
+
+/// How one tool is built.
+struct Recipe {
+    /// Name of the binary.
+    name: &'static str,
+    /// Folder in `e2e/tools` whose go.mod pins it.
+    folder: &'static str,
+    /// The Go module whose version is the tool's version.
+    module: &'static str,
+    /// The main package.
+    package: &'static str,
+    /// How long it takes on two cores, for the person who waits.
+    duration: &'static str,
+    /// Whether `KUBEBUILDER_ASSETS` may hold it.
+    in_assets: bool,
+}
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
+
+impl Tool {
+    /// All of them, in the order in which a cold start needs them.
+    pub const ALL: [Self; 6] = [
+        Self::Etcd,
+        Self::Whereabouts,
+        Self::IpControlLoop,
+        Self::IpReconciler,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+    ];
+
+    const fn recipe(self) -> Recipe {
+        match self {
+            Self::Etcd => Recipe {
+                name: "etcd",
+                folder: "etcd",
+                module: "go.etcd.io/etcd/server/v3",
+                package: "go.etcd.io/etcd/server/v3",
+                duration: "half a minute",
+                in_assets: true,
+            },
+            Self::KubeApiserver => Recipe {
+                name: "kube-apiserver",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-apiserver",
+                duration: "4 minutes",
+                in_assets: true,
+            },
+            Self::KubeControllerManager => Recipe {
+                name: "kube-controller-manager",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+                duration: "1 minute",
+                in_assets: true,
+            },
+            Self::Whereabouts => Recipe {
+                name: "whereabouts",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd",
+                duration: "1 minute",
+                in_assets: false,
+            },
+            Self::IpControlLoop => Recipe {
+                name: "ip-control-loop",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::IpReconciler => Recipe {
+                name: "ip-reconciler",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+        }
+    }
+
+    /// The name of the binary.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.recipe().name
+    }
+
+    /// The version that go.mod pins, with its `v`.
+    pub fn version(self) -> Result<String> {
+        let recipe = self.recipe();
+        Pins::read(recipe.folder)?.version(recipe.module)
+    }
+
+    /// Where the tool is, if it needs no build.
+    pub fn locate(self) -> Result<Option<PathBuf>> {
+        let recipe = self.recipe();
+        if recipe.in_assets
+            && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty())
+        {
+            let path = PathBuf::from(assets).join(recipe.name);
+            if path.is_file() {
+                return Ok(Some(path));
+            }
+            // envtest's own archives hold no controller manager; everything else there is a mistake.
+            if self != Self::KubeControllerManager {
+                return Err(Error::Assets { path });
+            }
+        }
+        let cached = self.cached()?;
+        Ok(cached.is_file().then_some(cached))
+    }
+
+    /// Where the tool is; builds it first if that must be. Blocks, for minutes at worst.
+    pub fn path_blocking(self) -> Result<PathBuf> {
+        if let Some(path) = self.locate()? {
+            return Ok(path);
+        }
+        let target = self.cached()?;
+        build::go_build(&self.recipe(), &target)?;
+        Ok(target)
+    }
+
+    /// Where the tool is; builds it first if that must be.
+    pub async fn path(self) -> Result<PathBuf> {
+        blocking(move || self.path_blocking()).await
+    }
+
+    /// The place of this version and these flags in the cache.
+    fn cached(self) -> Result<PathBuf> {
+        let recipe = self.recipe();
+        let pins = Pins::read(recipe.folder)?;
+        let version = pins.version(recipe.module)?;
+        let flags = build::flags(&recipe, &version);
+        let key = pins.key(&flags.join("\n"));
+        Ok(cache()?
+            .join("bin")
+            .join(format!("{}-{version}-{key}", recipe.name)))
+    }
+}
+
+/// The CRD manifests of whereabouts and of network attachments, as upstream ships them.
+pub async fn crd_files() -> Result<Vec<PathBuf>> {
+    blocking(|| {
+        let pins = Pins::read("whereabouts")?;
+        let target = cache()?.join(format!(
+            "crds-{}-{}",
+            pins.version(WHEREABOUTS)?,
+            pins.key("")
+        ));
+        if !target.is_dir() {
+            build::copy_crds(&target)?;
+        }
+        let mut files = Vec::new();
+        for entry in
+            fs::read_dir(&target).map_err(Error::io(format!("read {}", target.display())))?
+        {
+            files.push(entry.map_err(Error::io("read a folder"))?.path());
+        }
+        files.sort();
+        Ok(files)
+    })
+    .await
+}
+
+/// The folder for everything that outlives a run.
+pub fn cache() -> Result<PathBuf> {
+    let set = |name: &str| {
+        env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    let dir = set("IPGC_E2E_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("ipgc-e2e")))
+        .or_else(|| set("HOME").map(|d| d.join(".cache").join("ipgc-e2e")))
+        .unwrap_or_else(|| env::temp_dir().join("ipgc-e2e"));
+    std::path::absolute(&dir).map_err(Error::io(format!("find {}", dir.display())))
+}
+
+/// One folder of `e2e/tools`: a go.mod and its go.sum.
+struct Pins {
+    go_mod: String,
+    go_sum: String,
+}
+
+impl Pins {
+    fn read(folder: &str) -> Result<Self> {
+        let read = |name: &str| {
+            let path = source(folder).join(name);
+            fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))
+        };
+        Ok(Self {
+            go_mod: read("go.mod")?,
+            go_sum: read("go.sum")?,
+        })
+    }
+
+    /// The version that the go.mod requires of a module.
+    fn version(&self, module: &str) -> Result<String> {
+        self.go_mod
+            .lines()
+            .find_map(|line| {
+                let mut words = line.split_whitespace().filter(|w| *w != "require");
+                (words.next() == Some(module)).then(|| words.next())?
+            })
+            .filter(|version| version.starts_with('v'))
+            .map(str::to_owned)
+            .ok_or_else(|| Error::Malformed {
+                what: "go.mod".into(),
+                why: format!("it requires no {module}"),
+            })
+    }
+
+    /// The Go version that the go.mod asks for.
+    fn go(&self) -> String {
+        self.go_mod
+            .lines()
+            .find_map(|line| line.strip_prefix("go "))
+            .unwrap_or("1.26")
+            .to_owned()
+    }
+
+    /// Twelve hex digits that change with anything that decides about the binary.
+    fn key(&self, flags: &str) -> String {
+        let mut hash = Context::new(&SHA256);
+        for part in [&self.go_mod, &self.go_sum, flags] {
+            hash.update(part.as_bytes());
+            hash.update(&[0]);
+        }
+        let digest = hash.finish();
+        let short = digest.as_ref()[..6]
+            .iter()
+            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        format!("{short:012x}")
+    }
+}
+
+fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tools")
+        .join(folder)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Unsupported(format!(
+            "the work was cut short: {error}"
+        ))),
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs the Go toolchain: one build at a time per cache, to a temporary name, then renamed.
+//!
+//! Progress goes straight to standard error, past the test runner's capture, because the first run of a
+//! test that seems to hang for minutes would be ended by hand.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{KUBERNETES, Pins, Recipe, WHEREABOUTS, cache, source};
+use crate::{Error, Result, process};
+
+/// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
+const STILL_BUILDING: Duration = Duration::from_secs(30);
+
+/// The module whose `artifacts/` hold the CRD of network attachments.
+const NETWORK_ATTACHMENTS: &str =
+    "github.com/k8snetworkplumbingwg/network-attachment-definition-client";
+
+/// The arguments of `go build`, without the output and the package.
+pub(super) fn flags(recipe: &Recipe, version: &str) -> Vec<String> {
+    let mut ldflags = "-s -w".to_owned();
+    if recipe.module == KUBERNETES {
+        // Without these kubectl stumbles over the version text of the server.
+        let mut parts = version.trim_start_matches('v').split('.');
+        let package = "k8s.io/component-base/version";
+        for (name, value) in [
+            ("gitVersion", version),
+            ("gitMajor", parts.next().unwrap_or_default()),
+            ("gitMinor", parts.next().unwrap_or_default()),
+        ] {
+            // Writing to a String does not fail.
+            write!(ldflags, " -X {package}.{name}={value}").ok();
+        }
+    }
+    vec![
+        "build".into(),
+        "-trimpath".into(),
+        "-ldflags".into(),
+        ldflags,
+    ]
+}
+
+/// Builds one tool to `target`, unless another process has done so meanwhile.
+pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
+    let _lock = lock(recipe.name)?;
+    if target.is_file() {
+        return Ok(());
+    }
+    let pins = Pins::read(recipe.folder)?;
+    let go = go_present(recipe, &pins)?;
+    let version = pins.version(recipe.module)?;
+    let temporary = beside(target, "new");
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
+    }
+    say(&format!(
+        "building {} {} with {go}, about {} on 2 cores; once",
+        recipe.name,
+        version.trim_start_matches('v'),
+        recipe.duration
+    ));
+    let mut command = go_command(recipe.folder);
+    command
+        .args(flags(recipe, &version))
+        .arg("-o")
+        .arg(&temporary)
+        .arg(recipe.package);
+    let started = Instant::now();
+    run_with_progress(command, recipe.name, &beside(target, "log"))?;
+    fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))?;
+    say(&format!(
+        "built {} in {} s: {}",
+        recipe.name,
+        started.elapsed().as_secs(),
+        target.display()
+    ));
+    Ok(())
+}
+
+/// Copies the CRD manifests out of the Go module cache.
+pub(super) fn copy_crds(target: &Path) -> Result<()> {
+    let _lock = lock("the CRDs")?;
+    if target.is_dir() {
+        return Ok(());
+    }
+    let pins = Pins::read("whereabouts")?;
+    let recipe = super::Tool::Whereabouts.recipe();
+    go_present(&recipe, &pins)?;
+    // A fresh module cache knows nothing of a module until it is downloaded.
+    let mut download = go_command("whereabouts");
+    download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
+    output(download, "go mod download")?;
+    let crds = module_dir(WHEREABOUTS)?.join("doc").join("crds");
+    let temporary = beside(target, "new");
+    fs::create_dir_all(&temporary).map_err(Error::io(format!("create {}", temporary.display())))?;
+    let mut sources = vec![(
+        module_dir(NETWORK_ATTACHMENTS)?
+            .join("artifacts")
+            .join("networks-crd.yaml"),
+        "k8s.cni.cncf.io_network-attachment-definitions.yaml".to_owned(),
+    )];
+    for kind in [
+        "ippools",
+        "nodeslicepools",
+        "overlappingrangeipreservations",
+    ] {
+        let name = format!("whereabouts.cni.cncf.io_{kind}.yaml");
+        sources.push((crds.join(&name), name));
+    }
+    for (from, name) in sources {
+        // Read and write, not copy: files of the module cache are read-only.
+        let text = fs::read(&from).map_err(Error::io(format!("read {}", from.display())))?;
+        fs::write(temporary.join(&name), text).map_err(Error::io(format!("write {name}")))?;
+    }
+    fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))
+}
+
+fn module_dir(module: &str) -> Result<PathBuf> {
+    let mut list = go_command("whereabouts");
+    list.args(["list", "-m", "-f", "{{.Dir}}", module]);
+    Ok(output(list, "go list")?.trim().into())
+}
+
+/// `go` in one of our folders, with nothing taken from the caller's settings that could change a build.
+fn go_command(folder: &str) -> Command {
+    let mut command = process::tied("go");
+    command
+        .current_dir(source(folder))
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "-mod=readonly -buildvcs=false")
+        .stdin(Stdio::null());
+    command
+}
+
+/// The version text of the Go command, or the one clear error.
+fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
+    let missing = || Error::NoGo {
+        tool: recipe.name,
+        go: pins.go(),
+        assets: if recipe.in_assets {
+            ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
+        } else {
+            ""
+        },
+    };
+    let answer = Command::new("go")
+        .args(["env", "GOVERSION"])
+        .output()
+        .map_err(|_| missing())?;
+    let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    if version.is_empty() {
+        Err(missing())
+    } else {
+        Ok(version)
+    }
+}
+
+fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()> {
+    let file = File::create(log).map_err(Error::io(format!("create {}", log.display())))?;
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(file)
+        .spawn()
+        .map_err(Error::io("start go build"))?;
+    let started = Instant::now();
+    let mut spoken = started;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(Error::io("wait for go build"))? {
+            break status;
+        }
+        if spoken.elapsed() >= STILL_BUILDING {
+            spoken = Instant::now();
+            say(&format!(
+                "still building {name}, {} s so far",
+                started.elapsed().as_secs()
+            ));
+        }
+        thread::sleep(Duration::from_millis(200));
+    };
+    let text = process::tail(log, 40);
+    fs::remove_file(log).ok();
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Command {
+        what: format!("go build of {name}"),
+        status: status.to_string(),
+        output: text,
+    })
+}
+
+fn output(mut command: Command, what: &str) -> Result<String> {
+    let answer = command
+        .output()
+        .map_err(Error::io(format!("start {what}")))?;
+    if answer.status.success() {
+        return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
+    }
+    Err(Error::Command {
+        what: what.to_owned(),
+        status: answer.status.to_string(),
+        output: String::from_utf8_lossy(&answer.stderr).into_owned(),
+    })
+}
+
+/// The lock that keeps two processes from building at the same time. It goes with the process.
+fn lock(name: &str) -> Result<File> {
+    let dir = cache()?;
+    fs::create_dir_all(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
+    let path = dir.join("build.lock");
+    let file = File::create(&path).map_err(Error::io(format!("create {}", path.display())))?;
+    if file.try_lock().is_err() {
+        say(&format!(
+            "waiting for another process that builds, before {name}"
+        ));
+        file.lock()
+            .map_err(Error::io(format!("lock {}", path.display())))?;
+    }
+    Ok(file)
+}
+
+/// A name in the same folder. Whoever holds the lock owns it, so what a killed build left is overwritten.
+fn beside(target: &Path, suffix: &str) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(format!(".{suffix}"));
+    name.into()
+}
+
+fn say(line: &str) {
+    // A closed standard error is no reason to stop.
+    writeln!(io::stderr(), "e2e: {line}").ok();
+}
