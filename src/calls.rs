@@ -25,8 +25,26 @@ pub enum CallError {
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => other.to_string(),
+        other => with_causes(other),
     }
+}
+
+/// An error with all its causes. kube's own text of a broken connection ends where the reason
+/// begins.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let reason = error.to_string();
+        // Many print their cause themselves.
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 impl CallError {

@@ -6,6 +6,7 @@
 //! [`Queue::defer`]. The queue holds no more than its capacity: what does not fit is refused.
 
 use std::{
+    borrow::Borrow,
     collections::HashMap,
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -128,18 +129,27 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
     }
 
     /// Gives an item back that is done.
-    pub fn finish(&self, key: &K) {
+    pub fn finish<Q: Eq + Hash + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
         self.lock().items.remove(key);
     }
 
     /// Gives an item back that is not due yet; this counts as no failure.
-    pub fn defer(&self, key: &K, wait: Duration) {
+    pub fn defer<Q: Eq + Hash + ?Sized>(&self, key: &Q, wait: Duration)
+    where
+        K: Borrow<Q>,
+    {
         self.give_back(key, wait);
     }
 
     /// Gives an item back that failed, to be tried again after the backoff, and no sooner than
     /// `at_least`. After the last retry it leaves the queue.
-    pub fn retry(&self, key: &K, at_least: Duration) -> Retry {
+    pub fn retry<Q: Eq + Hash + ?Sized>(&self, key: &Q, at_least: Duration) -> Retry
+    where
+        K: Borrow<Q>,
+    {
         let failures = {
             let mut inner = self.lock();
             let Some(item) = inner.items.get_mut(key) else {
@@ -159,7 +169,10 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
 
     /// Whether an item with this key is in the queue, waiting or checked out.
     #[must_use]
-    pub fn contains(&self, key: &K) -> bool {
+    pub fn contains<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
         self.lock().items.contains_key(key)
     }
 
@@ -175,13 +188,19 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         self.len() == 0
     }
 
-    fn give_back(&self, key: &K, wait: Duration) {
+    fn give_back<Q: Eq + Hash + ?Sized>(&self, key: &Q, wait: Duration)
+    where
+        K: Borrow<Q>,
+    {
         let mut inner = self.lock();
+        let Some(owned) = inner.items.get_key_value(key).map(|(key, _)| key.clone()) else {
+            return;
+        };
         if let Some(item) = inner.items.get_mut(key)
             && item.place == Place::CheckedOut
         {
             item.place = Place::Waiting;
-            inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
+            inner.due.insert(owned, wait.min(LONGEST_WAIT));
         }
     }
 
@@ -226,7 +245,7 @@ mod tests {
         assert_eq!(queue.next().await, ("a", 1));
         assert_eq!(queue.push("a", 3, Duration::ZERO), Ok(()));
         assert!(timeout(SECOND, queue.next()).await.is_err());
-        queue.finish(&"a");
+        queue.finish("a");
         assert_eq!(queue.push("a", 4, Duration::ZERO), Ok(()));
         assert_eq!(queue.next().await, ("a", 4));
     }
@@ -237,14 +256,14 @@ mod tests {
         assert_eq!(queue.push("a", 1, Duration::ZERO), Ok(()));
         for _ in 0..10 {
             queue.next().await;
-            queue.defer(&"a", SECOND);
+            queue.defer("a", SECOND);
         }
         for _ in 0..2 {
             queue.next().await;
-            assert!(matches!(queue.retry(&"a", SECOND), Retry::After(wait) if wait >= SECOND));
+            assert!(matches!(queue.retry("a", SECOND), Retry::After(wait) if wait >= SECOND));
         }
         queue.next().await;
-        assert_eq!(queue.retry(&"a", SECOND), Retry::Exhausted);
+        assert_eq!(queue.retry("a", SECOND), Retry::Exhausted);
         assert!(queue.is_empty());
         assert!(timeout(SECOND, queue.next()).await.is_err());
     }

@@ -34,7 +34,7 @@ use crate::{
         pool_api::PoolApi,
         reservations::Reservations,
         resolve::Resolver,
-        worker::{self, EndedQueue, Shop},
+        worker::{self, EndedQueue, Shared},
         writer::Writers,
     },
     config::Config,
@@ -51,7 +51,7 @@ const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
 /// How often old evidence is dropped.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
+const FORGET_EVERY: Duration = Duration::from_mins(1);
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl Collector {
             events: events.clone(),
             counters: Arc::clone(&counters),
         });
-        let shop = Arc::new(Shop {
+        let shared = Arc::new(Shared {
             queue,
             resolver: Resolver::new(
                 definitions,
@@ -232,9 +232,9 @@ impl Collector {
         });
         let mut workers = JoinSet::new();
         for number in 0..config.workers.max(1) {
-            workers.spawn(worker::run(Arc::clone(&shop), number, stop.clone()));
+            workers.spawn(worker::run(Arc::clone(&shared), number, stop.clone()));
         }
-        drop(shop);
+        drop(shared);
         info!(workers = workers.len(), "ready");
         phase.send_replace(Phase::Ready);
 
@@ -317,7 +317,7 @@ async fn forget(index: Arc<Mutex<PodIndex>>, queue: Arc<EndedQueue>, clock: Cloc
     loop {
         ticks.tick().await;
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
-        index.forget(clock.now(), |uid| queue.contains(&uid.into()));
+        index.forget(clock.now(), |uid| queue.contains(uid));
     }
 }
 

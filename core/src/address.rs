@@ -190,7 +190,8 @@ pub fn excerpt(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    // `Option<Option<_>>` is what `network_of_pool` answers.
+    #![allow(clippy::unwrap_used, clippy::option_option)]
     use super::*;
     use proptest::prelude::*;
     use rstest::rstest;

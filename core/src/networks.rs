@@ -52,13 +52,11 @@ impl Status {
         for entry in raw {
             let mut addresses = Vec::new();
             for text in entry.ips.unwrap_or_default() {
-                match parse_address(&text) {
-                    Some(address) => addresses.push(address),
-                    None => {
-                        let reason = format!("not an address: {:?}", excerpt(&text));
-                        return Self::Malformed(reason.into());
-                    }
-                }
+                let Some(address) = parse_address(&text) else {
+                    let reason = format!("not an address: {:?}", excerpt(&text));
+                    return Self::Malformed(reason.into());
+                };
+                addresses.push(address);
             }
             entries.push(StatusEntry {
                 network: entry.name.unwrap_or_default().into(),

@@ -71,6 +71,8 @@ pub struct Container {
 }
 
 /// One state of one incarnation.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodState {
     /// Namespace and name.

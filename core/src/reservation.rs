@@ -133,7 +133,8 @@ impl Reservation {
         }
         operations.push(PatchOperation::Add(AddOperation {
             path: PointerBuf::from_tokens(["metadata", "annotations", CLAIM_ANNOTATION]),
-            value: json!(self.podref),
+            // A claim of what is claimed already must not forget whose it was.
+            value: json!(self.owner()),
         }));
         operations.push(PatchOperation::Replace(ReplaceOperation {
             path: PointerBuf::from_tokens(["spec", "podref"]),

@@ -256,16 +256,29 @@ fn a_restart_after_all_containers_ended_is_no_end() {
 #[test]
 fn init_sidecar_and_ephemeral_containers_that_ended_are_settled() {
     assert!(settles([
-        pending(UP, &[("init", RUNNING), ("side", WAITING), ("main", WAITING)]),
+        pending(
+            UP,
+            &[("init", RUNNING), ("side", WAITING), ("main", WAITING)]
+        ),
         pending(UP, &[("init", ENDED), ("side", RUNNING), ("main", WAITING)]),
         running(UP, &[("init", ENDED), ("side", RUNNING), ("main", RUNNING)]),
         running(
             UP,
-            &[("init", ENDED), ("side", RUNNING), ("main", RUNNING), ("debug", RUNNING)]
+            &[
+                ("init", ENDED),
+                ("side", RUNNING),
+                ("main", RUNNING),
+                ("debug", RUNNING)
+            ]
         ),
         deleting(failed(
             DOWN,
-            &[("init", ENDED), ("side", ENDED), ("main", ENDED), ("debug", ENDED)]
+            &[
+                ("init", ENDED),
+                ("side", ENDED),
+                ("main", ENDED),
+                ("debug", ENDED)
+            ]
         )),
     ]));
 }
@@ -283,7 +296,12 @@ fn one_started_container_not_shown_as_terminated_is_enough_to_doubt(#[case] last
     assert!(!settles([
         running(
             UP,
-            &[("init", ENDED), ("side", RUNNING), ("main", RUNNING), ("debug", RUNNING)]
+            &[
+                ("init", ENDED),
+                ("side", RUNNING),
+                ("main", RUNNING),
+                ("debug", RUNNING)
+            ]
         ),
         deleting(failed(DOWN, last)),
     ]));
@@ -589,7 +607,11 @@ fn the_last_of_several_waits_decides_whatever_its_place() {
         termination_grace: Some(secs(3000)),
         ..pod(POD)
     };
-    let free = time_of(&[ended(slow, 10, false), answering(100, false), answering(200, true)]);
+    let free = time_of(&[
+        ended(slow, 10, false),
+        answering(100, false),
+        answering(200, true),
+    ]);
     assert_eq!(free, Some((Grade::Witnessed, at(10 + 120 + 3000 + 60))));
 }
 
@@ -600,9 +622,16 @@ fn without_any_incarnation_there_is_no_evidence() {
 
 #[test]
 fn an_incarnation_that_was_never_scheduled_is_no_evidence() {
-    assert_eq!(time_of(&[unscheduled(100, true), unscheduled(200, false)]), None);
     assert_eq!(
-        time_of(&[unscheduled(50, false), answering(100, true), unscheduled(1000, false)]),
+        time_of(&[unscheduled(100, true), unscheduled(200, false)]),
+        None
+    );
+    assert_eq!(
+        time_of(&[
+            unscheduled(50, false),
+            answering(100, true),
+            unscheduled(1000, false)
+        ]),
         Some((Grade::Settled, at(102)))
     );
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, slice::from_ref, sync::Arc, time::Duration};
 
 use common::{
     POD, all_absent, at, ended, observe, pod, podref, pool_document, pool_with, release, reporting,
@@ -26,7 +26,14 @@ use serde_json::{Value, json};
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, ended: &[Arc<Ended>]) -> Verdict {
-    judge(pool, &pool.rows()[0], presence, ended, 1, &Policy::default())
+    judge(
+        pool,
+        &pool.rows()[0],
+        presence,
+        ended,
+        1,
+        &Policy::default(),
+    )
 }
 
 /// The verdict on 10.0.0.5, net1, of a pod in this state.
@@ -51,10 +58,7 @@ fn malformed() -> Status {
 
 /// A pool of 10.0.0.0/24 with 10.0.0.5 and these annotations.
 fn annotated(annotations: &Value) -> ObservedPool {
-    let mut document = pool_document(
-        "10.0.0.0/24",
-        &[("5", row_value(POD, &sandbox(1), "net1"))],
-    );
+    let mut document = pool_document("10.0.0.0/24", &[("5", row_value(POD, &sandbox(1), "net1"))]);
     document["metadata"]["annotations"] = annotations.clone();
     observe(&document)
 }
@@ -97,7 +101,14 @@ fn evidence_is_weighed_row_by_row() {
         .rows()
         .iter()
         .map(|row| {
-            match judge(&pool, row, &Presence::Absent, &[good_end()], 3, &Policy::default()) {
+            match judge(
+                &pool,
+                row,
+                &Presence::Absent,
+                &[good_end()],
+                3,
+                &Policy::default(),
+            ) {
                 Verdict::Stale(stale) => (stale.grade, stale.free_at),
                 other => panic!("{other:?}"),
             }
@@ -245,7 +256,8 @@ fn entries_of_the_default_network_count() {
 
 #[test]
 fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
-    let annotation = r#"[{"name":"default/nad","interface":"net1","ips":["10.0.0.9","10.0.0.five"]}]"#;
+    let annotation =
+        r#"[{"name":"default/nad","interface":"net1","ips":["10.0.0.9","10.0.0.five"]}]"#;
     let state = PodState {
         status: Status::parse(annotation),
         ..pod(POD)
@@ -253,7 +265,10 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(Stale { grade: Grade::Unwitnessed, .. })
+        Verdict::Stale(Stale {
+            grade: Grade::Unwitnessed,
+            ..
+        })
     ));
 }
 
@@ -310,10 +325,7 @@ fn rows_of_kept_owners_are_never_touched(#[case] pattern: &str, #[case] kept: bo
     let proof = all_absent(&pool);
     let released = proof.release(&pool.rows()[0], &[good_end()], 1, &policy, at(1000));
     if kept {
-        assert_eq!(
-            released.unwrap_err(),
-            Verdict::Unknown(Unknown::KeptOwner)
-        );
+        assert_eq!(released.unwrap_err(), Verdict::Unknown(Unknown::KeptOwner));
     } else {
         assert!(released.is_ok());
     }
@@ -377,8 +389,8 @@ fn a_row_goes_at_its_moment_and_not_before() {
     let pool = pool_with("5");
     let proof = all_absent(&pool);
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let release = |now| proof.release(&pool.rows()[0], &[end.clone()], 1, &Policy::default(), now);
-    let early = Moment::new(secs(102) - std::time::Duration::from_nanos(1));
+    let release = |now| proof.release(&pool.rows()[0], from_ref(&end), 1, &Policy::default(), now);
+    let early = Moment::new(Duration::from_nanos(101_999_999_999));
     assert!(matches!(
         release(early),
         Err(Verdict::Stale(Stale { free_at, .. })) if free_at == at(102)
@@ -582,7 +594,7 @@ proptest! {
         prop_assert!(!matches!(verdict, Verdict::Stale(_)), "{:?}", verdict);
         let learned = HashMap::from([(podref(POD), presence)]);
         let proof = pool.begin_proof().conclude(learned);
-        let never = Moment::new(std::time::Duration::MAX);
+        let never = Moment::new(Duration::MAX);
         prop_assert!(proof.release(&pool.rows()[0], &history, rows, &policy, never).is_err());
     }
 

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{
-    POD, POOL_UID, all_absent, observe, pool_document, release, release_all, row_value, sandbox,
+    POD, POOL_UID, all_absent, apply, observe, pool_document, release, release_all, row_value,
+    sandbox,
 };
 use ipgc_core::{
     judge::{Unknown, Verdict},
@@ -42,18 +43,6 @@ fn patch_of(pool: &ObservedPool, keys: &[&str]) -> Patch {
         .map(|row| release(&proof, row).unwrap())
         .collect();
     FreePatch::new(&proof, releases).to_json_patch()
-}
-
-/// The document after the patch; the patch never changes a document when it fails.
-fn apply(document: &Value, patch: &Patch) -> Option<Value> {
-    let mut after = document.clone();
-    match json_patch::patch(&mut after, patch) {
-        Ok(()) => Some(after),
-        Err(_) => {
-            assert_eq!(after, *document);
-            None
-        }
-    }
 }
 
 fn keys(document: &Value) -> Vec<&str> {
@@ -124,7 +113,10 @@ fn a_row_with_a_field_more_is_a_changed_row() {
 fn a_row_that_is_gone_makes_the_patch_change_nothing() {
     let mut document = document();
     let patch = patch_of(&observe(&document), &["5", "7"]);
-    document["spec"]["allocations"].as_object_mut().unwrap().remove("7");
+    document["spec"]["allocations"]
+        .as_object_mut()
+        .unwrap()
+        .remove("7");
     assert_eq!(apply(&document, &patch), None);
 }
 
@@ -170,7 +162,10 @@ fn a_row_without_an_interface_is_not_the_row_with_an_empty_one() {
 #[case::leading_zero("10.0.0.0/24", "05")]
 fn keys_are_removed_to_the_letter(#[case] range: &str, #[case] key: &str) {
     let row = row_value(POD, &sandbox(5), "net1");
-    let document = pool_document(range, &[(key, row), ("5", row_value("a/b", &sandbox(6), "net1"))]);
+    let document = pool_document(
+        range,
+        &[(key, row), ("5", row_value("a/b", &sandbox(6), "net1"))],
+    );
     let after = apply(&document, &patch_of(&observe(&document), &[key])).unwrap();
     assert_eq!(keys(&after), ["5"]);
 }
@@ -205,7 +200,12 @@ fn large(n: usize) -> Value {
     let keys: Vec<_> = (0..n).map(|key| key.to_string()).collect();
     let rows: Vec<_> = keys
         .iter()
-        .map(|key| (key.as_str(), row_value(&format!("default/p-{key}"), &sandbox(1), "net1")))
+        .map(|key| {
+            (
+                key.as_str(),
+                row_value(&format!("default/p-{key}"), &sandbox(1), "net1"),
+            )
+        })
         .collect();
     pool_document("10.0.0.0/16", &rows)
 }
@@ -234,7 +234,11 @@ fn cut(patch: FreePatch<'_>, limit: usize) -> Vec<FreePatch<'_>> {
 fn a_single_row_and_none_cannot_be_split() {
     let pool = observe(&large(1));
     let proof = all_absent(&pool);
-    assert!(FreePatch::new(&proof, release_all(&proof)).split().is_none());
+    assert!(
+        FreePatch::new(&proof, release_all(&proof))
+            .split()
+            .is_none()
+    );
     assert!(FreePatch::new(&proof, Vec::new()).split().is_none());
 }
 
@@ -244,8 +248,18 @@ fn a_full_pool_is_cut_into_parts_that_the_server_takes() {
     let pool = observe(&document);
     let proof = all_absent(&pool);
     let parts = cut(FreePatch::new(&proof, release_all(&proof)), MAX_ROWS);
-    assert!(parts.iter().all(|part| part.to_json_patch().0.len() <= MAX_OPERATIONS));
-    assert_eq!(parts.iter().map(|part| part.releases().len()).sum::<usize>(), 10_800);
+    assert!(
+        parts
+            .iter()
+            .all(|part| part.to_json_patch().0.len() <= MAX_OPERATIONS)
+    );
+    assert_eq!(
+        parts
+            .iter()
+            .map(|part| part.releases().len())
+            .sum::<usize>(),
+        10_800
+    );
 }
 
 proptest! {

@@ -4,14 +4,13 @@
 
 mod common;
 
-use common::{POD, all_absent, ip, observe, pool_document, release, row_value, sandbox};
+use common::{POD, all_absent, apply, ip, observe, pool_document, release, row_value, sandbox};
 use ipgc_core::{
     address::reservation_names,
     podref::PodRef,
     pool::ObservedPool,
     reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
 };
-use json_patch::Patch;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -60,19 +59,7 @@ fn pool(range: &str, key: &str, interface: &str) -> ObservedPool {
 fn belongs(reservation: &Value, pool: &ObservedPool, network: Option<&str>) -> bool {
     let proof = all_absent(pool);
     let release = release(&proof, &pool.rows()[0]).unwrap();
-    read(reservation).belongs_to(&release, network)
-}
-
-/// The document after the patch; the patch never changes a document when it fails.
-fn apply(document: &Value, patch: &Patch) -> Option<Value> {
-    let mut after = document.clone();
-    match json_patch::patch(&mut after, patch) {
-        Ok(()) => Some(after),
-        Err(_) => {
-            assert_eq!(after, *document);
-            None
-        }
-    }
+    read(reservation).belongs_to(release.content(), network)
 }
 
 fn claimed(document: &Value) -> Value {
@@ -104,12 +91,7 @@ fn claimed(document: &Value) -> Value {
 #[case::short_in_a_network("blue-fd00--1", Some("blue"), "fd00::/64", "1")]
 #[case::zero_in_a_network("blue-fd00--0", Some("blue"), "fd00::/64", "0")]
 #[case::unspecified_in_a_network("blue---1", Some("blue"), "::/64", "1")]
-#[case::legacy_key(
-    "caa5--caa5-0-0-1",
-    None,
-    "caa5::/64",
-    "-3844666706890850303"
-)]
+#[case::legacy_key("caa5--caa5-0-0-1", None, "caa5::/64", "-3844666706890850303")]
 fn every_spelling_of_its_address_and_network_is_the_rows(
     #[case] name: &str,
     #[case] network: Option<&str>,
@@ -134,7 +116,11 @@ fn every_spelling_of_its_address_and_network_is_the_rows(
 #[case::dashes_for_dots("10-0-0-5", None)]
 fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] network: Option<&str>) {
     let reservation = document(name, POD, Some("net1"));
-    assert!(!belongs(&reservation, &pool("10.0.0.0/24", "5", "net1"), network));
+    assert!(!belongs(
+        &reservation,
+        &pool("10.0.0.0/24", "5", "net1"),
+        network
+    ));
 }
 
 #[rstest]
@@ -146,7 +132,11 @@ fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] netw
 #[case(CLAIMED_PODREF)]
 fn another_podref_is_never_the_rows(#[case] owner: &str) {
     let reservation = document("10.0.0.5", owner, Some("net1"));
-    assert!(!belongs(&reservation, &pool("10.0.0.0/24", "5", "net1"), None));
+    assert!(!belongs(
+        &reservation,
+        &pool("10.0.0.0/24", "5", "net1"),
+        None
+    ));
 }
 
 #[rstest]
@@ -162,7 +152,10 @@ fn interfaces_have_to_match_where_both_are_named(
     #[case] belongs_to: bool,
 ) {
     let reservation = document("10.0.0.5", POD, interface);
-    assert_eq!(belongs(&reservation, &pool("10.0.0.0/24", "5", rows), None), belongs_to);
+    assert_eq!(
+        belongs(&reservation, &pool("10.0.0.0/24", "5", rows), None),
+        belongs_to
+    );
 }
 
 #[test]

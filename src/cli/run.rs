@@ -24,6 +24,10 @@ use crate::{
 
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
 #[derive(Debug, clap::Args)]
+#[allow(
+    clippy::doc_markdown,
+    reason = "the comments are help texts for people"
+)]
 pub struct Args {
     /// Kubeconfig file; without it, what kubectl would use, or the pod's service account
     #[arg(long, env = "IPGC_KUBECONFIG", value_name = "FILE")]

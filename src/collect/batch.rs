@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -25,7 +25,8 @@ use tracing::{debug, info, warn};
 use super::{
     absence::Prover,
     gate::Gate,
-    item::Removed,
+    item::{Item, Removed},
+    jobs::{Jobs, Known},
     pool_api::{ObserveError, PoolApi},
     reservations::{Reservations, Wanted},
     resolve::Route,
@@ -83,7 +84,7 @@ struct Turn<'t> {
     tools: &'t Tools,
     stop: &'t CancellationToken,
     key: &'t PoolKey,
-    jobs: Vec<Job>,
+    jobs: Jobs,
     podrefs: BTreeSet<PodRef>,
     /// What becomes of a podref, where it is not simply done.
     outcomes: BTreeMap<PodRef, Outcome>,
@@ -94,7 +95,7 @@ struct Turn<'t> {
     /// Keys of rows that the server refuses to remove.
     refused: HashSet<Box<str>>,
     /// Rows found to be gone in this turn, and the incarnation that they were freed for.
-    freed: Vec<(Arc<Ended>, Removed)>,
+    freed: Vec<(Arc<Item>, Removed)>,
     pool_uid: String,
 }
 
@@ -105,16 +106,13 @@ impl<'t> Turn<'t> {
         key: &'t PoolKey,
         jobs: Vec<Job>,
     ) -> Self {
-        let podrefs = jobs
-            .iter()
-            .map(|job| job.item.ended().podref().clone())
-            .collect();
+        let jobs = Jobs::new(key, jobs);
         Self {
             tools,
             stop,
             key,
+            podrefs: jobs.podrefs(),
             jobs,
-            podrefs,
             outcomes: BTreeMap::new(),
             rejected: Vec::new(),
             limit: MAX_ROWS,
@@ -134,7 +132,7 @@ impl<'t> Turn<'t> {
             let Some(observed) = self.observe().await? else {
                 return Ok(());
             };
-            self.confirm_earlier(&observed);
+            self.freed.extend(self.jobs.confirm_missing(&observed));
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
             if due.is_empty() {
@@ -152,16 +150,13 @@ impl<'t> Turn<'t> {
                 return Ok(());
             }
             let patch = FreePatch::new(&proof, releases);
-            self.note_attempt(patch.releases());
+            self.jobs.note_attempt(patch.releases());
             self.tools.counters.patches_sent.increment();
             match self.tools.pools.free(self.key, &patch).await {
                 Ok(()) => {
                     self.tools.gate.passed();
                     self.limit = MAX_ROWS;
-                    self.confirm(|removed| {
-                        let mut releases = patch.releases().iter();
-                        releases.any(|release| release.row().key() == removed.row.key())
-                    });
+                    self.freed.extend(self.jobs.confirm(patch.releases()));
                     if !more {
                         return Ok(());
                     }
@@ -230,6 +225,7 @@ impl<'t> Turn<'t> {
     /// proof is needed yet.
     fn due(&mut self, observed: &ObservedPool) -> BTreeSet<PodRef> {
         let now = self.tools.clock.now();
+        let known = self.jobs.known(&self.tools.index, observed);
         let mut due = BTreeSet::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) {
@@ -242,9 +238,10 @@ impl<'t> Turn<'t> {
                     continue;
                 }
             };
-            let ended = self.ended(&content.podref);
-            let rows = self.rows_of(observed, &content.podref, &ended);
-            match free_time(content, &ended, rows, &self.tools.policy) {
+            let Some(Known { ended, rows }) = known.get(&content.podref) else {
+                continue;
+            };
+            match free_time(content, ended, *rows, &self.tools.policy) {
                 Some((_, free_at)) if free_at > now => self.not_before(&content.podref, free_at),
                 _ => {
                     due.insert(content.podref.clone());
@@ -262,6 +259,8 @@ impl<'t> Turn<'t> {
     ) -> Vec<Release<'p>> {
         let observed = proof.observed();
         let now = self.tools.clock.now();
+        // Once more: an incarnation may have ended since the observation.
+        let known = self.jobs.known(&self.tools.index, observed);
         let mut releases = Vec::new();
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
@@ -269,9 +268,10 @@ impl<'t> Turn<'t> {
             if !due.contains(podref) || self.refused.contains(row.key()) {
                 continue;
             }
-            let ended = self.ended(podref);
-            let rows = self.rows_of(observed, podref, &ended);
-            match proof.release(row, &ended, rows, &self.tools.policy, now) {
+            let Some(Known { ended, rows }) = known.get(podref) else {
+                continue;
+            };
+            match proof.release(row, ended, *rows, &self.tools.policy, now) {
                 Ok(release) => releases.push(release),
                 Err(Verdict::Stale(stale)) => self.not_before(podref, stale.free_at),
                 Err(Verdict::Held(reason)) => {
@@ -293,74 +293,26 @@ impl<'t> Turn<'t> {
         releases
     }
 
-    /// Remembers what is about to be removed, in case the answer is lost.
-    fn note_attempt(&self, releases: &[Release<'_>]) {
-        for release in releases {
-            let podref = &release.content().podref;
-            let Some(job) = self.job(podref) else {
-                continue;
-            };
-            let removed = Removed::attempt(self.key, release, &job.routes);
-            let mut progress = job.item.progress();
-            progress
-                .removed
-                .retain(|r| r.pool != *self.key || r.row.key() != release.row().key());
-            progress.removed.push(removed);
-        }
-    }
-
-    /// Rows whose removal was asked for in an earlier try, or in a round without a clear answer,
-    /// and which are no longer there.
-    fn confirm_earlier(&mut self, observed: &ObservedPool) {
-        let rows: BTreeMap<_, _> = observed.rows().iter().map(|r| (r.key(), r)).collect();
-        // The same owner with another content: a successor adopted the row. Whether it was ever
-        // gone nobody can tell, so it is not ours to report, nor is its reservation.
-        let adopted = |removed: &Removed| {
-            rows.get(removed.row.key()).is_some_and(|row| {
-                row.podref_text() == Some(removed.content.podref.as_str())
-                    && row.stored() != removed.row.stored()
-            })
-        };
-        for job in &self.jobs {
-            job.item.progress().removed.retain(|removed| {
-                removed.confirmed || removed.pool != *self.key || !adopted(removed)
-            });
-        }
-        self.confirm(|removed| !rows.contains_key(removed.row.key()));
-    }
-
-    /// Confirms removals of this pool that were asked for and are `gone`.
-    fn confirm(&mut self, gone: impl Fn(&Removed) -> bool) {
-        for job in &self.jobs {
-            let ended = job.item.ended();
-            for removed in &mut job.item.progress().removed {
-                if !removed.confirmed && removed.pool == *self.key && gone(removed) {
-                    removed.confirmed = true;
-                    self.freed.push((Arc::clone(ended), removed.clone()));
-                }
-            }
-        }
-    }
-
     /// What an answer other than 200 means for the rest of the turn.
     fn take_refusal(&mut self, error: &CallError, patch: &FreePatch<'_>) -> Result<(), Failure> {
         match error.answer() {
             // The pool is gone, and the next observation says so.
             Answer::Gone | Answer::Done => Ok(()),
             Answer::Rejected if error.names_fields() => {
+                self.jobs.forget_attempt(patch.releases());
                 for release in patch.releases() {
                     self.refuse(release.row(), &error.to_string());
                 }
                 Ok(())
             }
             Answer::Rejected => {
-                self.forget_attempt(patch);
+                self.jobs.forget_attempt(patch.releases());
                 let rows = patch.releases().iter().map(|release| release.row().clone());
                 self.rejected = rows.collect();
                 Ok(())
             }
             Answer::TooLarge => {
-                self.forget_attempt(patch);
+                self.jobs.forget_attempt(patch.releases());
                 if let [release] = patch.releases() {
                     self.refuse(release.row(), &error.to_string());
                 }
@@ -368,19 +320,6 @@ impl<'t> Turn<'t> {
                 Ok(())
             }
             Answer::Forbidden | Answer::Unclear => Err(self.failure("remove rows", error)),
-        }
-    }
-
-    /// A rejected patch removed nothing: rows that are gone later, others removed.
-    fn forget_attempt(&self, patch: &FreePatch<'_>) {
-        for release in patch.releases() {
-            if let Some(job) = self.job(&release.content().podref) {
-                job.item.progress().removed.retain(|removed| {
-                    removed.confirmed
-                        || removed.pool != *self.key
-                        || removed.row.key() != release.row().key()
-                });
-            }
         }
     }
 
@@ -401,7 +340,8 @@ impl<'t> Turn<'t> {
             counters, events, ..
         } = self.tools;
         let mut of_pool = Vec::new();
-        for (ended, removed) in &self.freed {
+        for (item, removed) in &self.freed {
+            let ended = item.ended();
             let row = &removed.content;
             counters.rows_freed.increment();
             info!(
@@ -427,20 +367,14 @@ impl<'t> Turn<'t> {
 
     /// The reservations follow their rows, those of earlier tries included.
     async fn free_reservations(&mut self) {
-        let mut wanted = Vec::new();
-        for job in &self.jobs {
-            let name_may_return = job.item.ended().last.name_may_return;
-            for removed in &job.item.progress().removed {
-                if removed.confirmed && removed.pool == *self.key {
-                    let networks = removed.routes.iter().map(|route| route.network.clone());
-                    wanted.push(Wanted {
-                        row: removed.content.clone(),
-                        networks: networks.collect(),
-                        name_may_return,
-                    });
-                }
-            }
-        }
+        let gone = self.jobs.gone().into_iter();
+        let wanted: Vec<_> = gone
+            .map(|(item, removed)| Wanted {
+                networks: removed.routes.iter().map(|r| r.network.clone()).collect(),
+                name_may_return: item.ended().last.name_may_return,
+                row: removed.content,
+            })
+            .collect();
         if wanted.is_empty() {
             return;
         }
@@ -477,27 +411,20 @@ impl<'t> Turn<'t> {
             );
             failed.insert(podref);
         }
-        for job in &self.jobs {
-            if !failed.contains(job.item.ended().podref()) {
-                let removed = &mut job.item.progress().removed;
-                removed.retain(|removed| !removed.confirmed || removed.pool != *self.key);
-            }
-        }
+        self.jobs.reservations_done(&failed);
     }
 
     /// Tells each job what became of it.
-    fn finish(mut self, freed: Result<(), Failure>) {
+    fn finish(self, freed: Result<(), Failure>) {
         let common = match freed {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::Retry { reason, at_least },
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
         };
-        for job in std::mem::take(&mut self.jobs) {
-            let own = self.outcomes.get(job.item.ended().podref()).cloned();
-            let outcome = own.unwrap_or(Outcome::Done).and(common.clone());
-            // Nobody waits any more when we are shutting down.
-            let _ = job.done.send(outcome);
-        }
+        self.jobs.finish(|podref| {
+            let own = self.outcomes.get(podref).cloned();
+            own.unwrap_or(Outcome::Done).and(common.clone())
+        });
     }
 
     fn unknown(&self, row: &Row, reason: &Unknown) {
@@ -512,42 +439,6 @@ impl<'t> Turn<'t> {
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {
         let all = self.outcomes.remove(podref).unwrap_or(Outcome::Done);
         self.outcomes.insert(podref.clone(), all.and(outcome));
-    }
-
-    /// The job that rows of this podref are freed for: the last incarnation's.
-    fn job(&self, podref: &PodRef) -> Option<&Job> {
-        let jobs = self.jobs.iter();
-        jobs.filter(|job| job.item.ended().podref() == podref)
-            .max_by_key(|job| job.item.ended().at)
-    }
-
-    /// All that is known of a podref's incarnations: the index's, and those of the jobs, which the
-    /// index may have forgotten.
-    fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
-        let index = self
-            .tools
-            .index
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut ended = index.ended(podref);
-        drop(index);
-        for job in &self.jobs {
-            let own = job.item.ended();
-            if own.podref() == podref && !ended.iter().any(|e| e.last.uid == own.last.uid) {
-                ended.push(Arc::clone(own));
-            }
-        }
-        ended.sort_by_key(|e| e.at);
-        ended
-    }
-
-    /// How many DELs the kubelet has to do for this podref: as many as it has rows here, or was
-    /// expected to have anywhere.
-    fn rows_of(&self, observed: &ObservedPool, podref: &PodRef, ended: &[Arc<Ended>]) -> usize {
-        let of_podref = |row: &&Row| row.podref_text() == Some(podref.as_str());
-        let here = observed.rows().iter().filter(of_podref).count();
-        let expected = ended.iter().map(|e| e.expected_rows()).max();
-        here.max(expected.unwrap_or(0))
     }
 }
 

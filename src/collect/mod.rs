@@ -13,6 +13,7 @@ pub mod batch;
 pub mod directory;
 pub mod gate;
 pub mod item;
+pub mod jobs;
 pub mod pool_api;
 pub mod reservations;
 pub mod resolve;

@@ -26,7 +26,7 @@ use crate::{
 pub type EndedQueue = Queue<Box<str>, Arc<Item>>;
 
 /// What all workers share.
-pub struct Shop {
+pub struct Shared {
     /// Where items come from and go back to.
     pub queue: Arc<EndedQueue>,
     /// Finds pools.
@@ -44,23 +44,23 @@ pub struct Shop {
 }
 
 /// Works until `stop`. `number` tells this worker from the others in the log.
-pub async fn run(shop: Arc<Shop>, number: usize, stop: CancellationToken) {
+pub async fn run(shared: Arc<Shared>, number: usize, stop: CancellationToken) {
     let span = info_span!("worker", number);
     async {
         loop {
             let (uid, item) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                next = shop.queue.next() => next,
+                next = shared.queue.next() => next,
             };
-            Arc::clone(&shop).process(uid, item).await;
+            Arc::clone(&shared).process(uid, item).await;
         }
     }
     .instrument(span)
     .await;
 }
 
-impl Shop {
+impl Shared {
     async fn process(self: Arc<Self>, uid: Box<str>, item: Arc<Item>) {
         let resolved = match self.resolver.resolve(item.ended()).await {
             Ok(resolved) => resolved,
@@ -87,7 +87,7 @@ impl Shop {
             self.give_back(&uid, &item, Outcome::Done);
             return;
         }
-        let shop = Arc::clone(&self);
+        let shared = Arc::clone(&self);
         let settle = async move {
             let mut all = Outcome::Done;
             for outcome in waiting {
@@ -97,12 +97,12 @@ impl Shop {
                 };
                 all = all.and(outcome.await.unwrap_or_else(|_| lost()));
             }
-            shop.give_back(&uid, &item, all);
+            shared.give_back(&uid, &item, all);
         };
         self.tasks.spawn(settle.in_current_span());
     }
 
-    fn give_back(&self, uid: &Box<str>, item: &Item, outcome: Outcome) {
+    fn give_back(&self, uid: &str, item: &Item, outcome: Outcome) {
         let pod = item.ended().podref();
         match outcome {
             Outcome::Done => self.queue.finish(uid),

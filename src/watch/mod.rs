@@ -25,12 +25,12 @@ pub use self::{
     nad_index::{Definition, NadIndex},
     pod_index::PodIndex,
 };
-use crate::backoff::Backoff;
+use crate::{backoff::Backoff, calls::with_causes};
 
 /// Objects to a page of a list. Larger pages cost memory and save little.
 const PAGE_SIZE: u32 = 250;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
-const LIST_DEADLINE: Duration = Duration::from_secs(60);
+const LIST_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Where the objects of one kind go.
 pub trait Sink<K> {
@@ -90,7 +90,7 @@ where
                 Ok(None) => break,
                 Err(error) => {
                     let wait = backoff.next_wait();
-                    warn!(%kind, %error, ?wait, "watch interrupted");
+                    warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
                     tokio::time::sleep(wait).await;
                     if is_gone(&error) {
                         // kube would ask for the same version for ever.

@@ -15,6 +15,7 @@ use ipgc_core::{
     proof::{Presence, Proof},
     time::Moment,
 };
+use json_patch::Patch;
 use serde_json::{Value, json};
 
 /// The pod that most tests are about.
@@ -170,5 +171,15 @@ pub fn release<'a>(proof: &Proof<'a>, row: &'a Row) -> Result<Release<'a>, Verdi
 /// All rows of the pool, released.
 pub fn release_all<'a>(proof: &Proof<'a>) -> Vec<Release<'a>> {
     let rows = proof.observed().rows();
-    rows.iter().map(|row| release(proof, row).unwrap()).collect()
+    rows.iter()
+        .map(|row| release(proof, row).unwrap())
+        .collect()
+}
+
+/// The document after the patch; `None` where the patch fails, which must leave it as it was.
+pub fn apply(document: &Value, patch: &Patch) -> Option<Value> {
+    let mut after = document.clone();
+    let applied = json_patch::patch(&mut after, patch).is_ok();
+    assert!(applied || after == *document);
+    applied.then_some(after)
 }
