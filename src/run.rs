@@ -239,6 +239,8 @@ impl Collector {
         phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
+            // First: a stop ends the workers too, and that is no failure.
+            biased;
             () = stop.cancelled() => Ok(()),
             ended = background.join_next() => Err(unexpected(ended)),
             ended = workers.join_next() => Err(unexpected(ended.map(|worker| worker.map(|()| "a worker")))),

@@ -110,7 +110,8 @@ impl Prover {
                 }
                 return BTreeSet::new();
             };
-            let remaining = page.metadata.remaining_item_count.unwrap_or(i64::MAX);
+            // Every server since 1.15 tells how many are left; where one does not, the list ends.
+            let remaining = page.metadata.remaining_item_count.unwrap_or(0);
             let pages = usize::try_from(remaining / i64::from(PAGE) + 1).unwrap_or(usize::MAX);
             if pages > wanted.len() {
                 return wanted;

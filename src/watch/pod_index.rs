@@ -68,13 +68,14 @@ impl PodIndex {
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
-        if self.is_ended(&last) {
-            return None;
-        }
         let known = match self.live.entry(last.podref.clone()) {
             Entry::Occupied(entry) if entry.get().state.uid == last.uid => Some(entry.remove()),
             _ => None,
         };
+        // Whoever was seen again after its end ends once more: a list from the past lacked it.
+        if known.is_none() && self.is_ended(&last) {
+            return None;
+        }
         let gone = match known {
             Some(mut live) => {
                 live.trail.advance(&last);

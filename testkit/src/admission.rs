@@ -1,0 +1,227 @@
+//! What happens to an object before it is stored: namespace check, defaults, pruning, validation.
+
+use serde_json::{Value, json};
+
+use crate::events;
+use crate::handlers::ResourceCall;
+use crate::resources::{Form, Resource};
+use crate::schema::Schema;
+use crate::status::{Cause, Failure};
+use crate::store::{Key, Store};
+use crate::write::text;
+
+/// Largest total of the annotations of an object.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Whether the request's namespace takes new objects.
+pub(crate) fn namespace_accepts(
+    call: &ResourceCall<'_>,
+    store: &Store,
+    name: &str,
+) -> Result<(), Failure> {
+    let namespace = &call.request.namespace;
+    let Some(table) = call.inner.registry.by_plural("namespaces") else {
+        return Ok(());
+    };
+    if namespace.is_empty() {
+        return Ok(());
+    }
+    let namespaces = call.inner.registry.get(table);
+    let Some(object) = store.latest(table, &Key::new("", namespace)) else {
+        if call.inner.options.require_namespaces {
+            return Err(Failure::not_found(namespaces, namespace));
+        }
+        return Ok(());
+    };
+    let phase = namespaces
+        .field_labels
+        .iter()
+        .position(|label| label == "status.phase");
+    if phase.is_some_and(|index| object.field(index) == "Terminating") {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut failure = Failure::forbidden(call.resource, name, &why);
+        if let Some(details) = &mut failure.details {
+            details["causes"] = json!([{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {namespace} is being terminated"),
+                "field": "metadata.namespace",
+            }]);
+        }
+        return Err(failure);
+    }
+    Ok(())
+}
+
+/// What the server fills in for built-in types, as far as anybody here looks at it.
+pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
+    if resource.is_pod() {
+        let spec = &mut value["spec"];
+        for (field, default) in [
+            ("terminationGracePeriodSeconds", json!(30)),
+            ("restartPolicy", json!("Always")),
+            ("dnsPolicy", json!("ClusterFirst")),
+            ("schedulerName", json!("default-scheduler")),
+        ] {
+            if spec[field].is_null() {
+                spec[field] = default;
+            }
+        }
+        value["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
+    } else if resource.is("", "namespaces") {
+        let name = value["metadata"]["name"].clone();
+        value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+        value["spec"]["finalizers"] = json!(["kubernetes"]);
+        value["status"] = json!({ "phase": "Active" });
+    }
+}
+
+/// Removes what the schema of a custom resource does not know.
+pub(crate) fn prune(resource: &Resource, value: &mut Value) {
+    let (Some(Schema::Object(members)), true) = (&resource.schema, resource.prune) else {
+        return;
+    };
+    let Some(map) = value.as_object_mut() else {
+        return;
+    };
+    map.retain(|key, _| {
+        matches!(key.as_str(), "apiVersion" | "kind" | "metadata")
+            || members.iter().any(|member| member.name == key)
+    });
+    for member in members {
+        if let Some(inner) = map.get_mut(member.name) {
+            member.schema.prune(inner);
+        }
+    }
+}
+
+/// Whether the object may be stored.
+pub(crate) fn validate(call: &ResourceCall<'_>, value: &Value) -> Result<(), Failure> {
+    let resource = call.resource;
+    let mut causes = Vec::new();
+    let annotations = value
+        .pointer("/metadata/annotations")
+        .and_then(Value::as_object);
+    let size: usize = annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+    if let Some(schema) = &resource.schema {
+        schema.validate(value, "", &mut causes);
+    }
+    if resource.is_pod() {
+        validate_pod(value, &mut causes);
+    } else if resource.is("", "events") {
+        events::validate(call.endpoint.form, value, &mut causes);
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let name = text(value, "/metadata/name");
+    Err(Failure::invalid(
+        &resource.group,
+        &resource.kind,
+        name,
+        &causes,
+    ))
+}
+
+fn validate_pod(value: &Value, causes: &mut Vec<Cause>) {
+    let containers = value.pointer("/spec/containers").and_then(Value::as_array);
+    let Some(containers) = containers.filter(|containers| !containers.is_empty()) else {
+        causes.push(Cause::required("spec.containers"));
+        return;
+    };
+    for (index, container) in containers.iter().enumerate() {
+        for field in ["name", "image"] {
+            if text(container, &format!("/{field}")).is_empty() {
+                causes.push(Cause::required(format!("spec.containers[{index}].{field}")));
+            }
+        }
+    }
+}
+
+/// Names are DNS subdomains; those of core/v1 events are not looked at.
+pub(crate) fn validate_name(resource: &Resource, form: Form, name: &str) -> Result<(), Failure> {
+    if is_subdomain(name) || is_core_event(resource, form) {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.name", &format!("\"{name}\""), SUBDOMAIN);
+    Err(Failure::invalid(
+        &resource.group,
+        &resource.kind,
+        name,
+        &[cause],
+    ))
+}
+
+/// A prefix for names is such a name itself, but for a dash at its end. A dot there is refused.
+pub(crate) fn validate_prefix(call: &ResourceCall<'_>, prefix: &str) -> Result<(), Failure> {
+    let resource = call.resource;
+    let masked = prefix
+        .strip_suffix('-')
+        .map_or(prefix.to_owned(), |rest| format!("{rest}a"));
+    if prefix.is_empty() || is_subdomain(&masked) || is_core_event(resource, call.endpoint.form) {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.generateName", &format!("\"{prefix}\""), SUBDOMAIN);
+    Err(Failure::invalid(
+        &resource.group,
+        &resource.kind,
+        prefix,
+        &[cause],
+    ))
+}
+
+fn is_core_event(resource: &Resource, form: Form) -> bool {
+    resource.is("", "events") && form == Form::Stored
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+fn is_subdomain(name: &str) -> bool {
+    let label_fits = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(label_fits)
+}
+
+/// Name and uid stay what they are.
+pub(crate) fn immutable_metadata(
+    resource: &Resource,
+    value: &Value,
+    old: &Value,
+    name: &str,
+) -> Result<(), Failure> {
+    let mut causes = Vec::new();
+    for field in ["name", "uid"] {
+        let pointer = format!("/metadata/{field}");
+        let (new, old) = (text(value, &pointer), text(old, &pointer));
+        if new != old {
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                &format!("\"{new}\""),
+                "field is immutable",
+            ));
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid(
+        &resource.group,
+        &resource.kind,
+        name,
+        &causes,
+    ))
+}

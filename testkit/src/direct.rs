@@ -1,0 +1,127 @@
+//! The test's own hand on the state: no admission, no validation, no faults, no log entry.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::events;
+use crate::object::{Object, TypeMeta};
+use crate::resources::Form;
+use crate::server::Inner;
+use crate::store::{Key, Store};
+
+/// The label of writes that no client made.
+pub(crate) fn nobody() -> Arc<str> {
+    Arc::from("")
+}
+
+pub(crate) fn type_meta(inner: &Inner, table: usize) -> TypeMeta {
+    let resource = inner.registry.get(table);
+    TypeMeta {
+        api_version: resource.api_version(),
+        kind: resource.kind.clone(),
+    }
+}
+
+/// Writes an object; tells what is stored, and the type it has.
+pub(crate) fn put(inner: &Inner, object: Value) -> (Arc<Object>, TypeMeta) {
+    fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or("")
+    }
+    let (api_version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+    let endpoint = inner
+        .registry
+        .by_kind(api_version, kind)
+        .unwrap_or_else(|| panic!("unknown kind {kind} in {api_version}"));
+    let resource = inner.registry.get(endpoint.table);
+    let name = text(&object, "/metadata/name");
+    assert!(!name.is_empty(), "object without a name: {object}");
+    let namespace = text(&object, "/metadata/namespace");
+    let key = Key::new(if resource.namespaced { namespace } else { "" }, name);
+    let mut object = match endpoint.form {
+        Form::Stored => object,
+        Form::EventsV1 => events::to_stored(object),
+    };
+    let store = &mut *inner.store();
+    let type_meta = type_meta(inner, endpoint.table);
+    let old = store.latest(endpoint.table, &key).cloned();
+    let uid = text(&object, "/metadata/uid");
+    let old = match old {
+        Some(old) if !uid.is_empty() && *old.uid != *uid => {
+            store.remove(endpoint.table, &key, &nobody());
+            None
+        }
+        other => other,
+    };
+    let old = old.map(|old| old.to_value(&type_meta));
+    fill_metadata(&mut object, old.as_ref(), store, inner);
+    let stored = store.put(endpoint.table, key, &nobody(), |revision| {
+        Object::new(resource, &object, revision)
+    });
+    (stored, type_meta)
+}
+
+/// Gives an object the system fields it lacks, from its predecessor or new.
+fn fill_metadata(object: &mut Value, old: Option<&Value>, store: &mut Store, inner: &Inner) {
+    let metadata = &mut object["metadata"];
+    for field in ["uid", "creationTimestamp"] {
+        if metadata[field].is_null() {
+            metadata[field] = match old {
+                Some(old) => old["metadata"][field].clone(),
+                None if field == "uid" => json!(store.next_uid()),
+                None => json!(inner.clock.seconds_text(0)),
+            };
+        }
+    }
+}
+
+pub(crate) fn get(inner: &Inner, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+    let table = inner.table(resource);
+    let object = inner
+        .store()
+        .latest(table, &Key::new(namespace, name))
+        .cloned()?;
+    Some(object.to_value(&type_meta(inner, table)))
+}
+
+pub(crate) fn list(inner: &Inner, resource: &str) -> Vec<Value> {
+    let table = inner.table(resource);
+    let type_meta = type_meta(inner, table);
+    inner
+        .store()
+        .live(table, None)
+        .map(|(_, object)| object.to_value(&type_meta))
+        .collect()
+}
+
+pub(crate) fn edit(
+    inner: &Inner,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+    change: impl FnOnce(&mut Value),
+) -> bool {
+    let table = inner.table(resource);
+    let key = Key::new(namespace, name);
+    let mut store = inner.store();
+    let Some(old) = store.latest(table, &key).cloned() else {
+        return false;
+    };
+    let mut value = old.to_value(&type_meta(inner, table));
+    change(&mut value);
+    store.put(table, key, &nobody(), |revision| {
+        Object::new(inner.registry.get(table), &value, revision)
+    });
+    true
+}
+
+pub(crate) fn delete(inner: &Inner, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+    let table = inner.table(resource);
+    let last = inner
+        .store()
+        .remove(table, &Key::new(namespace, name), &nobody())?;
+    Some(last.to_value(&type_meta(inner, table)))
+}

@@ -1,0 +1,207 @@
+//! From a parsed request to the handler that answers it.
+
+use std::sync::Arc;
+
+use http::Response;
+use serde_json::Value;
+
+use crate::body::ResponseBody;
+use crate::object::{Object, TypeMeta};
+use crate::request::{Request, Verb};
+use crate::resources::{Endpoint, Form, Resource};
+use crate::server::{Inner, Server};
+use crate::status::{Failure, bytes_response, page_not_found};
+use crate::{access, discovery, events};
+
+pub(crate) type Answer = Result<Response<ResponseBody>, Failure>;
+
+/// A request on its way to be done, before its resource is known.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) request: &'a Request,
+    /// The revision that a fault makes reads see.
+    pub(crate) stale: Option<u64>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(server: &'a Server, request: &'a Request, stale: Option<u64>) -> Self {
+        Self {
+            server,
+            request,
+            stale,
+        }
+    }
+}
+
+/// A request for a resource that is served.
+pub(crate) struct ResourceCall<'a> {
+    pub(crate) inner: &'a Inner,
+    pub(crate) server: &'a Server,
+    pub(crate) request: &'a Request,
+    pub(crate) stale: Option<u64>,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) resource: &'a Resource,
+    pub(crate) type_meta: TypeMeta,
+}
+
+/// Answers a request.
+pub(crate) async fn dispatch(call: Call<'_>) -> Answer {
+    let Call {
+        server,
+        request,
+        stale,
+    } = call;
+    if access::is_review(request) {
+        return access::review(server, request);
+    }
+    if request.resource.is_empty() {
+        return discovery::answer(&server.inner, request);
+    }
+    let inner = &*server.inner;
+    let endpoint = inner
+        .registry
+        .endpoint(&request.group, &request.version, &request.resource);
+    let Some(endpoint) = endpoint else {
+        // Built-in groups answer with a Status; elsewhere nobody is there to do that.
+        if inner
+            .registry
+            .is_builtin_group(&request.group, &request.version)
+        {
+            return Err(Failure::of_code(404));
+        }
+        return Ok(page_not_found());
+    };
+    let resource = inner.registry.get(endpoint.table);
+    let call = ResourceCall {
+        inner,
+        server,
+        request,
+        stale,
+        endpoint,
+        resource,
+        type_meta: TypeMeta {
+            api_version: crate::resources::api_version(&endpoint.group, &endpoint.version),
+            kind: resource.kind.clone(),
+        },
+    };
+    call.check_path()?;
+    match request.verb {
+        Verb::Get => call.get().await,
+        Verb::List => call.list().await,
+        Verb::Watch => call.watch(),
+        Verb::Create => call.create(),
+        Verb::Update => call.update(),
+        Verb::Patch => call.patch(),
+        Verb::Delete => call.delete(),
+        Verb::DeleteCollection => call.delete_collection(),
+    }
+}
+
+impl ResourceCall<'_> {
+    fn check_path(&self) -> Result<(), Failure> {
+        let request = self.request;
+        let subresource_known = match request.subresource.as_str() {
+            "" => true,
+            "status" => self.resource.status && !request.name.is_empty(),
+            _ => false,
+        };
+        if !subresource_known && !self.resource.builtin {
+            return Err(Failure::not_found(self.resource, &request.name));
+        }
+        let scope_fits = if self.resource.namespaced {
+            !request.namespace.is_empty() || request.name.is_empty()
+        } else {
+            request.namespace.is_empty()
+        };
+        if !subresource_known || !scope_fits {
+            return Err(Failure::of_code(404));
+        }
+        let misplaced = match request.verb {
+            Verb::Create => {
+                !request.name.is_empty()
+                    || (self.resource.namespaced && request.namespace.is_empty())
+            }
+            Verb::Update | Verb::Patch => request.name.is_empty(),
+            _ => false,
+        };
+        if misplaced {
+            return Err(Failure::of_code(405));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        (!self.request.namespace.is_empty()).then_some(self.request.namespace.as_str())
+    }
+
+    /// Appends an object as this endpoint shows it; `typed` is false for items of a list.
+    pub(crate) fn write_object(&self, object: &Object, typed: bool, out: &mut Vec<u8>) {
+        Shape::of(self).write(object, typed, out);
+    }
+
+    /// The answer that consists of one object.
+    pub(crate) fn object_response(&self, code: u16, object: &Object) -> Response<ResponseBody> {
+        let mut out = Vec::new();
+        self.write_object(object, true, &mut out);
+        bytes_response(code, out)
+    }
+
+    /// The object as the endpoint shows it, as a value.
+    pub(crate) fn to_value(&self, object: &Object) -> Value {
+        let value = object.to_value(&self.type_meta);
+        match self.endpoint.form {
+            Form::Stored => value,
+            Form::EventsV1 => events::to_v1(value),
+        }
+    }
+
+    pub(crate) fn by(&self) -> &Arc<str> {
+        &self.request.client
+    }
+}
+
+/// How an endpoint writes its objects for one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) type_meta: TypeMeta,
+    pub(crate) form: Form,
+    pub(crate) metadata_only: bool,
+    pub(crate) builtin: bool,
+}
+
+impl Shape {
+    pub(crate) fn of(call: &ResourceCall<'_>) -> Self {
+        Self {
+            type_meta: call.type_meta.clone(),
+            form: call.endpoint.form,
+            metadata_only: call.request.metadata_only,
+            builtin: call.resource.builtin,
+        }
+    }
+
+    pub(crate) fn write(&self, object: &Object, typed: bool, out: &mut Vec<u8>) {
+        if self.metadata_only {
+            object.write_partial(out);
+            return;
+        }
+        match self.form {
+            Form::Stored => {
+                let type_meta = (typed || !self.builtin).then_some(&self.type_meta);
+                object.write(type_meta, out);
+            }
+            Form::EventsV1 => {
+                let value = events::to_v1(object.to_value(&self.type_meta));
+                out.extend_from_slice(value.to_string().as_bytes());
+            }
+        }
+    }
+
+    /// Type of the objects as this request sees them.
+    pub(crate) fn shown_type(&self) -> TypeMeta {
+        if self.metadata_only {
+            TypeMeta::partial()
+        } else {
+            self.type_meta.clone()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! PATCH: JSON Patch and merge patch, on the object or on its status.
+
+use serde_json::Value;
+
+use crate::handlers::{Answer, ResourceCall};
+use crate::json_patch::{self, MAX_OPERATIONS};
+use crate::status::Failure;
+use crate::store::Key;
+
+impl ResourceCall<'_> {
+    pub(crate) fn patch(&self) -> Answer {
+        let request = self.request;
+        let json_patch = match request.content_type.as_str() {
+            "application/json-patch+json" => true,
+            "application/merge-patch+json" => false,
+            _ => {
+                return Err(Failure::new(
+                    415,
+                    "UnsupportedMediaType",
+                    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
+            }
+        };
+        let mut store = self.inner.store();
+        let key = Key::new(&request.namespace, &request.name);
+        let existing = store
+            .latest(self.endpoint.table, &key)
+            .cloned()
+            .ok_or_else(|| Failure::not_found(self.resource, &request.name))?;
+        let patch: Value = serde_json::from_slice(&request.body)
+            .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
+        let mut value = self.to_value(&existing);
+        if json_patch {
+            let operations = patch.as_array().ok_or_else(|| {
+                Failure::bad_request("error decoding patch: no list of operations")
+            })?;
+            if operations.len() > MAX_OPERATIONS {
+                return Err(Failure::too_large(&format!(
+                    "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                    operations.len()
+                )));
+            }
+            json_patch::apply(&mut value, operations).map_err(|_| Failure::patch_rejected())?;
+        } else {
+            if !patch.is_object() {
+                return Err(Failure::bad_request("error decoding patch: no object"));
+            }
+            ::json_patch::merge(&mut value, &patch);
+        }
+        if !value.get("metadata").is_some_and(Value::is_object) {
+            return Err(Failure::bad_request("the object provided is unrecognized"));
+        }
+        let value = self.stored_form(value);
+        let object = self.change(&mut store, key, &existing, value)?;
+        drop(store);
+        Ok(self.object_response(200, &object))
+    }
+}

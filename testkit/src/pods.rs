@@ -1,0 +1,169 @@
+//! The life of pods as a kubelet writes it, event by event.
+//!
+//! The steps were taken from a real kubelet (1.34). They write to the state directly, so no fault
+//! rule touches them. They do not touch pools: whether CNI ADD and DEL wrote their rows is up to
+//! the test.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{self, NETWORK_STATUS};
+use crate::server::Server;
+
+/// From the mark to the terminal phase, where the containers end at once.
+pub const STOP_TIME: Duration = Duration::from_millis(300);
+/// From the terminal phase to the removal.
+pub const REMOVAL_TIME: Duration = Duration::from_millis(300);
+
+/// Plays the kubelet, and whoever else deletes pods.
+#[derive(Clone, Debug)]
+pub struct Kubelet {
+    server: Server,
+}
+
+impl Kubelet {
+    /// A kubelet for all nodes of a server.
+    #[must_use]
+    pub fn new(server: &Server) -> Self {
+        Self {
+            server: server.clone(),
+        }
+    }
+
+    fn edit(&self, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let found = self.server.edit("pods", namespace, name, change);
+        assert!(found, "no pod {namespace}/{name}");
+    }
+
+    /// Sets a pending pod up: its sandbox is about to be made.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn start_pod(&self, namespace: &str, name: &str) {
+        self.edit(namespace, name, |pod| {
+            pod["status"] = fixtures::starting_status();
+        });
+    }
+
+    /// Runs a pod: multus writes its network status, then the status says Running with the
+    /// sandbox up and the container started. `networks` are entries such as
+    /// [`fixtures::network`]; without any the annotation stays as it is.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn run_pod(&self, namespace: &str, name: &str, networks: &[Value]) {
+        if !networks.is_empty() {
+            let status = Value::from(networks).to_string();
+            self.edit(namespace, name, |pod| {
+                pod["metadata"]["annotations"][NETWORK_STATUS] = status.into();
+            });
+        }
+        self.edit(namespace, name, |pod| {
+            pod["status"] = fixtures::running_status();
+        });
+    }
+
+    /// A pod ends by itself: terminal, containers terminated, sandbox stopped; it stays.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn complete_pod(&self, namespace: &str, name: &str, phase: &str) {
+        self.edit(namespace, name, |pod| {
+            pod["status"] = fixtures::ended_status(phase);
+        });
+    }
+
+    /// Somebody deletes the pod gracefully: it gets its deletion timestamp and runs on.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn mark_pod(&self, namespace: &str, name: &str) {
+        let server = self.server.clone();
+        self.edit(namespace, name, |pod| {
+            let grace = pod["spec"]["terminationGracePeriodSeconds"]
+                .as_i64()
+                .unwrap_or(30);
+            mark(pod, &server, grace);
+        });
+    }
+
+    /// The kubelet is done with a marked pod: grace 0, then gone, in its last phase.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn remove_pod(&self, namespace: &str, name: &str) {
+        let server = self.server.clone();
+        self.edit(namespace, name, |pod| mark(pod, &server, 0));
+        self.server.delete("pods", namespace, name);
+    }
+
+    /// The whole graceful end: marked, stopped 0.3 s later (terminal phase, containers
+    /// terminated), removed 0.3 s after that.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub async fn terminate_pod(&self, namespace: &str, name: &str) {
+        self.terminate_pod_with(namespace, name, || ()).await;
+    }
+
+    /// The whole graceful end, with `teardown` (CNI DEL) run just before the terminal phase.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub async fn terminate_pod_with(&self, namespace: &str, name: &str, teardown: impl FnOnce()) {
+        self.mark_pod(namespace, name);
+        tokio::time::sleep(STOP_TIME).await;
+        teardown();
+        self.complete_pod(namespace, name, "Succeeded");
+        tokio::time::sleep(REMOVAL_TIME).await;
+        self.remove_pod(namespace, name);
+    }
+
+    /// Somebody forces the deletion: grace 0, then gone, still Running.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn force_delete(&self, namespace: &str, name: &str) {
+        self.remove_pod(namespace, name);
+    }
+
+    /// The pod garbage collector ends a pod of a lost node: phase Failed while its containers are
+    /// still shown as running, then grace 0, then gone.
+    ///
+    /// # Panics
+    /// If there is no such pod.
+    pub fn collect_pod(&self, namespace: &str, name: &str) {
+        self.edit(namespace, name, |pod| {
+            pod["status"]["phase"] = "Failed".into();
+            pod["status"]["reason"] = "PodGC".into();
+        });
+        self.remove_pod(namespace, name);
+    }
+
+    /// A node's kubelet reports: Ready changes, if it does, at the server's present time.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn set_ready(&self, node: &str, ready: bool) {
+        let now = self.server.now().to_string();
+        let found = self.server.edit("nodes", "", node, |node| {
+            node["status"]["conditions"] = json!([fixtures::ready_condition(ready, &now)]);
+        });
+        assert!(found, "no node {node}");
+    }
+
+    /// A node's kubelet renews its lease in `kube-node-lease`.
+    pub fn renew_lease(&self, node: &str) {
+        let now = format!("{:.6}", self.server.now());
+        self.server
+            .put(fixtures::lease("kube-node-lease", node, node, &now));
+    }
+}
+
+fn mark(pod: &mut Value, server: &Server, grace: i64) {
+    let at = server.now().as_second().saturating_add(grace);
+    let at = jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX);
+    pod["metadata"]["deletionTimestamp"] = at.to_string().into();
+    pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+}

@@ -1,0 +1,211 @@
+//! GET and LIST, at the newest or at an earlier revision.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::handlers::{Answer, ResourceCall, Shape};
+use crate::selectors::Selector;
+use crate::status::{Cause, Failure, bytes_response};
+use crate::store::Key;
+
+/// How long a read for a revision that does not exist yet waits for it.
+const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
+
+/// Where a page goes on: the revision of the first page, and the last key it had.
+struct Continue {
+    revision: u64,
+    after: Key,
+}
+
+impl Continue {
+    fn encode(&self) -> String {
+        format!(
+            "{}:{}/{}",
+            self.revision, self.after.namespace, self.after.name
+        )
+    }
+
+    fn decode(token: &str) -> Option<Self> {
+        let (revision, key) = token.split_once(':')?;
+        let (namespace, name) = key.split_once('/')?;
+        Some(Self {
+            revision: revision.parse().ok()?,
+            after: Key::new(namespace, name),
+        })
+    }
+}
+
+impl ResourceCall<'_> {
+    pub(crate) async fn get(&self) -> Answer {
+        let request = self.request;
+        let key = Key::new(&request.namespace, &request.name);
+        if let Some(version) = request.resource_version.as_deref() {
+            self.not_in_the_future(parse_version(version)?).await?;
+        }
+        let store = self.inner.store();
+        let object = match self.stale {
+            Some(revision) => store.at(self.endpoint.table, &key, revision),
+            None => store.latest(self.endpoint.table, &key),
+        };
+        let object = object
+            .cloned()
+            .ok_or_else(|| Failure::not_found(self.resource, &request.name))?;
+        drop(store);
+        Ok(self.object_response(200, &object))
+    }
+
+    pub(crate) async fn list(&self) -> Answer {
+        let request = self.request;
+        self.check_list_options()?;
+        let selector = Selector::parse(
+            self.resource,
+            request.label_selector.as_deref(),
+            request.field_selector.as_deref(),
+        )?;
+        let token = request
+            .continue_token
+            .as_deref()
+            .map(|token| {
+                Continue::decode(token).ok_or_else(|| {
+                    Failure::bad_request("invalid continue token: continue key is not valid")
+                })
+            })
+            .transpose()?;
+        let version = match request.resource_version.as_deref() {
+            Some(version) => parse_version(version)?,
+            None => 0,
+        };
+        self.not_in_the_future(version).await?;
+        // The cache that answers resourceVersion=0 knows no limit.
+        let any = request.resource_version.as_deref() == Some("0");
+        let limit = request.limit.filter(|_| !any);
+        // Without a match rule, a limit makes the version an exact one.
+        let exact = version > 0
+            && match request.version_match.as_deref() {
+                Some(rule) => rule == "Exact",
+                None => limit.is_some(),
+            };
+        let mut store = self.inner.store();
+        store.forget_old();
+        let revision = match (&token, exact, self.stale) {
+            (Some(token), _, _) => token.revision,
+            (None, true, _) => version,
+            (None, false, Some(stale)) => stale,
+            (None, false, None) => store.revision(),
+        };
+        let page = store
+            .page(
+                self.endpoint.table,
+                self.namespace(),
+                revision,
+                token.as_ref().map(|token| &token.after),
+                limit,
+                |key, object| selector.is_empty() || selector.matches(key, object),
+            )
+            .map_err(|_| {
+                Failure::expired(if token.is_some() {
+                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
+                } else {
+                    "The resourceVersion for the provided list is too old."
+                })
+            })?;
+        drop(store);
+
+        let shape = Shape::of(self);
+        let list_type = if shape.metadata_only {
+            shape.shown_type()
+        } else {
+            self.type_meta.clone()
+        };
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
+        if let Some(after) = page.next {
+            metadata["continue"] = Continue { revision, after }.encode().into();
+        }
+        let mut out = format!(
+            "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+            list_type.kind, list_type.api_version
+        )
+        .into_bytes();
+        for (index, object) in page.items.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            shape.write(object, false, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+        Ok(bytes_response(200, out))
+    }
+
+    fn check_list_options(&self) -> Result<(), Failure> {
+        let request = self.request;
+        let mut causes = Vec::new();
+        let version = request.resource_version.as_deref();
+        if let Some(rule) = request.version_match.as_deref() {
+            let field = "resourceVersionMatch";
+            if version.is_none() {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if request.continue_token.is_some() {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if rule == "Exact" && version == Some("0") {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+        if request.send_initial_events.is_some() {
+            causes.push(Cause::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+        invalid_list_options(&causes)
+    }
+
+    /// A real server waits a moment for a revision it has not seen, then gives up with 504.
+    async fn not_in_the_future(&self, version: u64) -> Result<(), Failure> {
+        if version <= self.inner.store().revision() {
+            return Ok(());
+        }
+        tokio::time::sleep(FUTURE_REVISION_WAIT).await;
+        let current = self.inner.store().revision();
+        if version <= current {
+            return Ok(());
+        }
+        let mut failure = Failure::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {version}, current: {current}"),
+        )
+        .retry_after(1);
+        failure.details = Some(json!({ "causes": [{
+            "reason": "ResourceVersionTooLarge",
+            "message": "Too large resource version",
+        }] }));
+        Err(failure)
+    }
+}
+
+pub(crate) fn parse_version(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| {
+        Failure::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        ))
+    })
+}
+
+pub(crate) fn invalid_list_options(causes: &[Cause]) -> Result<(), Failure> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid("meta.k8s.io", "ListOptions", "", causes))
+}

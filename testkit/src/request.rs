@@ -1,0 +1,298 @@
+//! What a request asks for: verb, resource, name and options, read from method and URL.
+//!
+//! The same value is matched by faults and kept in the request log.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{Method, header, request::Parts};
+use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
+use tokio_util::bytes::Bytes;
+
+/// The verb of a request, in the words of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection.
+    Watch,
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH.
+    Patch,
+    /// DELETE of one object.
+    Delete,
+    /// DELETE of a collection.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// All verbs that change nothing.
+    pub const READS: &'static [Self] = &[Self::Get, Self::List, Self::Watch];
+    /// All verbs that change something.
+    pub const WRITES: &'static [Self] = &[
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+
+    /// The verb as RBAC rules spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    pub(crate) fn from_rbac(text: &str) -> Option<Self> {
+        Self::READS
+            .iter()
+            .chain(Self::WRITES)
+            .copied()
+            .find(|verb| verb.as_str() == text)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A request and, once it is answered, its outcome.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Position in the log, counted from 0.
+    pub number: usize,
+    /// Label of the client that sent it.
+    pub client: Arc<str>,
+    /// What it wants to do.
+    pub verb: Verb,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version; empty for paths outside of the resource space.
+    pub version: String,
+    /// Plural name of the resource; empty for paths outside of the resource space.
+    pub resource: String,
+    /// Subresource, such as `status`; empty for none.
+    pub subresource: String,
+    /// Namespace; empty for cluster-wide requests.
+    pub namespace: String,
+    /// Object name; empty for collections.
+    pub name: String,
+    /// The URL path.
+    pub path: String,
+    /// `limit`, if any.
+    pub limit: Option<usize>,
+    /// `continue`, if any.
+    pub continue_token: Option<String>,
+    /// `resourceVersion` as sent, if any.
+    pub resource_version: Option<String>,
+    /// `resourceVersionMatch`, if any.
+    pub version_match: Option<String>,
+    /// `fieldSelector`, if any.
+    pub field_selector: Option<String>,
+    /// `labelSelector`, if any.
+    pub label_selector: Option<String>,
+    /// `timeoutSeconds`, if any.
+    pub timeout_seconds: Option<u64>,
+    /// `allowWatchBookmarks`.
+    pub bookmarks: bool,
+    /// `sendInitialEvents`, if any.
+    pub send_initial_events: Option<bool>,
+    /// `dryRun=All`.
+    pub dry_run: bool,
+    /// Whether only metadata was asked for.
+    pub metadata_only: bool,
+    /// `Content-Type` without parameters.
+    pub content_type: String,
+    /// The body; empty for reads.
+    pub body: Bytes,
+    /// When it arrived.
+    pub at: Instant,
+    /// The HTTP code it was answered with. `None`: no answer (yet), hung, or a broken connection.
+    pub status: Option<u16>,
+    /// When the answer was ready.
+    pub answered_at: Option<Instant>,
+}
+
+impl Request {
+    /// Whether the request reads the newest state (no `resourceVersion`).
+    #[must_use]
+    pub fn is_quorum_read(&self) -> bool {
+        Verb::READS.contains(&self.verb)
+            && self.resource_version.as_deref().is_none_or(str::is_empty)
+    }
+
+    /// The body as JSON; `null` where it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub(crate) fn parse(parts: &Parts, body: Bytes, client: Arc<str>) -> Self {
+        let mut request = Self {
+            number: 0,
+            client,
+            verb: Verb::Get,
+            group: String::new(),
+            version: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            path: parts.uri.path().to_owned(),
+            limit: None,
+            continue_token: None,
+            resource_version: None,
+            version_match: None,
+            field_selector: None,
+            label_selector: None,
+            timeout_seconds: None,
+            bookmarks: false,
+            send_initial_events: None,
+            dry_run: false,
+            metadata_only: header_text(parts, &header::ACCEPT).contains("as=PartialObjectMetadata"),
+            content_type: header_text(parts, &header::CONTENT_TYPE)
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            body,
+            at: Instant::now(),
+            status: None,
+            answered_at: None,
+        };
+        request.read_path();
+        let watch = request.read_query(parts.uri.query().unwrap_or_default());
+        request.verb = match (&parts.method, request.name.is_empty()) {
+            (&Method::POST, _) => Verb::Create,
+            (&Method::PUT, _) => Verb::Update,
+            (&Method::PATCH, _) => Verb::Patch,
+            (&Method::DELETE, false) => Verb::Delete,
+            (&Method::DELETE, true) => Verb::DeleteCollection,
+            _ if watch && !request.resource.is_empty() => Verb::Watch,
+            (_, true) if !request.resource.is_empty() => Verb::List,
+            _ => Verb::Get,
+        };
+        request
+    }
+
+    fn read_path(&mut self) {
+        let decoded: Vec<String> = self
+            .path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
+            .collect();
+        let parts: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            _ => return,
+        };
+        // `namespaces/x` and its subresources are the Namespace object itself.
+        let (namespace, rest) = match rest {
+            ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => ("", rest),
+            ["namespaces", namespace, rest @ ..] => (*namespace, rest),
+            _ => ("", rest),
+        };
+        let (resource, name, subresource) = match rest {
+            [resource] => (*resource, "", ""),
+            [resource, name] => (*resource, *name, ""),
+            [resource, name, subresource] => (*resource, *name, *subresource),
+            _ => return,
+        };
+        let own = str::to_owned;
+        (self.group, self.version) = (own(group), own(version));
+        (self.namespace, self.resource) = (own(namespace), own(resource));
+        (self.name, self.subresource) = (own(name), own(subresource));
+    }
+
+    /// Reads the options; tells whether this is a watch.
+    fn read_query(&mut self, query: &str) -> bool {
+        let mut watch = false;
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            let yes = matches!(&*value, "true" | "1");
+            let text = (!value.is_empty()).then(|| value.to_string());
+            match &*key {
+                "watch" => watch = yes,
+                "limit" => self.limit = value.parse().ok().filter(|limit| *limit > 0),
+                "continue" => self.continue_token = text,
+                "resourceVersion" => self.resource_version = text,
+                "resourceVersionMatch" => self.version_match = text,
+                "fieldSelector" => self.field_selector = text,
+                "labelSelector" => self.label_selector = text,
+                "timeoutSeconds" => self.timeout_seconds = value.parse().ok(),
+                "allowWatchBookmarks" => self.bookmarks = yes,
+                "sendInitialEvents" => self.send_initial_events = Some(yes),
+                "dryRun" => self.dry_run = &*value == "All",
+                _ => {}
+            }
+        }
+        watch
+    }
+}
+
+fn header_text<'a>(parts: &'a Parts, name: &header::HeaderName) -> &'a str {
+    parts
+        .headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>4} {:<8} {}", self.number, self.client, self.verb)?;
+        if self.resource.is_empty() {
+            write!(f, " {}", self.path)?;
+        } else {
+            write!(f, " {}", self.resource)?;
+            if !self.subresource.is_empty() {
+                write!(f, "/{}", self.subresource)?;
+            }
+        }
+        match (self.namespace.as_str(), self.name.as_str()) {
+            ("", "") => {}
+            ("", name) => write!(f, " {name}")?,
+            (namespace, name) => write!(f, " {namespace}/{name}")?,
+        }
+        let options = [
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("rv", self.resource_version.clone()),
+            ("fields", self.field_selector.clone()),
+            ("labels", self.label_selector.clone()),
+        ];
+        for (name, value) in options {
+            if let Some(value) = value {
+                write!(f, " {name}={value}")?;
+            }
+        }
+        if self.continue_token.is_some() {
+            f.write_str(" continue")?;
+        }
+        if self.metadata_only {
+            f.write_str(" metadata")?;
+        }
+        match self.status {
+            Some(status) => write!(f, " -> {status}"),
+            None => f.write_str(" -> -"),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Which resources the server knows, and what is special about each.
+//!
+//! A resource is data: names, scope, schema, selectable fields. The handlers stay generic and ask
+//! here. Two API groups may share one storage (events).
+
+use crate::schema::{Schema, optional, required};
+
+/// How an endpoint presents the stored form of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As stored.
+    Stored,
+    /// A core/v1 Event shown as events.k8s.io/v1.
+    EventsV1,
+}
+
+/// One kind of object and the rules it follows.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent properties, most of them columns of the discovery document"
+)]
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version, such as `v1`.
+    pub version: String,
+    /// Kind, such as `Pod`.
+    pub kind: String,
+    /// Plural name as in URLs.
+    pub plural: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Built-in types and custom resources differ: list items of built-in types carry no type.
+    pub builtin: bool,
+    /// Whether `/status` exists, and the main resource therefore ignores `status`.
+    pub status: bool,
+    /// Whether PUT without a resourceVersion is allowed.
+    pub unconditional_update: bool,
+    /// Whether PUT of a missing object creates it.
+    pub create_on_update: bool,
+    /// Members below the top level that are known; `None` accepts everything.
+    pub schema: Option<Schema>,
+    /// Whether unknown fields are removed on write.
+    pub prune: bool,
+    /// Field labels that selectors may use, besides `metadata.name` and `metadata.namespace`.
+    pub field_labels: Vec<String>,
+}
+
+impl Resource {
+    /// A namespaced built-in resource.
+    #[must_use]
+    pub fn builtin(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            namespaced: true,
+            builtin: true,
+            status: false,
+            unconditional_update: true,
+            create_on_update: false,
+            schema: None,
+            prune: false,
+            field_labels: Vec::new(),
+        }
+    }
+
+    /// A namespaced custom resource.
+    #[must_use]
+    pub fn custom(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            builtin: false,
+            unconditional_update: false,
+            ..Self::builtin(group, version, kind, plural)
+        }
+    }
+
+    /// Objects without a namespace.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    /// With a `/status` subresource.
+    #[must_use]
+    pub fn with_status(mut self) -> Self {
+        self.status = true;
+        self
+    }
+
+    /// With a structural schema: validated and pruned on write.
+    #[must_use]
+    pub fn with_schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self.prune = true;
+        self
+    }
+
+    /// Keeps unknown fields, as a CRD with `preserveUnknownFields` does.
+    #[must_use]
+    pub fn without_pruning(mut self) -> Self {
+        self.prune = false;
+        self
+    }
+
+    /// With further selectable fields, given as paths such as `spec.nodeName`.
+    #[must_use]
+    pub fn with_field_labels(mut self, labels: &[&str]) -> Self {
+        self.field_labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        self
+    }
+
+    /// `apiVersion` of its objects.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    /// `plural.group`, or the plural alone in the core group.
+    #[must_use]
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    pub(crate) fn is_pod(&self) -> bool {
+        self.is("", "pods")
+    }
+}
+
+/// `group/version`, or the version alone in the core group.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// A place in the URL space that serves a storage in some form.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// Index of the resource, and of its table in the store.
+    pub(crate) table: usize,
+    pub(crate) form: Form,
+}
+
+/// All resources of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    resources: Vec<Resource>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Registry {
+    pub(crate) fn standard() -> Self {
+        let mut registry = Self::default();
+        for resource in builtin_resources().into_iter().chain(custom_resources()) {
+            registry.add(resource);
+        }
+        if let Some(table) = registry.by_plural("events") {
+            registry.endpoints.push(Endpoint {
+                group: "events.k8s.io".to_owned(),
+                version: "v1".to_owned(),
+                table,
+                form: Form::EventsV1,
+            });
+        }
+        registry
+    }
+
+    /// Adds a resource, or replaces the one of the same group and plural.
+    pub(crate) fn add(&mut self, resource: Resource) {
+        let old = self
+            .resources
+            .iter()
+            .position(|known| known.is(&resource.group, &resource.plural));
+        if let Some(table) = old {
+            self.endpoints.retain(|endpoint| endpoint.table != table);
+        }
+        let table = old.unwrap_or(self.resources.len());
+        self.endpoints.push(Endpoint {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            table,
+            form: Form::Stored,
+        });
+        if old.is_some() {
+            self.resources[table] = resource;
+        } else {
+            self.resources.push(resource);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.resources.len()
+    }
+
+    pub(crate) fn get(&self, table: usize) -> &Resource {
+        &self.resources[table]
+    }
+
+    pub(crate) fn get_mut(&mut self, table: usize) -> &mut Resource {
+        &mut self.resources[table]
+    }
+
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| {
+            endpoint.group == group
+                && endpoint.version == version
+                && self.resources[endpoint.table].plural == plural
+        })
+    }
+
+    /// Whether a group is part of every server, whatever custom resources it has.
+    pub(crate) fn is_builtin_group(&self, group: &str, version: &str) -> bool {
+        let served = |endpoint: &Endpoint| {
+            endpoint.group == group
+                && endpoint.version == version
+                && self.resources[endpoint.table].builtin
+        };
+        group == "authorization.k8s.io" || self.endpoints.iter().any(served)
+    }
+
+    /// By plural name, qualified by `.group` where needed.
+    pub(crate) fn by_plural(&self, name: &str) -> Option<usize> {
+        self.resources
+            .iter()
+            .position(|resource| resource.plural == name || resource.qualified() == name)
+    }
+
+    pub(crate) fn by_kind(&self, api_version_text: &str, kind: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| {
+            api_version(&endpoint.group, &endpoint.version) == api_version_text
+                && self.resources[endpoint.table].kind == kind
+        })
+    }
+}
+
+fn builtin_resources() -> Vec<Resource> {
+    vec![
+        Resource::builtin("", "v1", "Pod", "pods")
+            .with_status()
+            .with_field_labels(&[
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ]),
+        Resource::builtin("", "v1", "Node", "nodes")
+            .cluster_scoped()
+            .with_status()
+            .with_field_labels(&["spec.unschedulable"]),
+        Resource::builtin("", "v1", "Namespace", "namespaces")
+            .cluster_scoped()
+            .with_status()
+            .with_field_labels(&["status.phase"]),
+        Resource {
+            create_on_update: true,
+            ..Resource::builtin("", "v1", "Event", "events").with_field_labels(&[
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "source",
+                "type",
+            ])
+        },
+        Resource {
+            unconditional_update: false,
+            create_on_update: true,
+            ..Resource::builtin("coordination.k8s.io", "v1", "Lease", "leases")
+        },
+    ]
+}
+
+/// The custom resources of multus and whereabouts, with the schemas of their CRDs.
+fn custom_resources() -> Vec<Resource> {
+    let row = Schema::Object(vec![
+        required("id", Schema::Text),
+        required("podref", Schema::Text),
+        optional("ifname", Schema::Text),
+    ]);
+    let pool = Schema::Object(vec![optional(
+        "spec",
+        Schema::Object(vec![
+            required("range", Schema::Text),
+            required("allocations", Schema::Map(Box::new(row))),
+        ]),
+    )]);
+    let reservation = Schema::Object(vec![required(
+        "spec",
+        Schema::Object(vec![
+            required("podref", Schema::Text),
+            optional("containerid", Schema::Text),
+            optional("ifname", Schema::Text),
+        ]),
+    )]);
+    let slice = Schema::Object(vec![
+        required("nodeName", Schema::Text),
+        required("sliceRange", Schema::Text),
+    ]);
+    let slices = Schema::Object(vec![
+        optional(
+            "spec",
+            Schema::Object(vec![
+                required("range", Schema::Text),
+                required("sliceSize", Schema::Text),
+            ]),
+        ),
+        optional(
+            "status",
+            Schema::Object(vec![required("allocations", Schema::List(Box::new(slice)))]),
+        ),
+    ]);
+    let attachment = Schema::Object(vec![optional(
+        "spec",
+        Schema::Object(vec![optional("config", Schema::Text)]),
+    )]);
+    let whereabouts = "whereabouts.cni.cncf.io";
+    vec![
+        Resource::custom(
+            "k8s.cni.cncf.io",
+            "v1",
+            "NetworkAttachmentDefinition",
+            "network-attachment-definitions",
+        )
+        .with_schema(attachment),
+        Resource::custom(whereabouts, "v1alpha1", "IPPool", "ippools").with_schema(pool),
+        Resource::custom(
+            whereabouts,
+            "v1alpha1",
+            "OverlappingRangeIPReservation",
+            "overlappingrangeipreservations",
+        )
+        .with_schema(reservation),
+        Resource::custom(whereabouts, "v1alpha1", "NodeSlicePool", "nodeslicepools")
+            .with_schema(slices),
+    ]
+}

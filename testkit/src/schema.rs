@@ -1,0 +1,144 @@
+//! Structural schemas of custom resources: pruning of unknown fields and validation.
+//!
+//! A small subset of what a CRD can say: types, required members, maps and lists. Pruning runs
+//! before validation, as in the API server.
+
+use serde_json::Value;
+
+use crate::status::Cause;
+
+/// What values are allowed at one place of an object.
+#[derive(Clone, Debug)]
+pub enum Schema {
+    /// Anything, kept as it is (`x-kubernetes-preserve-unknown-fields`).
+    Any,
+    /// A string.
+    Text,
+    /// An integer.
+    Integer,
+    /// A boolean.
+    Boolean,
+    /// An object with known members; others are pruned.
+    Object(Vec<Member>),
+    /// An object with free keys (`additionalProperties`).
+    Map(Box<Schema>),
+    /// An array.
+    List(Box<Schema>),
+}
+
+/// A member of [`Schema::Object`].
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// JSON name.
+    pub name: &'static str,
+    /// What it may hold.
+    pub schema: Schema,
+    /// Whether it has to be there.
+    pub required: bool,
+}
+
+/// A member that has to be there.
+#[must_use]
+pub fn required(name: &'static str, schema: Schema) -> Member {
+    Member {
+        name,
+        schema,
+        required: true,
+    }
+}
+
+/// A member that may be absent.
+#[must_use]
+pub fn optional(name: &'static str, schema: Schema) -> Member {
+    Member {
+        name,
+        schema,
+        required: false,
+    }
+}
+
+impl Schema {
+    /// Removes every member the schema does not know.
+    pub fn prune(&self, value: &mut Value) {
+        match (self, value) {
+            (Self::Object(members), Value::Object(map)) => {
+                map.retain(|key, _| members.iter().any(|member| member.name == key));
+                for member in members {
+                    if let Some(inner) = map.get_mut(member.name) {
+                        member.schema.prune(inner);
+                    }
+                }
+            }
+            (Self::Map(schema), Value::Object(map)) => {
+                for inner in map.values_mut() {
+                    schema.prune(inner);
+                }
+            }
+            (Self::List(schema), Value::Array(items)) => {
+                for inner in items {
+                    schema.prune(inner);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Collects what is wrong with `value`, which sits at `path`.
+    pub fn validate(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let want = match (self, value) {
+            (Self::Any, _) | (Self::Text, Value::String(_)) | (Self::Boolean, Value::Bool(_)) => {
+                return;
+            }
+            (Self::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => return,
+            (Self::Object(members), Value::Object(map)) => {
+                for member in members {
+                    let field = join(path, member.name);
+                    match map.get(member.name) {
+                        Some(inner) => member.schema.validate(inner, &field, causes),
+                        None if member.required => causes.push(Cause::required(field)),
+                        None => {}
+                    }
+                }
+                return;
+            }
+            (Self::Map(schema), Value::Object(map)) => {
+                for (key, inner) in map {
+                    schema.validate(inner, &join(path, key), causes);
+                }
+                return;
+            }
+            (Self::List(schema), Value::Array(items)) => {
+                for (index, inner) in items.iter().enumerate() {
+                    schema.validate(inner, &format!("{path}[{index}]"), causes);
+                }
+                return;
+            }
+            (Self::Text, _) => "string",
+            (Self::Integer, _) => "integer",
+            (Self::Boolean, _) => "boolean",
+            (Self::Object(_) | Self::Map(_), _) => "object",
+            (Self::List(_), _) => "array",
+        };
+        causes.push(Cause::wrong_type(path, want, type_of(value)));
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

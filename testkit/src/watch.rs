@@ -1,0 +1,448 @@
+//! WATCH: a stream that reads the store's log behind a cursor.
+//!
+//! A watch keeps no queue of its own. It is polled, takes the next write behind its cursor, and
+//! lets the event rules decide what becomes of it; a slow reader therefore costs nothing, and one
+//! that falls behind what the log keeps is told so with 410.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use http::{Response, header};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::bytes::Bytes;
+use tower::BoxError;
+
+use crate::body::{ResponseBody, broken_connection};
+use crate::faults::{Action, Match, RuleState};
+use crate::handlers::{Answer, ResourceCall, Shape};
+use crate::object::Object;
+use crate::read::{invalid_list_options, parse_version};
+use crate::request::Request;
+use crate::selectors::Selector;
+use crate::server::Server;
+use crate::status::{Cause, Failure};
+use crate::store::{Change, ChangeKind, Compacted, Key};
+use crate::watch_faults::{Cut, EventAction};
+
+/// How many existing objects a watch takes from the store at a time.
+const INITIAL_PAGE: usize = 500;
+
+impl ResourceCall<'_> {
+    pub(crate) fn watch(&self) -> Answer {
+        let request = self.request;
+        let options = &self.inner.options;
+        let initial_list = request.send_initial_events == Some(true);
+        let mut causes = Vec::new();
+        if request.send_initial_events.is_some() {
+            if request.version_match.as_deref() != Some("NotOlderThan") {
+                causes.push(Cause::forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+            }
+            if !options.streaming_lists {
+                causes.push(Cause::forbidden(
+                    "sendInitialEvents",
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+                ));
+            }
+        }
+        invalid_list_options(&causes)?;
+        let selector = Selector::parse(
+            self.resource,
+            request.label_selector.as_deref(),
+            request.field_selector.as_deref(),
+        )?;
+        let version = match request.resource_version.as_deref() {
+            Some(version) => parse_version(version)?,
+            None => 0,
+        };
+        let mut store = self.inner.store();
+        store.forget_old();
+        // Without a version the watch begins with the objects that exist.
+        let initial = (initial_list || version == 0) && request.send_initial_events != Some(false);
+        let cursor = if initial || version == 0 {
+            self.stale.unwrap_or(store.revision())
+        } else {
+            version
+        };
+        let now = Instant::now();
+        let lifetime = request
+            .timeout_seconds
+            .map_or(options.watch_timeout, Duration::from_secs);
+        let mut watch = Watch {
+            server: self.server.clone(),
+            request: request.clone(),
+            table: self.endpoint.table,
+            shape: Shape::of(self),
+            selector,
+            cursor,
+            phase: if initial {
+                Phase::Initial(None)
+            } else {
+                Phase::Live
+            },
+            announce_end: initial_list,
+            queue: VecDeque::new(),
+            pending: None,
+            delivered: Vec::new(),
+            wake: store.subscribe(self.endpoint.table),
+            cuts: self.inner.cuts.subscribe(),
+            cuts_seen: self.inner.cuts.borrow().len(),
+            deadline: now + lifetime,
+            bookmark: request
+                .bookmarks
+                .then_some(options.bookmark_interval)
+                .flatten()
+                .map(|interval| (now + interval, interval)),
+        };
+        if cursor < store.compacted() {
+            let oldest = store.compacted();
+            watch.fail(&Failure::expired(format!(
+                "too old resource version: {cursor} ({oldest})"
+            )));
+        }
+        drop(store);
+        let frames = stream::unfold(watch, Watch::next);
+        let mut response = Response::new(ResponseBody::stream(frames));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static("application/json"),
+        );
+        Ok(response)
+    }
+}
+
+enum Phase {
+    /// Existing objects behind this key are still to be sent.
+    Initial(Option<Key>),
+    Live,
+    Over,
+}
+
+/// An event that a rule makes wait.
+struct Pending {
+    change: Arc<Change>,
+    release: Instant,
+    copies: usize,
+    cut: bool,
+}
+
+struct Watch {
+    server: Server,
+    request: Request,
+    table: usize,
+    shape: Shape,
+    selector: Selector,
+    /// Every write up to here was taken from the log.
+    cursor: u64,
+    phase: Phase,
+    /// Whether a bookmark tells the end of the existing objects.
+    announce_end: bool,
+    /// Lines ready to be sent.
+    queue: VecDeque<Bytes>,
+    pending: Option<Pending>,
+    /// Events delivered so far on this stream, for each rule that counts them.
+    delivered: Vec<(Arc<RuleState>, usize)>,
+    wake: watch::Receiver<u64>,
+    cuts: watch::Receiver<Vec<(Match, Cut)>>,
+    cuts_seen: usize,
+    deadline: Instant,
+    bookmark: Option<(Instant, Duration)>,
+}
+
+type Frame = Result<Bytes, BoxError>;
+
+impl Watch {
+    async fn next(mut self) -> Option<(Frame, Self)> {
+        loop {
+            if let Some(how) = self.cut() {
+                if how == Cut::Clean {
+                    return None;
+                }
+                self.phase = Phase::Over;
+                self.queue.clear();
+                return Some((Err(broken_connection()), self));
+            }
+            if let Some(line) = self.queue.pop_front() {
+                return Some((Ok(line), self));
+            }
+            if matches!(self.phase, Phase::Over) || Instant::now() >= self.deadline {
+                return None;
+            }
+            if let Phase::Initial(after) = &self.phase {
+                let after = after.clone();
+                self.send_existing(after.as_ref());
+                continue;
+            }
+            self.step().await;
+        }
+    }
+
+    /// Takes one write further, or waits for one.
+    async fn step(&mut self) {
+        self.wake.borrow_and_update();
+        if let Some(rule) = self.holding_rule() {
+            self.wait(None, Some(&rule)).await;
+            return;
+        }
+        if let Some(pending) = &self.pending {
+            let release = pending.release;
+            if Instant::now() < release {
+                self.wait(Some(release), None).await;
+            } else if let Some(pending) = self.pending.take() {
+                self.deliver(&pending);
+            }
+            return;
+        }
+        match self.next_change() {
+            Ok(Some(change)) => self.take(change),
+            Ok(None) => self.idle().await,
+            Err(Compacted) => {
+                let failure =
+                    Failure::expired(format!("too old resource version: {}", self.cursor));
+                self.fail(&failure);
+            }
+        }
+    }
+
+    /// The next write, if there is one; else the cursor goes up to the present.
+    fn next_change(&mut self) -> Result<Option<Arc<Change>>, Compacted> {
+        let store = self.server.inner.store();
+        let change = store.next_change(self.table, self.cursor)?;
+        if change.is_none() {
+            self.cursor = self.cursor.max(store.revision());
+        }
+        Ok(change)
+    }
+
+    /// Passes a write to the rules; the cursor goes behind it whatever they say.
+    fn take(&mut self, change: Arc<Change>) {
+        self.cursor = change.revision();
+        if self.event_of(&change).is_none() {
+            return;
+        }
+        let mut pending = Pending {
+            release: change.at,
+            change,
+            copies: 1,
+            cut: false,
+        };
+        for rule in self.server.inner.rules.of_watch(&self.request) {
+            let Action::Event(event) = &rule.action else {
+                continue;
+            };
+            if !event.select.matches(&pending.change) {
+                continue;
+            }
+            match event.action {
+                EventAction::CutAfter(limit) => {
+                    pending.cut |= self.count(&rule) >= limit && rule.fires();
+                }
+                EventAction::Lose if rule.fires() => return,
+                EventAction::Duplicate if rule.fires() => pending.copies += 1,
+                EventAction::Delay(duration) if rule.fires() => {
+                    pending.release = pending.release.max(pending.change.at + duration);
+                }
+                // Holds are looked at before anything is taken from the log.
+                _ => {}
+            }
+        }
+        self.pending = Some(pending);
+    }
+
+    fn count(&mut self, rule: &Arc<RuleState>) -> usize {
+        let known = self
+            .delivered
+            .iter_mut()
+            .find(|(known, _)| Arc::ptr_eq(known, rule));
+        if let Some((_, count)) = known {
+            *count += 1;
+            return *count;
+        }
+        self.delivered.push((Arc::clone(rule), 1));
+        1
+    }
+
+    fn deliver(&mut self, pending: &Pending) {
+        if let Some((kind, object)) = self.event_of(&pending.change) {
+            let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+            self.shape.write(&object, true, &mut line);
+            line.extend_from_slice(b"}\n");
+            let line = Bytes::from(line);
+            for _ in 0..pending.copies {
+                self.queue.push_back(line.clone());
+            }
+        }
+        if pending.cut {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// What this watch makes of a write: nothing, or an event.
+    fn event_of(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
+        let namespace = &*self.request.namespace;
+        if !namespace.is_empty() && namespace != &*change.key.namespace {
+            return None;
+        }
+        let selected = |object: &Arc<Object>| self.selector.matches(&change.key, object);
+        let before = change
+            .previous
+            .as_ref()
+            .filter(|previous| selected(previous));
+        let after = change.kind != ChangeKind::Deleted && selected(&change.object);
+        match (before, after) {
+            (None, false) => None,
+            (None, true) => Some(("ADDED", Arc::clone(&change.object))),
+            (Some(_), true) => Some(("MODIFIED", Arc::clone(&change.object))),
+            // What leaves the selection is shown as it last was within.
+            (Some(previous), false) => {
+                Some(("DELETED", Arc::new(previous.at_revision(change.revision()))))
+            }
+        }
+    }
+
+    /// The rule that stops this stream at its next write, if any does.
+    fn holding_rule(&self) -> Option<Arc<RuleState>> {
+        let rules = self.server.inner.rules.of_watch(&self.request);
+        let holds: Vec<_> = rules
+            .into_iter()
+            .filter(|rule| {
+                matches!(&rule.action, Action::Event(event) if matches!(event.action, EventAction::Hold))
+            })
+            .collect();
+        if holds.is_empty() {
+            return None;
+        }
+        let next = if let Some(pending) = &self.pending {
+            Arc::clone(&pending.change)
+        } else {
+            let store = self.server.inner.store();
+            let mut changes = store.changes_after(self.table, self.cursor).ok()?;
+            let next = changes.find(|change| self.event_of(change).is_some());
+            Arc::clone(next?)
+        };
+        holds.into_iter().find(
+            |rule| matches!(&rule.action, Action::Event(event) if event.select.matches(&next)),
+        )
+    }
+
+    /// Nothing to send: waits for a write, and sends a bookmark when one is due.
+    async fn idle(&mut self) {
+        let due = self.bookmark.map(|(due, _)| due);
+        self.wait(due, None).await;
+        let now = Instant::now();
+        if let Some((due, interval)) = self.bookmark
+            && now >= due
+            && matches!(self.next_change(), Ok(None))
+        {
+            self.bookmark = Some((now + interval, interval));
+            self.queue_bookmark(false);
+        }
+    }
+
+    /// Waits until something may have changed for this stream.
+    async fn wait(&mut self, until: Option<Instant>, rule: Option<&RuleState>) {
+        let until = until.map_or(self.deadline, |until| until.min(self.deadline));
+        let removed = async {
+            match rule {
+                Some(rule) => rule.removed.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        // A stream that waits for a moment or for a rule does not care for further writes.
+        let write = async {
+            if rule.is_none() && self.pending.is_none() {
+                let _ = self.wake.changed().await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = removed => {}
+            _ = self.cuts.changed() => {}
+            () = write => {}
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+
+    /// The cut that ends this stream, if there was one.
+    fn cut(&mut self) -> Option<Cut> {
+        let cuts = self.cuts.borrow_and_update();
+        if cuts.len() == self.cuts_seen {
+            return None;
+        }
+        let new = &cuts[self.cuts_seen..];
+        let found = new
+            .iter()
+            .find(|(matcher, _)| matcher.matches(&self.request))
+            .map(|(_, how)| *how);
+        self.cuts_seen = cuts.len();
+        found
+    }
+
+    /// Sends the next objects that existed when the watch began.
+    fn send_existing(&mut self, after: Option<&Key>) {
+        let namespace = (!self.request.namespace.is_empty()).then_some(&*self.request.namespace);
+        let page = self.server.inner.store().page(
+            self.table,
+            namespace,
+            self.cursor,
+            after,
+            Some(INITIAL_PAGE),
+            |key, object| self.selector.matches(key, object),
+        );
+        let Ok(page) = page else {
+            self.fail(&Failure::expired(format!(
+                "too old resource version: {}",
+                self.cursor
+            )));
+            return;
+        };
+        for object in &page.items {
+            let mut line = b"{\"type\":\"ADDED\",\"object\":".to_vec();
+            self.shape.write(object, true, &mut line);
+            line.extend_from_slice(b"}\n");
+            self.queue.push_back(Bytes::from(line));
+        }
+        if page.next.is_some() {
+            self.phase = Phase::Initial(page.next);
+            return;
+        }
+        if self.announce_end {
+            self.queue_bookmark(true);
+        }
+        self.phase = Phase::Live;
+    }
+
+    fn queue_bookmark(&mut self, end_of_initial: bool) {
+        let shown = self.shape.shown_type();
+        let mut metadata = json!({ "resourceVersion": self.cursor.to_string() });
+        if end_of_initial {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        self.queue_line(&json!({
+            "type": "BOOKMARK",
+            "object": {
+                "kind": shown.kind,
+                "apiVersion": shown.api_version,
+                "metadata": metadata,
+            },
+        }));
+    }
+
+    /// Ends the stream with an error event.
+    fn fail(&mut self, failure: &Failure) {
+        self.queue_line(&json!({ "type": "ERROR", "object": failure.to_status() }));
+        self.phase = Phase::Over;
+    }
+
+    fn queue_line(&mut self, value: &Value) {
+        self.queue.push_back(Bytes::from(format!("{value}\n")));
+    }
+}
