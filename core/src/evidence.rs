@@ -147,8 +147,8 @@ impl Ended {
             .is_some_and(|interface| self.last.status.reported(interface, row.address).is_some())
     }
 
-    /// Rows that it can be expected to have: what it reported beyond the default network, or asked
-    /// for, whichever is more.
+    /// Rows that it can be expected to have: as many as it reported addresses (those of the default
+    /// network too, which may be whereabouts' as well) or asked for networks, whichever is more.
     #[must_use]
     pub fn expected_rows(&self) -> usize {
         let reported: usize = self

@@ -175,6 +175,18 @@ fn made_up_states_alone_prove_nothing_even_where_the_sandbox_was_up() {
 }
 
 #[test]
+fn a_run_too_short_to_be_seen_is_settled_where_the_sandbox_was_seen_up() {
+    assert!(settles([
+        pending(UP, &[("main", WAITING)]),
+        succeeded(DOWN, &[("main", ENDED)]),
+    ]));
+    assert!(!settles([
+        pending(DOWN, &[("main", WAITING)]),
+        succeeded(DOWN, &[("main", ENDED)]),
+    ]));
+}
+
+#[test]
 fn a_container_that_never_ran_does_not_spoil_the_end_of_those_that_did() {
     assert!(settles([
         pending(UP, &[("init", RUNNING), ("main", WAITING)]),
@@ -545,6 +557,20 @@ fn a_report_counts_by_address_and_interface(#[case] interface: &str, #[case] add
 }
 
 #[test]
+fn the_interface_is_the_rows_own() {
+    let row = RowContent {
+        interface: Some("net2".into()),
+        ..row()
+    };
+    let free = |interface| {
+        let end = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
+        free_time(&row, &[end], 1, &Policy::default())
+    };
+    assert_eq!(free("net2"), Some((Grade::Settled, at(102))));
+    assert_eq!(free("net1"), Some((Grade::Unwitnessed, at(100 + W))));
+}
+
+#[test]
 fn a_report_in_another_spelling_is_the_same_report() {
     let row = RowContent {
         address: common::ip("fd00::1"),
@@ -767,6 +793,19 @@ proptest! {
             grade == Grade::Unwitnessed,
             !history.iter().any(|e| e.last.node.is_some() && e.reported(&row()))
         );
+    }
+
+    #[test]
+    fn no_row_is_free_before_the_earliest_time_of_any_of_its_incarnations(
+        history in any_history(),
+        more in 0usize..5,
+    ) {
+        let policy = Policy::default();
+        let rows = history.iter().map(|e| e.expected_rows()).max().unwrap_or(0) + more;
+        let Some((_, free)) = free_time(&row(), &history, rows, &policy) else { return Ok(()) };
+        for e in history.iter().filter(|e| e.last.node.is_some()) {
+            prop_assert!(e.earliest_free_time(&policy) <= free);
+        }
     }
 
     #[test]

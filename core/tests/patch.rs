@@ -242,6 +242,20 @@ fn a_single_row_and_none_cannot_be_split() {
     assert!(FreePatch::new(&proof, Vec::new()).split().is_none());
 }
 
+#[rstest]
+#[case(2, 1, 1)]
+#[case(5, 2, 3)]
+#[case(100, 50, 50)]
+fn a_split_halves(#[case] n: usize, #[case] left: usize, #[case] right: usize) {
+    let pool = observe(&large(n));
+    let proof = all_absent(&pool);
+    let halves = FreePatch::new(&proof, release_all(&proof)).split().unwrap();
+    assert_eq!(
+        (halves.0.releases().len(), halves.1.releases().len()),
+        (left, right)
+    );
+}
+
 #[test]
 fn a_full_pool_is_cut_into_parts_that_the_server_takes() {
     let document = large(10_800);

@@ -229,31 +229,25 @@ fn what_has_no_name_uid_version_or_podref_is_nobodys(#[case] pointer: &str) {
 // Claim and restore
 
 #[test]
-fn a_claim_without_annotations_tests_the_version_too() {
+fn a_claim_tests_uid_version_and_podref_before_it_changes_anything() {
+    let tests = [
+        json!({"op": "test", "path": "/metadata/uid", "value": "reservation-uid"}),
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "41"}),
+        json!({"op": "test", "path": "/spec/podref", "value": POD}),
+    ];
+    let no_map = [json!({"op": "add", "path": "/metadata/annotations", "value": {}})];
+    let changes = [
+        json!({"op": "add", "path": "/metadata/annotations/ipgc.dev~1claimed-from", "value": POD}),
+        json!({"op": "replace", "path": "/spec/podref", "value": "ipgc.dev/releasing"}),
+    ];
+    let claim = |document: &Value| serde_json::to_value(read(document).claim()).unwrap();
     assert_eq!(
-        serde_json::to_value(read(&usual()).claim()).unwrap(),
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": "reservation-uid"},
-            {"op": "test", "path": "/spec/podref", "value": POD},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": "41"},
-            {"op": "add", "path": "/metadata/annotations", "value": {}},
-            {"op": "add", "path": "/metadata/annotations/ipgc.dev~1claimed-from", "value": POD},
-            {"op": "replace", "path": "/spec/podref", "value": "ipgc.dev/releasing"},
-        ])
+        claim(&usual()),
+        Value::from([&tests[..], &no_map, &changes].concat())
     );
-}
-
-#[test]
-fn a_claim_beside_annotations_tests_uid_and_podref_only() {
-    let document = annotated(usual(), json!({"a": "b"}));
     assert_eq!(
-        serde_json::to_value(read(&document).claim()).unwrap(),
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": "reservation-uid"},
-            {"op": "test", "path": "/spec/podref", "value": POD},
-            {"op": "add", "path": "/metadata/annotations/ipgc.dev~1claimed-from", "value": POD},
-            {"op": "replace", "path": "/spec/podref", "value": "ipgc.dev/releasing"},
-        ])
+        claim(&annotated(usual(), json!({"a": "b"}))),
+        Value::from([&tests[..], &changes].concat())
     );
 }
 
@@ -280,7 +274,11 @@ fn a_claim_changes_the_podref_and_notes_the_old_one_and_nothing_else(
 #[case::another_podref("/spec/podref", json!("default/web-1"))]
 #[case::claimed_by_another("/spec/podref", json!(CLAIMED_PODREF))]
 #[case::made_again("/metadata/uid", json!("another"))]
-fn a_claim_fails_after_the_podref_or_the_uid_changed(#[case] pointer: &str, #[case] value: Value) {
+#[case::written_since("/metadata/resourceVersion", json!("42"))]
+fn a_claim_fails_after_the_podref_the_uid_or_the_version_changed(
+    #[case] pointer: &str,
+    #[case] value: Value,
+) {
     for document in [usual(), annotated(usual(), json!({"a": "b"}))] {
         let claim = read(&document).claim();
         let mut changed = document;
@@ -298,16 +296,16 @@ fn a_claim_never_wipes_annotations_that_were_added_since() {
 }
 
 #[test]
-fn a_claim_beside_annotations_does_not_mind_other_changes() {
-    let document = annotated(usual(), json!({"a": "b"}));
-    let claim = read(&document).claim();
-    let mut changed = annotated(document, json!({"a": "b", "c": "d"}));
-    changed["metadata"]["resourceVersion"] = json!("42");
-    let after = apply(&changed, &claim).unwrap();
-    assert_eq!(
-        after["metadata"]["annotations"],
-        json!({"a": "b", "c": "d", CLAIM_ANNOTATION: POD})
-    );
+fn a_claim_that_comes_late_does_not_hit_a_reservation_that_was_given_back() {
+    for document in [usual(), annotated(usual(), json!({"a": "b"}))] {
+        let late = read(&document).claim();
+        let mut held = claimed(&document);
+        held["metadata"]["resourceVersion"] = json!("42");
+        let mut given_back = apply(&held, &read(&held).restore()).unwrap();
+        given_back["metadata"]["resourceVersion"] = json!("43");
+        assert_eq!(read(&given_back).podref, POD);
+        assert_eq!(apply(&given_back, &late), None);
+    }
 }
 
 #[test]

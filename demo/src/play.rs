@@ -1,0 +1,248 @@
+//! Everybody but ipgc: the kubelet, multus, the CNI plugin whereabouts, and a person who deletes
+//! pods. They write what the real ones write, in their order, through the API server.
+//!
+//! One thing they never do is CNI DEL. That it is lost is what the story is about.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ipgc::{
+    api::{IpPool, NetworkAttachmentDefinition, Reservation},
+    core::address::{Offset, Range, pool_name},
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::{
+    cluster::{from_json, now},
+    failure::Failure,
+    stage::{POD_GRACE, Stage},
+};
+
+/// The range that pods get their addresses from: six of them, reserved for documentation.
+pub const RANGE: &str = "192.0.2.0/29";
+/// Name of the network, and of its interface in a pod.
+const NETWORK: &str = "net";
+const INTERFACE: &str = "net1";
+
+/// Name of the pool of [`RANGE`], as whereabouts makes it.
+pub fn pool() -> Result<String, Failure> {
+    Ok(pool_name(None, None, range()?))
+}
+
+/// The address that a row of the pool holds.
+pub fn address(key: &str) -> Option<String> {
+    let offset = Offset::parse(key)?;
+    Some(range().ok()?.address_at(offset)?.to_string())
+}
+
+fn range() -> Result<Range, Failure> {
+    Range::parse(RANGE).map_err(|error| Failure::Story(error.to_string()))
+}
+
+/// A new container id: 64 hex digits, as runtimes make them.
+fn sandbox() -> String {
+    let [a, b] = rand::random::<[u128; 2]>();
+    format!("{a:032x}{b:032x}")
+}
+
+impl Stage {
+    /// The network's definition and its pool, still empty.
+    pub async fn make_network(&self) -> Result<(), Failure> {
+        let config = json!({
+            "cniVersion": "0.3.1",
+            "name": NETWORK,
+            "type": "macvlan",
+            "ipam": { "type": "whereabouts", "range": RANGE },
+        });
+        let definition = from_json(json!({
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": { "name": NETWORK },
+            "spec": { "config": config.to_string() },
+        }))?;
+        self.api::<NetworkAttachmentDefinition>()
+            .create(&PostParams::default(), &definition)
+            .await
+            .map_err(Failure::api("create a NetworkAttachmentDefinition"))?;
+        let pool = from_json(json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "kind": "IPPool",
+            "metadata": { "name": pool()? },
+            "spec": { "range": RANGE, "allocations": {} },
+        }))?;
+        self.api::<IpPool>()
+            .create(&PostParams::default(), &pool)
+            .await
+            .map_err(Failure::api("create an IPPool"))?;
+        Ok(())
+    }
+
+    /// A pod from its creation to Running: CNI ADD, network-status, container states. Returns the
+    /// address it got.
+    pub async fn run_pod(&self, name: &str) -> Result<String, Failure> {
+        let pod = from_json(json!({
+            "metadata": {
+                "name": name,
+                "annotations": { "k8s.v1.cni.cncf.io/networks": NETWORK },
+            },
+            "spec": {
+                "nodeName": self.node,
+                "terminationGracePeriodSeconds": POD_GRACE.as_secs(),
+                "automountServiceAccountToken": false,
+                // What the strictest pod security level asks for.
+                "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
+                "containers": [{
+                    "name": "main",
+                    // Never pulled. If it were, it would do nothing.
+                    "image": "registry.k8s.io/pause:3.10",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": false,
+                        "capabilities": { "drop": ["ALL"] },
+                    },
+                }],
+            },
+        }))?;
+        let api = self.api::<Pod>();
+        api.create(&PostParams::default(), &pod)
+            .await
+            .map_err(Failure::api(format!("create pod {name}")))?;
+        let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
+        self.pod_status(name, "Pending", false, &waiting).await?;
+        let address = self.cni_add(name).await?;
+        let network = format!("{}/{NETWORK}", self.namespace);
+        let status = json!([{
+            "name": network, "interface": INTERFACE, "ips": [address],
+            "mac": "02:00:00:00:00:01", "dns": {},
+        }]);
+        let annotation = json!({ "metadata": { "annotations": {
+            "k8s.v1.cni.cncf.io/network-status": status.to_string(),
+        } } });
+        api.patch(name, &PatchParams::default(), &Patch::Merge(annotation))
+            .await
+            .map_err(Failure::api(format!("annotate pod {name}")))?;
+        let running = json!({ "running": { "startedAt": timestamp() } });
+        self.pod_status(name, "Running", true, &running).await?;
+        Ok(address)
+    }
+
+    /// What whereabouts does for a new sandbox: take over a row with the same pod and interface, or
+    /// else the first free address, with a reservation.
+    async fn cni_add(&self, pod: &str) -> Result<String, Failure> {
+        let podref = self.podref(pod);
+        let name = pool()?;
+        let pools = self.api::<IpPool>();
+        let read = pools
+            .get(&name)
+            .await
+            .map_err(Failure::api("read the IPPool"))?;
+        let rows: BTreeMap<_, _> = read.rows().collect();
+        let own = rows.iter().find(|(_, row)| {
+            row.podref.as_deref() == Some(&podref) && row.ifname.as_deref() == Some(INTERFACE)
+        });
+        let free = || {
+            (1..=6)
+                .map(|n| n.to_string())
+                .find(|key| !rows.contains_key(key.as_str()))
+        };
+        let key = own.map(|(key, _)| (*key).to_owned()).or_else(free);
+        let key = key.ok_or_else(|| Failure::Story("the range is full".to_owned()))?;
+        let address = address(&key).unwrap_or_default();
+        let row = json!({ "id": sandbox(), "podref": podref, "ifname": INTERFACE });
+        let patch = json!({ "spec": { "allocations": { key: row } } });
+        pools
+            .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .map_err(Failure::api("write a row"))?;
+        if own.is_none() {
+            let reservation = from_json(json!({
+                "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+                "kind": "OverlappingRangeIPReservation",
+                "metadata": { "name": address },
+                "spec": { "podref": podref, "ifname": INTERFACE },
+            }))?;
+            self.api::<Reservation>()
+                .create(&PostParams::default(), &reservation)
+                .await
+                .map_err(Failure::api(format!("reserve {address}")))?;
+        }
+        Ok(address)
+    }
+
+    /// A graceful deletion: the kubelet stops everything, says so, and lets the object go. CNI DEL
+    /// is lost on the way. Returns a moment right before the pod is gone.
+    pub async fn end_pod(&self, name: &str) -> Result<Instant, Failure> {
+        let api = self.api::<Pod>();
+        let deleting = Failure::api(format!("delete pod {name}"));
+        let answer = api.delete(name, &DeleteParams::default()).await;
+        let pod = answer.map_err(deleting)?.left();
+        let uid = pod.and_then(|pod| pod.uid());
+        // Stopping takes its time.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let terminated = json!({ "terminated": {
+            "exitCode": 0, "reason": "Completed",
+            "startedAt": timestamp(), "finishedAt": timestamp(),
+        } });
+        self.pod_status(name, "Succeeded", false, &terminated)
+            .await?;
+        let before = Instant::now();
+        api.delete(name, &now(uid))
+            .await
+            .map_err(Failure::api(format!("delete pod {name}")))?;
+        Ok(before)
+    }
+
+    /// A forced deletion: the object is gone at once, whatever its containers do. Returns a moment
+    /// right before.
+    pub async fn force_delete_pod(&self, name: &str) -> Result<Instant, Failure> {
+        let before = Instant::now();
+        self.api::<Pod>()
+            .delete(name, &DeleteParams::default().grace_period(0))
+            .await
+            .map_err(Failure::api(format!("delete pod {name}")))?;
+        Ok(before)
+    }
+
+    async fn pod_status(
+        &self,
+        name: &str,
+        phase: &str,
+        sandbox_up: bool,
+        state: &Value,
+    ) -> Result<(), Failure> {
+        let condition = |kind: &str, holds: bool| {
+            let status = if holds { "True" } else { "False" };
+            json!({ "type": kind, "status": status, "lastTransitionTime": timestamp() })
+        };
+        let patch = json!({ "status": {
+            "phase": phase,
+            "startTime": timestamp(),
+            "conditions": [
+                condition("PodReadyToStartContainers", sandbox_up),
+                condition("Initialized", true),
+                condition("Ready", sandbox_up),
+                condition("ContainersReady", sandbox_up),
+                condition("PodScheduled", true),
+            ],
+            "containerStatuses": [{
+                "name": "main", "state": state, "ready": sandbox_up, "started": sandbox_up,
+                "restartCount": 0, "image": "registry.k8s.io/pause:3.10", "imageID": "",
+            }],
+        } });
+        self.api::<Pod>()
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .map_err(Failure::api(format!("write the status of pod {name}")))?;
+        Ok(())
+    }
+}
+
+/// The present second as Kubernetes writes it.
+fn timestamp() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,197 @@
+//! The binary as a person runs it: on the embedded API server, and with bad arguments.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{process::Output, sync::LazyLock, time::Duration};
+
+use assert_cmd::Command;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::cargo_bin("demo")
+        .unwrap()
+        .args(arguments)
+        .timeout(Duration::from_secs(60))
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The story is played once for all tests.
+static TOLD: LazyLock<String> = LazyLock::new(|| {
+    let output = run(&[]);
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}\n{errors}");
+    assert_eq!(errors, "");
+    told
+});
+
+/// The lines from the one that begins like this to the next empty one.
+fn block(start: &str) -> Vec<&'static str> {
+    let lines = TOLD.lines().skip_while(|line| !line.starts_with(start));
+    let block: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    assert!(
+        !block.is_empty(),
+        "nothing begins with {start:?} in\n{}",
+        *TOLD
+    );
+    block
+}
+
+#[test]
+fn it_tells_what_is_freed_and_what_is_kept() {
+    let in_short: Vec<Vec<_>> = block("  ADDRESS")[1..]
+        .iter()
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(
+        in_short,
+        [
+            ["192.0.2.1", "web-0", "kept"],
+            ["192.0.2.2", "web-1", "freed"],
+            ["192.0.2.3", "api-0", "freed"],
+            ["192.0.2.4", "db-0", "kept"],
+        ]
+    );
+    for line in [
+        "web-1 is gone, its row is not",
+        "the row of 192.0.2.2 is freed",
+        "the reservation of 192.0.2.2 is freed",
+        "<- held until",
+        "ipgc asks for pods/db-0: 200",
+        "the row of 192.0.2.3 is freed",
+        "web-2 starts and gets 192.0.2.2",
+        "Writes tried outside of namespace demo: 0",
+    ] {
+        assert!(TOLD.contains(line), "no {line:?} in\n{}", *TOLD);
+    }
+}
+
+#[test]
+fn the_requests_of_a_free_are_in_their_order() {
+    let requests: Vec<_> = block("  REQUEST")[1..]
+        .iter()
+        .map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            format!("{} {} {}", words[0], words[1], words[2])
+        })
+        .filter(|request| !request.contains("events"))
+        .collect();
+    let reservation = "overlappingrangeipreservations/192.0.2.2";
+    assert_eq!(
+        requests,
+        [
+            "LIST ippools 200".to_owned(),
+            "GET ippools/192.0.2.0-29 200".to_owned(),
+            "GET pods/web-1 404".to_owned(),
+            "PATCH ippools/192.0.2.0-29 200".to_owned(),
+            format!("GET {reservation} 200"),
+            format!("PATCH {reservation} 200"),
+            "GET pods/web-1 404".to_owned(),
+            format!("DELETE {reservation} 200"),
+        ]
+    );
+}
+
+#[test]
+fn events_look_as_kubectl_prints_them() {
+    let events = block("LAST SEEN");
+    let seen = |start: &str, end: &str| {
+        events
+            .iter()
+            .any(|line| line.contains(start) && line.ends_with(end))
+    };
+    assert_eq!(events.len(), 5, "{events:#?}");
+    for (pod, address) in [("web-1", "192.0.2.2"), ("api-0", "192.0.2.3")] {
+        let start = format!("Normal   IPAddressGarbageCollected   pod/{pod} ");
+        let end = format!("successful cleanup of IP address [{address}] from network net");
+        assert!(seen(&start, &end), "{events:#?}");
+        let start = "Normal   IPAddressGarbageCollected   ippool/192.0.2.0-29 ";
+        assert!(
+            seen(start, &format!("{address} (demo/{pod})")),
+            "{events:#?}"
+        );
+    }
+}
+
+#[test]
+fn columns_line_up() {
+    let heads = [
+        "NAME ",
+        "ADDRESS ",
+        "LAST SEEN ",
+        "  REQUEST ",
+        "  ADDRESS ",
+        "  RESOURCE ",
+    ];
+    let mut tables = 0;
+    let lines: Vec<_> = TOLD.lines().collect();
+    for (number, head) in lines.iter().enumerate() {
+        if !heads.iter().any(|start| head.starts_with(start)) {
+            continue;
+        }
+        tables += 1;
+        let rows = lines[number + 1..]
+            .iter()
+            .take_while(|line| !line.is_empty());
+        let mut count = 0;
+        for row in rows {
+            count += 1;
+            for column in columns(head) {
+                let (before, at) = (row.as_bytes()[column - 1], row.as_bytes()[column]);
+                assert!(
+                    before == b' ' && at != b' ',
+                    "column {column}\n{head}\n{row}"
+                );
+            }
+        }
+        assert!(count > 0, "a table without rows: {head}");
+    }
+    assert!(tables >= 10, "{tables} tables");
+}
+
+/// Where the columns after the first begin: after two spaces or more, within the line.
+fn columns(head: &str) -> Vec<usize> {
+    let indent = head.len() - head.trim_start().len();
+    let bytes = head.as_bytes();
+    (indent + 2..bytes.len())
+        .filter(|&i| bytes[i] != b' ' && bytes[i - 1] == b' ' && bytes[i - 2] == b' ')
+        .collect()
+}
+
+#[test]
+fn no_colours_and_no_blanks_at_line_ends_where_nobody_looks() {
+    assert!(!TOLD.contains('\x1b'));
+    assert!(TOLD.lines().all(|line| line == line.trim_end()));
+    assert!(!TOLD.contains("\n\n\n"), "two empty lines in a row");
+    let longest = TOLD
+        .lines()
+        .filter(|line| line.starts_with("  "))
+        .map(str::len)
+        .max();
+    assert!(longest.unwrap() <= 140, "{longest:?}");
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_read_is_one_line_and_exit_code_2() {
+    let output = run(&["--kubeconfig", "no-such-file"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    let errors = text(&output.stderr);
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(
+        errors.starts_with("demo: ") && errors.contains("no-such-file"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_context_without_a_kubeconfig_is_a_bad_argument() {
+    for flag in [&["--context", "kind"][..], &["--install-crds"]] {
+        let output = run(flag);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("--kubeconfig"));
+    }
+}
