@@ -68,6 +68,9 @@ pub struct Trail {
     /// In the last state before all of them were terminated, the sandbox was up, and no state since
     /// showed it down while the pod was not at its end.
     sandbox_up: bool,
+    /// A terminal phase was seen while containers were not terminated: somebody else than the
+    /// kubelet wrote it, so that the phase says nothing about the sandbox any more.
+    foreign_end: bool,
     settled: bool,
 }
 
@@ -103,7 +106,9 @@ impl Trail {
             // It died, and the kubelet makes another: the end of that one is nobody's word yet.
             self.sandbox_up = false;
         }
-        self.settled = all_terminated && self.sandbox_up && state.phase.is_terminal();
+        self.foreign_end |= state.phase.is_terminal() && !all_terminated;
+        self.settled =
+            state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;
     }
 
     /// States may have been missed: whether the sandbox is up has to be seen anew. A terminal state

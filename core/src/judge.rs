@@ -203,7 +203,8 @@ impl<'a> Release<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Judges a row of the observation that this proof followed.
+    /// Judges a row of the observation that this proof followed. About a row of any other
+    /// observation, a later one of the same pool included, it proves nothing.
     ///
     /// # Errors
     /// The verdict, when the row may not go at `now`.
@@ -216,7 +217,8 @@ impl<'a> Proof<'a> {
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
         let presence = match row.content() {
-            Ok(content) => self.presence(&content.podref),
+            Ok(content) if self.observed().holds(row) => self.presence(&content.podref),
+            Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };
         match judge(self.observed(), row, &presence, ended, rows, policy) {

@@ -21,10 +21,10 @@ pub struct FreePatch<'a> {
 }
 
 impl<'a> FreePatch<'a> {
-    /// A patch that removes `releases`, which came from this `proof`. Cut it with [`Self::split`]
-    /// while it is too large.
+    /// A patch that removes those of `releases` that came from this `proof`.
     #[must_use]
-    pub fn new(proof: &Proof<'a>, releases: Vec<Release<'a>>) -> Self {
+    pub fn new(proof: &Proof<'a>, mut releases: Vec<Release<'a>>) -> Self {
+        releases.retain(|release| proof.observed().holds(release.row()));
         Self {
             pool_uid: proof.observed().uid(),
             releases,
@@ -35,20 +35,6 @@ impl<'a> FreePatch<'a> {
     #[must_use]
     pub fn releases(&self) -> &[Release<'a>] {
         &self.releases
-    }
-
-    /// Two halves of the patch; `None` when it has a single row.
-    #[must_use]
-    pub fn split(mut self) -> Option<(Self, Self)> {
-        if self.releases.len() < 2 {
-            return None;
-        }
-        let rest = self.releases.split_off(self.releases.len() / 2);
-        let rest = Self {
-            pool_uid: self.pool_uid,
-            releases: rest,
-        };
-        Some((self, rest))
     }
 
     /// The operations: `test` of the pool's uid, then `test` and `remove` for each row.

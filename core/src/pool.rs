@@ -184,6 +184,12 @@ impl ObservedPool {
         &self.rows
     }
 
+    /// Whether this very row, not one like it, came with this observation.
+    #[must_use]
+    pub fn holds(&self, row: &Row) -> bool {
+        self.rows.as_ptr_range().contains(&std::ptr::from_ref(row))
+    }
+
     /// How many rows the pool has in all.
     #[must_use]
     pub fn total_rows(&self) -> usize {

@@ -116,16 +116,17 @@ impl Reservation {
     /// Step 1: replaces the podref, so that no ADD accepts the reservation any more.
     #[must_use]
     pub fn claim(&self) -> Patch {
+        // The version as well: a claim that the server does late, after we gave it up and the
+        // reservation was claimed anew and given back, must not hit the pod that lives again.
         let mut operations = vec![
             test(&["metadata", "uid"], json!(self.uid)),
+            test(
+                &["metadata", "resourceVersion"],
+                json!(self.resource_version),
+            ),
             test(&["spec", "podref"], json!(self.podref)),
         ];
         if !self.has_annotations {
-            // `add` of the map would replace one that somebody added since.
-            operations.push(test(
-                &["metadata", "resourceVersion"],
-                json!(self.resource_version),
-            ));
             operations.push(PatchOperation::Add(AddOperation {
                 path: PointerBuf::from_tokens(["metadata", "annotations"]),
                 value: json!({}),

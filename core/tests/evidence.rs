@@ -158,6 +158,17 @@ fn a_terminal_phase_from_the_pod_garbage_collector_is_not_settled() {
 }
 
 #[test]
+fn a_terminal_phase_that_somebody_else_wrote_never_settles() {
+    // A finalizer keeps the pod. The kubelet reports its containers before it has stopped the
+    // sandbox, since it only holds back the phase, and that is there already.
+    assert!(!settles([
+        running(UP, &[("main", RUNNING)]),
+        deleting(failed(UP, &[("main", RUNNING)])),
+        deleting(failed(UP, &[("main", ENDED)])),
+    ]));
+}
+
+#[test]
 fn a_pod_deleted_while_its_sandbox_is_set_up_is_not_settled() {
     assert!(!settles([
         pending(DOWN, &[("main", WAITING)]),

@@ -221,87 +221,23 @@ fn as_many_rows_as_one_patch_may_have_are_9999_operations() {
     assert!(patch.0.len() + 2 > MAX_OPERATIONS);
 }
 
-/// Splits a patch until each part has at most `limit` rows.
-fn cut(patch: FreePatch<'_>, limit: usize) -> Vec<FreePatch<'_>> {
-    if patch.releases().len() <= limit {
-        return vec![patch];
-    }
-    let (left, right) = patch.split().expect("more than one row");
-    [cut(left, limit), cut(right, limit)].concat()
-}
-
 #[test]
-fn a_single_row_and_none_cannot_be_split() {
-    let pool = observe(&large(1));
-    let proof = all_absent(&pool);
-    assert!(
-        FreePatch::new(&proof, release_all(&proof))
-            .split()
-            .is_none()
-    );
-    assert!(FreePatch::new(&proof, Vec::new()).split().is_none());
-}
-
-#[rstest]
-#[case(2, 1, 1)]
-#[case(5, 2, 3)]
-#[case(100, 50, 50)]
-fn a_split_halves(#[case] n: usize, #[case] left: usize, #[case] right: usize) {
-    let pool = observe(&large(n));
-    let proof = all_absent(&pool);
-    let halves = FreePatch::new(&proof, release_all(&proof)).split().unwrap();
+fn a_patch_takes_no_row_of_another_observation() {
+    let document = large(2);
+    let (pool, later) = (observe(&document), observe(&document));
+    let (proof, other) = (all_absent(&pool), all_absent(&later));
+    // The same rows, read again: the first proof began before they were.
+    assert!(release(&proof, &later.rows()[0]).is_err());
+    let strangers = FreePatch::new(&proof, release_all(&other));
+    assert!(strangers.releases().is_empty());
     assert_eq!(
-        (halves.0.releases().len(), halves.1.releases().len()),
-        (left, right)
-    );
-}
-
-#[test]
-fn a_full_pool_is_cut_into_parts_that_the_server_takes() {
-    let document = large(10_800);
-    let pool = observe(&document);
-    let proof = all_absent(&pool);
-    let parts = cut(FreePatch::new(&proof, release_all(&proof)), MAX_ROWS);
-    assert!(
-        parts
-            .iter()
-            .all(|part| part.to_json_patch().0.len() <= MAX_OPERATIONS)
-    );
-    assert_eq!(
-        parts
-            .iter()
-            .map(|part| part.releases().len())
-            .sum::<usize>(),
-        10_800
+        FreePatch::new(&other, release_all(&other)).releases().len(),
+        2
     );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn a_split_loses_nothing_and_every_part_tests_the_uid(n in 2usize..60, limit in 1usize..20) {
-        let mut document = large(n);
-        let pool = observe(&document);
-        let proof = all_absent(&pool);
-        let whole = FreePatch::new(&proof, release_all(&proof));
-        let rows = |patch: &FreePatch<'_>| -> Vec<String> {
-            patch.releases().iter().map(|r| r.row().key().to_owned()).collect()
-        };
-        let expected = rows(&whole);
-        let parts = cut(whole, limit);
-        prop_assert_eq!(parts.iter().flat_map(rows).collect::<Vec<_>>(), expected);
-        for part in &parts {
-            prop_assert!((1..=limit).contains(&part.releases().len()));
-            let patch = part.to_json_patch();
-            let PatchOperation::Test(test) = &patch.0[0] else {
-                return Err(TestCaseError::fail("no test of the uid"));
-            };
-            prop_assert_eq!(test.path.as_str(), "/metadata/uid");
-            document = apply(&document, &patch).expect("each part stands alone");
-        }
-        prop_assert_eq!(keys(&document), Vec::<&str>::new());
-    }
 
     #[test]
     fn a_patch_takes_its_rows_and_only_them(taken in prop::collection::vec(any::<bool>(), 1..30)) {
