@@ -381,6 +381,10 @@ impl Sink<LeanPod> for PodSink {
             self.ended(Some(missing));
         }
     }
+
+    fn interrupted(&mut self) {
+        self.with(PodIndex::interrupted);
+    }
 }
 
 /// Definitions: into their index.

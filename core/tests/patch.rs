@@ -14,7 +14,7 @@ use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     pool::{ObservedPool, Unreadable},
 };
-use json_patch::{Patch, PatchOperation};
+use json_patch::Patch;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};

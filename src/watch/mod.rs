@@ -42,6 +42,8 @@ pub trait Sink<K> {
     fn delete(&mut self, object: K);
     /// The list is complete.
     fn end_list(&mut self);
+    /// The list or the watch failed and is tried again later.
+    fn interrupted(&mut self) {}
 }
 
 /// Follows all objects of `api` for ever. `synced` turns true when the first list is complete.
@@ -59,6 +61,7 @@ where
             let event = if listing {
                 let Ok(event) = timeout(LIST_DEADLINE, events.try_next()).await else {
                     warn!(%kind, "list hangs, starting over");
+                    sink.interrupted();
                     break;
                 };
                 event
@@ -89,6 +92,7 @@ where
                 }
                 Ok(None) => break,
                 Err(error) => {
+                    sink.interrupted();
                     let wait = backoff.next_wait();
                     warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
                     tokio::time::sleep(wait).await;

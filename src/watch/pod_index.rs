@@ -104,10 +104,21 @@ impl PodIndex {
             .extract_if(|_, live| live.generation != generation)
             .map(|(_, live)| live)
             .collect::<Vec<_>>();
-        missing
+        let missing: Vec<_> = missing
             .into_iter()
             .map(|live| Self::end(&mut self.ended, live, now))
-            .collect()
+            .map(|end| after_gap(&end, now))
+            .collect();
+        self.interrupted(now);
+        missing
+    }
+
+    /// Nothing is heard at present, or something may have been missed: the evidence so far is no
+    /// longer all there is.
+    pub fn interrupted(&mut self, now: Moment) {
+        for end in self.ended.values_mut().flatten() {
+            *end = after_gap(end, now);
+        }
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.
@@ -156,6 +167,19 @@ impl PodIndex {
             .push(Arc::clone(&end));
         end
     }
+}
+
+/// An end that was known before a gap, or fell into it, as evidence after the gap: somebody of the
+/// same name may have been born, taken the rows over and been killed meanwhile, unseen.
+fn after_gap(end: &Arc<Ended>, now: Moment) -> Arc<Ended> {
+    if !end.last.name_may_return {
+        return Arc::clone(end);
+    }
+    Arc::new(Ended {
+        settled: false,
+        at: now,
+        last: end.last.clone(),
+    })
 }
 
 impl Live {
