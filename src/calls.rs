@@ -5,6 +5,8 @@
 use std::{future::Future, time::Duration};
 
 use ipgc_core::patch::Answer;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::ListParams;
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
 /// that a worker is never lost to a hanging connection.
@@ -101,4 +103,14 @@ pub async fn call<T>(
         Ok(answer) => Ok(answer?),
         Err(_) => Err(CallError::Deadline),
     }
+}
+
+/// The parameters of the page after one with this metadata; `None` after the last page.
+#[must_use]
+pub fn next_page(params: &ListParams, page: &ListMeta) -> Option<ListParams> {
+    let token = page
+        .continue_
+        .as_deref()
+        .filter(|token| !token.is_empty())?;
+    Some(params.clone().continue_token(token))
 }

@@ -34,7 +34,7 @@ impl Default for Config {
             max_retries: 5,
             retry_from: Duration::from_millis(200),
             retry_to: Duration::from_secs(30),
-            // Twice the pods of the largest supported cluster's worst day, 100 bytes each.
+            // More pods than the largest cluster that Kubernetes supports can lose at once.
             queue_capacity: 200_000,
             instance: "ipgc".to_owned(),
         }

@@ -10,25 +10,26 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
-//! | [`watch`] | informers and indexes |
-//! | [`queue`] | the keyed delay queue with bounded retries |
-//! | [`collect`] | from the end of a pod to its freed rows |
+//! | `watch` | informers and indexes |
+//! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
+//! | `collect` | from the end of a pod to its freed rows |
+//! | `calls`, `clock` | one request under a deadline; moments for the core |
 //! | [`report`] | events and counters |
-//! | [`run`] | start, stop, and the state of a run |
+//! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
 //! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
 
 pub mod api;
-pub mod backoff;
-pub mod calls;
+mod backoff;
+mod calls;
 pub mod cli;
-pub mod clock;
-pub mod collect;
+mod clock;
+mod collect;
 pub mod config;
-pub mod queue;
+mod queue;
 pub mod report;
 pub mod run;
-pub mod watch;
+mod watch;
 
 pub use ipgc_core as core;

@@ -177,12 +177,14 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
     }
 
     /// Items in the queue, waiting and checked out.
+    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().items.len()
     }
 
     /// Whether there is none.
+    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{evidence::Ended, time::Moment};
 use kube::{Api, Client, client::ClientBuilder, core::DeserializeGuard};
 use tokio::{
     sync::watch,
@@ -26,12 +25,12 @@ use crate::{
     backoff::Backoff,
     clock::Clock,
     collect::{
-        absence::Prover,
-        batch::Tools,
+        context::Context,
         directory::Directory,
         gate::Gate,
-        item::Item,
+        intake::{NadSink, PodSink},
         pool_api::PoolApi,
+        prover::Prover,
         reservations::Reservations,
         resolve::Resolver,
         worker::{self, EndedQueue, Shared},
@@ -40,7 +39,7 @@ use crate::{
     config::Config,
     queue::Queue,
     report::{self, Counters},
-    watch::{LeanPod, NadIndex, PodIndex, Sink, follow},
+    watch::{LeanPod, NadIndex, PodIndex, follow},
 };
 
 /// Longest wait for the head of a watch's or a list's answer. A watch may then go on for minutes.
@@ -207,7 +206,7 @@ impl Collector {
         }
 
         let prover = Prover::new(requests.clone());
-        let tools = Arc::new(Tools {
+        let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock),
             reservations: Reservations::new(requests.clone(), prover.clone()),
             prover,
@@ -224,7 +223,7 @@ impl Collector {
                 definitions,
                 Directory::new(requests, config.pool_namespace, clock),
             ),
-            writers: Writers::new(tools, tasks.clone(), stop.clone()),
+            writers: Writers::new(context, tasks.clone(), stop.clone()),
             clock,
             events,
             counters,
@@ -321,108 +320,4 @@ async fn forget(index: Arc<Mutex<PodIndex>>, queue: Arc<EndedQueue>, clock: Cloc
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
         index.forget(clock.now(), |uid| queue.contains(uid));
     }
-}
-
-/// Pods: into the index, and their ends into the queue.
-struct PodSink {
-    index: Arc<Mutex<PodIndex>>,
-    queue: Arc<EndedQueue>,
-    policy: ipgc_core::evidence::Policy,
-    clock: Clock,
-    counters: Arc<Counters>,
-}
-
-impl PodSink {
-    fn with<T>(&self, act: impl FnOnce(&mut PodIndex, Moment) -> T) -> T {
-        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut index, self.clock.now())
-    }
-
-    fn ended(&self, ended: Option<Arc<Ended>>) {
-        let Some(ended) = ended else { return };
-        self.counters.ends_seen.increment();
-        let due = ended.earliest_free_time(&self.policy);
-        let uid = ended.last.uid.clone();
-        let wait = self.clock.until(due);
-        if self
-            .queue
-            .push(uid, Item::new(Arc::clone(&ended)), wait)
-            .is_err()
-        {
-            self.counters.queue_overflows.increment();
-            warn!(pod = %ended.podref(), "queue is full, pod is left to the sweep");
-        }
-    }
-}
-
-impl Sink<LeanPod> for PodSink {
-    fn begin_list(&mut self) {
-        self.with(|index, _| index.begin_list());
-    }
-
-    fn apply(&mut self, pod: LeanPod) {
-        let Some(state) = pod.into_state() else {
-            return;
-        };
-        let predecessor = self.with(|index, now| index.apply(state, now));
-        self.ended(predecessor);
-    }
-
-    fn delete(&mut self, pod: LeanPod) {
-        let Some(state) = pod.into_state() else {
-            return;
-        };
-        let ended = self.with(|index, now| index.delete(state, now));
-        self.ended(ended);
-    }
-
-    fn end_list(&mut self) {
-        for missing in self.with(PodIndex::end_list) {
-            self.ended(Some(missing));
-        }
-    }
-
-    fn interrupted(&mut self) {
-        self.with(PodIndex::interrupted);
-    }
-}
-
-/// Definitions: into their index.
-struct NadSink(Arc<Mutex<NadIndex>>);
-
-impl NadSink {
-    fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
-    fn begin_list(&mut self) {
-        self.with(NadIndex::begin_list);
-    }
-
-    fn apply(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
-        let Some(name) = name_of(&object) else { return };
-        let config = object.0.as_ref().ok().and_then(|nad| nad.config());
-        self.with(|index| index.apply(&name, config));
-    }
-
-    fn delete(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
-        let Some(name) = name_of(&object) else { return };
-        self.with(|index| index.delete(&name));
-    }
-
-    fn end_list(&mut self) {
-        self.with(NadIndex::end_list);
-    }
-}
-
-/// `namespace/name`, also of an object that could not be read further.
-fn name_of(object: &DeserializeGuard<NetworkAttachmentDefinition>) -> Option<String> {
-    let meta = kube::Resource::meta(object);
-    Some(format!(
-        "{}/{}",
-        meta.namespace.as_ref()?,
-        meta.name.as_ref()?
-    ))
 }

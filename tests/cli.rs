@@ -35,10 +35,15 @@ fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says
     assert!(stdout.is_empty(), "{stdout}");
 }
 
-#[test]
-fn bad_settings_of_our_own_take_one_line() {
-    let (_, _, stderr) = ipgc(&["run", "--cooldown", "500ms"]);
+#[rstest]
+#[case(&["run", "--cooldown", "500ms"])]
+#[case(&["run", "--cooldwn", "3s"])]
+#[case(&["run", "--grace", "soon"])]
+#[case(&["rum"])]
+fn what_is_wrong_takes_one_line(#[case] args: &[&str]) {
+    let (_, _, stderr) = ipgc(args);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("ipgc: "), "{stderr}");
 }
 
 #[test]

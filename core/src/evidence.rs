@@ -2,7 +2,7 @@
 //!
 //! Evidence belongs to an incarnation, never to a name: [`Trail`] follows the states of one pod
 //! object, [`Ended`] is what remains of it, and [`free_time`] weighs all that is known of the
-//! incarnations of one podref against one row (design §3B).
+//! incarnations of one podref against one row (docs/safety.md).
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

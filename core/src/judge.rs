@@ -1,11 +1,9 @@
 //! The verdict on a row.
 //!
-//! [`judge`] goes through the rules of design §4 in their order; the first that fits decides. Held
-//! and Unknown rows stay. A Stale row carries the grade of its evidence and the moment from which
-//! it may go, and only [`Proof::release`] turns it into something that a patch can be made of.
-//!
-//! Rules so far: 1 (foreign or unreadable), 3 (absent), 5 (reported), 7 (young), 9 (anything else).
-//! Whatever the others would free is Held by rule 9.
+//! [`judge`] goes through the rules of docs/safety.md in their order; the first that fits decides.
+//! Held and Unknown rows stay. A Stale row carries the grade of its evidence and the moment from
+//! which it may go, and only [`Proof::release`] turns it into something that a patch can be made
+//! of.
 
 use std::{fmt, sync::Arc};
 

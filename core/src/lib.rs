@@ -1,7 +1,7 @@
 //! The decisions of ipgc.
 //!
 //! Everything here is a pure function of its arguments: no client, no clock, no runtime, no
-//! logging. The controller, the command line and the model checker call the same functions.
+//! logging. The collector calls these functions, and nothing else decides.
 //!
 //! ```text
 //!  IPPool text ──▶ pool::ObservedPool ──▶ proof::Ticket ──▶ proof::Proof ──▶ judge ──▶ patch

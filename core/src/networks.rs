@@ -1,7 +1,7 @@
 //! The two multus annotations of a pod: what it asked for and what it got.
 //!
 //! Both parsers are total and linear. A status that cannot be read is [`Status::Malformed`], which
-//! is evidence of nothing; it is never treated as an empty one (museum M1.10).
+//! is evidence of nothing; it is never treated as an empty one.
 
 use std::net::IpAddr;
 

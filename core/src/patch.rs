@@ -2,7 +2,7 @@
 //!
 //! A [`FreePatch`] tests the uid of the pool and the whole of every row that it removes, and
 //! nothing else: an ADD or DEL on another row never conflicts with it, and a row that a successor
-//! adopted in between has another `id`, so that nothing is removed (design §3A).
+//! adopted in between has another `id`, so that nothing is removed (docs/safety.md).
 
 use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {
     })
 }
 
-/// What an answer of the API server to a write means (kubernetes.md §2).
+/// What an answer of the API server to a write means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 2xx: done.

@@ -54,7 +54,7 @@ pub enum ContainerState {
     /// It runs.
     Running,
     /// It ended. The kubelet makes up such a state, without a start time, for a container that
-    /// never ran (kubernetes.md §1).
+    /// never ran.
     Terminated {
         /// Whether the state has a start time.
         started: bool,

@@ -77,7 +77,7 @@ pub struct RowContent {
     pub interface: Option<Box<str>>,
 }
 
-/// Why a row says nothing that we may act on (rule 1, design §4).
+/// Why a row says nothing that we may act on (rule 1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// The key is no number of 64 bits.

@@ -1,6 +1,6 @@
 //! Presence of pods, learned after an observation.
 //!
-//! The order of the two reads is the whole of hazard A's guard (design §3A): a pod exists before
+//! The order of the two reads is the whole of hazard A's guard (docs/safety.md): a pod exists before
 //! its ADD can write a row, so a pod that is absent *after* the row was observed is not the one
 //! that is being born. The types keep that order: a [`Ticket`] can only be had from an
 //! [`ObservedPool`], whoever asks the API server takes the ticket first, and only

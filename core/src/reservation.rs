@@ -1,4 +1,4 @@
-//! The reservation of a freed row: claim, prove, delete (design §4).
+//! The reservation of a freed row: claim, prove, delete (docs/safety.md).
 //!
 //! An ADD accepts an existing reservation of its own podref *without writing it*, so preconditions
 //! alone guard nothing against a successor of the same name. A claim replaces the podref, which

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// Operations that one patch may have (kubernetes.md §2).
+/// Operations that one patch may have.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// Three pods in a pool of 10.0.0.0/24.

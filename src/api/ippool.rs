@@ -1,7 +1,8 @@
 //! [`IpPool`]: the rows of one range, kind `IPPool` of whereabouts.
 //!
 //! Plain data. What a key means, which rows are well formed and which of them may go is decided
-//! elsewhere; the collector's own sweep reads pools without building this type. It never writes.
+//! elsewhere; the collector observes pools as `ipgc_core::pool::ObservedPool`, without building
+//! this type. It never writes.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ pub mod run;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 
 /// Gives back the IP addresses that whereabouts still holds for pods that are gone.
 #[derive(Debug, Parser)]
@@ -34,10 +34,31 @@ enum Command {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help.exit()
+        }
+        Err(error) if error.use_stderr() => return usage(&one_line(&error)),
+        // Help and version, as they were asked for.
+        Err(text) => text.exit(),
+    };
+    match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Crds(args) => crds::main(&args),
     }
+}
+
+/// What clap says is wrong, and its tip, without the usage that follows.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let said: Vec<_> = text
+        .split("\n\n")
+        .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"))
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let line = said.join("; ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// One line on standard error, and the exit code for bad input.

@@ -84,6 +84,16 @@ pub struct Args {
     #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
 
+    /// Name of this process in the events that it sends
+    #[arg(
+        long,
+        env = "HOSTNAME",
+        value_name = "NAME",
+        default_value = "ipgc",
+        hide = true
+    )]
+    instance: String,
+
     /// Format of the log; RUST_LOG filters it
     #[arg(
         long,
@@ -190,7 +200,7 @@ impl Args {
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,
-            instance: std::env::var("HOSTNAME").unwrap_or_else(|_| "ipgc".to_owned()),
+            instance: self.instance.clone(),
             ..Config::default()
         })
     }

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, call},
+    calls::{CallError, call, next_page},
     clock::Clock,
 };
 
@@ -125,14 +125,15 @@ impl Directory {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = call(api.list_metadata(&params)).await?;
+            let next = next_page(&params, &page.metadata);
             for pool in page.items {
                 if let (Some(name), Some(namespace)) = (pool.metadata.name, pool.metadata.namespace)
                 {
                     listed.by_name.entry(name).or_default().push(namespace);
                 }
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
+            match next {
+                Some(next) => params = next,
                 None => return Ok(listed),
             }
         }
@@ -147,6 +148,7 @@ impl Directory {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = call(api.list(&params)).await?;
+            let next = next_page(&params, &page.metadata);
             for pool in page.items {
                 let name = pool.metadata.name.clone().unwrap_or_default();
                 let slices = listed.by_name.entry(name).or_default();
@@ -157,8 +159,8 @@ impl Directory {
                     }
                 }
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
+            match next {
+                Some(next) => params = next,
                 None => return Ok(listed),
             }
         }

@@ -18,7 +18,7 @@ use ipgc_core::{
 
 use super::{
     item::{Item, Removed},
-    writer::{Job, Outcome},
+    job::{Job, Outcome},
 };
 use crate::watch::PodIndex;
 

@@ -8,14 +8,17 @@
 //!                                   observe ─▶ prove ─▶ judge ─▶ patch ─▶ reservations
 //! ```
 
-pub mod absence;
-pub mod batch;
+pub mod context;
 pub mod directory;
 pub mod gate;
+pub mod intake;
 pub mod item;
+pub mod job;
 pub mod jobs;
 pub mod pool_api;
+pub mod prover;
 pub mod reservations;
 pub mod resolve;
+pub mod turn;
 pub mod worker;
 pub mod writer;

@@ -1,4 +1,4 @@
-//! Reservations of rows that are gone: find, claim, prove, delete (design §4).
+//! Reservations of rows that are gone: find, claim, prove, delete (docs/safety.md).
 //!
 //! The order is kept by types: [`Marked`] is a reservation that no ADD accepts any more (claimed,
 //! or of a pod whose name never returns), [`Orphan`] is a marked one whose pod was read as absent
@@ -19,10 +19,10 @@ use kube::{
 };
 use tracing::{debug, info, warn};
 
-use super::absence::Prover;
+use super::prover::Prover;
 use crate::{
     api,
-    calls::{CallError, call},
+    calls::{CallError, call, next_page},
 };
 
 /// Up to this many are looked up by name, more by a LIST of the namespace.
@@ -48,7 +48,7 @@ pub struct Wanted {
 
 /// What a round of releases did.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct Released {
     /// Reservations deleted.
     pub deleted: usize,
     /// Podrefs to try again.
@@ -84,8 +84,8 @@ impl Reservations {
     }
 
     /// Removes the reservations of these rows in `namespace`.
-    pub async fn release(&self, namespace: &str, wanted: &[Wanted]) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub async fn release(&self, namespace: &str, wanted: &[Wanted]) -> Released {
+        let mut outcome = Released::default();
         let found = self.find(namespace, wanted, &mut outcome).await;
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() {
@@ -99,7 +99,7 @@ impl Reservations {
         &self,
         namespace: &str,
         round: Vec<(Reservation, &Wanted)>,
-        outcome: &mut Outcome,
+        outcome: &mut Released,
     ) {
         let marking = round
             .into_iter()
@@ -112,22 +112,7 @@ impl Reservations {
                 Err((podref, error)) => outcome.fail(podref, error),
             }
         }
-        let podrefs = marked.iter().map(|m| m.podref.clone()).collect();
-        let presence = self.prover.presence(&podrefs).await;
-        let mut orphans = Vec::new();
-        let mut alive = Vec::new();
-        for marked in marked {
-            match presence.get(&marked.podref) {
-                Some(Presence::Absent) => orphans.push(Orphan(marked)),
-                Some(Presence::Present(_)) => alive.push(marked),
-                Some(Presence::Unknown(reason)) => {
-                    outcome.failed.push((marked.podref, reason.to_string()));
-                }
-                None => outcome
-                    .failed
-                    .push((marked.podref, "not proven".to_owned())),
-            }
-        }
+        let (orphans, alive) = self.prove(marked, outcome).await;
         for result in run(orphans
             .into_iter()
             .map(|orphan| self.delete(namespace, orphan)))
@@ -149,12 +134,38 @@ impl Reservations {
         }
     }
 
+    /// Reads the pods of marked reservations, which are marked by now: orphans, and those whose
+    /// pods are there. Nothing else makes an [`Orphan`].
+    async fn prove(
+        &self,
+        marked: Vec<Marked>,
+        outcome: &mut Released,
+    ) -> (Vec<Orphan>, Vec<Marked>) {
+        let podrefs = marked.iter().map(|m| m.podref.clone()).collect();
+        let presence = self.prover.presence(&podrefs).await;
+        let (mut orphans, mut alive) = (Vec::new(), Vec::new());
+        for marked in marked {
+            match presence.get(&marked.podref) {
+                Some(Presence::Absent) => orphans.push(Orphan(marked)),
+                Some(Presence::Present(_)) => alive.push(marked),
+                Some(Presence::Unknown(reason)) => {
+                    outcome.failed.push((marked.podref, reason.to_string()));
+                }
+                None => {
+                    let reason = "its pod was not read".to_owned();
+                    outcome.failed.push((marked.podref, reason));
+                }
+            }
+        }
+        (orphans, alive)
+    }
+
     /// The reservations of the rows, found by parsing names.
     async fn find<'w>(
         &self,
         namespace: &str,
         wanted: &'w [Wanted],
-        outcome: &mut Outcome,
+        outcome: &mut Released,
     ) -> Vec<(Reservation, &'w Wanted)> {
         let found = if wanted.len() <= FEW {
             self.find_by_name(namespace, wanted).await
@@ -188,8 +199,12 @@ impl Reservations {
         for wanted in wanted {
             for network in &wanted.networks {
                 for name in reservation_names(wanted.row.address, network.as_deref()) {
-                    let object = call(api.get_opt(&name)).await?;
-                    if let Some(reservation) = object.as_ref().and_then(read)
+                    let object = match call(api.get(&name)).await {
+                        Ok(object) => object,
+                        Err(error) if is_absent(&error, &name) => continue,
+                        Err(error) => return Err(error),
+                    };
+                    if let Some(reservation) = read(&object)
                         && reservation.belongs_to(&wanted.row, network.as_deref())
                     {
                         found.push((reservation, wanted));
@@ -225,8 +240,8 @@ impl Reservations {
                     found.push((reservation, wanted));
                 }
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
+            match next_page(&params, &page.metadata) {
+                Some(next) => params = next,
                 None => return Ok(found),
             }
         }
@@ -258,7 +273,7 @@ impl Reservations {
                 podref,
                 claimed: true,
             })),
-            Err(error) if error.answer() == Answer::Gone => Ok(None),
+            Err(error) if is_absent(&error, &reservation.name) => Ok(None),
             Err(error) => Err((podref, error)),
         }
     }
@@ -281,7 +296,7 @@ impl Reservations {
                 info!(namespace, reservation = reservation.name, podref = %marked.podref, "freed reservation");
                 Ok(true)
             }
-            Err(error) if error.answer() == Answer::Gone => Ok(false),
+            Err(error) if is_absent(&error, &reservation.name) => Ok(false),
             Err(error) => Err((marked.podref, error)),
         }
     }
@@ -300,7 +315,7 @@ impl Reservations {
                 debug!(namespace, reservation = reservation.name, podref = %marked.podref, "its pod is back, reservation kept");
                 Ok(())
             }
-            Err(error) if error.answer() == Answer::Gone => Ok(()),
+            Err(error) if is_absent(&error, &reservation.name) => Ok(()),
             Err(error) => {
                 warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
                 Err((marked.podref, error))
@@ -325,7 +340,7 @@ impl Reservations {
     }
 }
 
-impl Outcome {
+impl Released {
     fn fail(&mut self, podref: PodRef, error: CallError) {
         if error.answer() == Answer::Forbidden {
             self.refused.push(podref);
@@ -343,6 +358,11 @@ async fn run<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
         .buffer_unordered(CONCURRENCY)
         .collect()
         .await
+}
+
+/// The server's word that there is no such reservation.
+fn is_absent(error: &CallError, name: &str) -> bool {
+    error.is_absence_of::<api::Reservation>(name)
 }
 
 fn read(object: &DynamicObject) -> Option<Reservation> {

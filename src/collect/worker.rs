@@ -13,8 +13,9 @@ use tracing::{Instrument, debug, info_span, warn};
 
 use super::{
     item::Item,
+    job::{Job, Outcome},
     resolve::{Resolved, Resolver},
-    writer::{Job, Outcome, Writers},
+    writer::Writers,
 };
 use crate::{
     clock::Clock,

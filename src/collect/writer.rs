@@ -11,18 +11,11 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{pool::PoolKey, time::Moment};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use ipgc_core::pool::PoolKey;
+use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    batch::{self, Tools},
-    item::Item,
-    resolve::Route,
-};
+use super::{context::Context, job::Job, turn};
 
 /// Least pause after a turn: what ends within it is served together.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -32,58 +25,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// the time at the most.
 const PAUSE_FOR_TURN: u32 = 3;
 
-/// One incarnation's rows in one pool.
-#[derive(Debug)]
-pub struct Job {
-    /// The incarnation.
-    pub item: Arc<Item>,
-    /// How the pool was found.
-    pub routes: Arc<[Route]>,
-    /// Who waits for the outcome.
-    pub done: oneshot::Sender<Outcome>,
-}
-
-/// What became of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing of the incarnation is left that may go.
-    Done,
-    /// A row may go later.
-    NotBefore(Moment),
-    /// Something failed.
-    Retry {
-        /// What, in one sentence.
-        reason: String,
-        /// Not sooner than this.
-        at_least: Duration,
-    },
-    /// We may not write at present, or are shutting down; no failure of the job.
-    Postponed(Duration),
-}
-
-impl Outcome {
-    /// What two outcomes of one item come to: a failure first, then the earlier moment.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Retry { reason, at_least }, Self::Retry { at_least: b, .. }) => Self::Retry {
-                reason,
-                at_least: at_least.max(b),
-            },
-            (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
-            (Self::NotBefore(a), Self::NotBefore(b)) => Self::NotBefore(a.min(b)),
-            (retry @ Self::Retry { .. }, _) | (_, retry @ Self::Retry { .. }) => retry,
-            (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
-            (later @ Self::NotBefore(_), _) | (_, later @ Self::NotBefore(_)) => later,
-            (Self::Done, Self::Done) => Self::Done,
-        }
-    }
-}
-
 /// The writers of all pools.
 #[derive(Clone)]
 pub struct Writers {
-    tools: Arc<Tools>,
+    context: Arc<Context>,
     inboxes: Inboxes,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -94,9 +39,9 @@ type Inboxes = Arc<Mutex<HashMap<PoolKey, Vec<Job>>>>;
 impl Writers {
     /// No writer yet. Their tasks run in `tasks` and begin nothing new after `stop`.
     #[must_use]
-    pub fn new(tools: Arc<Tools>, tasks: TaskTracker, stop: CancellationToken) -> Self {
+    pub fn new(context: Arc<Context>, tasks: TaskTracker, stop: CancellationToken) -> Self {
         Self {
-            tools,
+            context,
             inboxes: Arc::default(),
             tasks,
             stop,
@@ -116,14 +61,14 @@ impl Writers {
             inboxes: Arc::clone(&self.inboxes),
             retired: false,
         };
-        let (tools, stop) = (Arc::clone(&self.tools), self.stop.clone());
+        let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
         self.tasks.spawn(async move {
             while let Some(jobs) = writer.next_jobs() {
                 if stop.is_cancelled() {
                     break;
                 }
                 let begun = Instant::now();
-                batch::work(&tools, &stop, &writer.key, jobs).await;
+                turn::work(&context, &stop, &writer.key, jobs).await;
                 let pause = begun.elapsed().saturating_mul(PAUSE_FOR_TURN);
                 let pause = sleep(pause.clamp(PAUSE, LONGEST_PAUSE));
                 stop.run_until_cancelled(pause).await;

@@ -138,12 +138,14 @@ impl PodIndex {
     }
 
     /// How many live pods can have rows.
+    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
     /// Whether there is none.
+    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()

@@ -7,12 +7,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use ipgc_core::{
-    evidence::{Ended, Policy, free_time},
+    evidence::{Ended, free_time},
     judge::{Release, Unknown, Verdict},
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
@@ -23,47 +23,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    absence::Prover,
-    gate::Gate,
+    context::Context,
     item::{Item, Removed},
+    job::{Job, Outcome},
     jobs::{Jobs, Known},
-    pool_api::{ObserveError, PoolApi},
-    reservations::{Reservations, Wanted},
+    pool_api::ObserveError,
+    reservations::Wanted,
     resolve::Route,
-    writer::{Job, Outcome},
 };
-use crate::{
-    calls::CallError,
-    clock::Clock,
-    report::{Counters, Events},
-    watch::PodIndex,
-};
+use crate::calls::CallError;
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
 /// no turn is endless.
 const MAX_ROUNDS: usize = 64;
-
-/// What a turn works with.
-pub struct Tools {
-    /// Reads and writes the pool.
-    pub pools: PoolApi,
-    /// Proves absence.
-    pub prover: Prover,
-    /// Removes reservations.
-    pub reservations: Reservations,
-    /// Evidence.
-    pub index: Arc<Mutex<PodIndex>>,
-    /// Waits and exemptions.
-    pub policy: Policy,
-    /// The present.
-    pub clock: Clock,
-    /// Whether we may write.
-    pub gate: Arc<Gate>,
-    /// Tells others.
-    pub events: Events,
-    /// Counts.
-    pub counters: Arc<Counters>,
-}
 
 /// Why a turn ended early.
 enum Failure {
@@ -72,8 +44,8 @@ enum Failure {
 }
 
 /// Works off all jobs of one pool and tells each its outcome.
-pub async fn work(tools: &Tools, stop: &CancellationToken, key: &PoolKey, jobs: Vec<Job>) {
-    let mut turn = Turn::new(tools, stop, key, jobs);
+pub async fn work(context: &Context, stop: &CancellationToken, key: &PoolKey, jobs: Vec<Job>) {
+    let mut turn = Turn::new(context, stop, key, jobs);
     let freed = turn.free_rows().await;
     turn.report_freed();
     turn.free_reservations().await;
@@ -81,7 +53,7 @@ pub async fn work(tools: &Tools, stop: &CancellationToken, key: &PoolKey, jobs: 
 }
 
 struct Turn<'t> {
-    tools: &'t Tools,
+    context: &'t Context,
     stop: &'t CancellationToken,
     key: &'t PoolKey,
     jobs: Jobs,
@@ -101,14 +73,14 @@ struct Turn<'t> {
 
 impl<'t> Turn<'t> {
     fn new(
-        tools: &'t Tools,
+        context: &'t Context,
         stop: &'t CancellationToken,
         key: &'t PoolKey,
         jobs: Vec<Job>,
     ) -> Self {
         let jobs = Jobs::new(key, jobs);
         Self {
-            tools,
+            context,
             stop,
             key,
             podrefs: jobs.podrefs(),
@@ -138,11 +110,15 @@ impl<'t> Turn<'t> {
             if due.is_empty() {
                 return Ok(());
             }
-            let wait = self.tools.gate.wait();
+            let wait = self.context.gate.wait();
             if !wait.is_zero() {
                 return Err(Failure::Postponed(wait));
             }
-            let proof = self.tools.prover.prove(observed.begin_proof(), &due).await;
+            let proof = self
+                .context
+                .prover
+                .prove(observed.begin_proof(), &due)
+                .await;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);
@@ -151,10 +127,10 @@ impl<'t> Turn<'t> {
             }
             let patch = FreePatch::new(&proof, releases);
             self.jobs.note_attempt(patch.releases());
-            self.tools.counters.patches_sent.increment();
-            match self.tools.pools.free(self.key, &patch).await {
+            self.context.counters.patches_sent.increment();
+            match self.context.pools.free(self.key, &patch).await {
                 Ok(()) => {
-                    self.tools.gate.passed();
+                    self.context.gate.passed();
                     self.limit = MAX_ROWS;
                     self.freed.extend(self.jobs.confirm(patch.releases()));
                     if !more {
@@ -172,7 +148,7 @@ impl<'t> Turn<'t> {
 
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
-        match self.tools.pools.observe(self.key, &self.podrefs).await {
+        match self.context.pools.observe(self.key, &self.podrefs).await {
             Ok(Some(observed)) => {
                 observed.uid().clone_into(&mut self.pool_uid);
                 Ok(Some(observed))
@@ -183,7 +159,7 @@ impl<'t> Turn<'t> {
             }
             Err(ObserveError::Unreadable(reason)) => {
                 // No API server sends such a pool; what spoiled it may pass.
-                self.tools.counters.pools_unreadable.increment();
+                self.context.counters.pools_unreadable.increment();
                 Err(Failure::Retry {
                     reason: format!("could not observe the pool: {reason}"),
                     at_least: Duration::ZERO,
@@ -216,7 +192,7 @@ impl<'t> Turn<'t> {
     }
 
     fn refuse(&mut self, row: &Row, reason: &str) {
-        self.tools.counters.frees_refused.increment();
+        self.context.counters.frees_refused.increment();
         warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
         self.refused.insert(row.key().into());
     }
@@ -224,8 +200,8 @@ impl<'t> Turn<'t> {
     /// The podrefs of which a row may go now, as far as evidence alone tells. For the others no
     /// proof is needed yet.
     fn due(&mut self, observed: &ObservedPool) -> BTreeSet<PodRef> {
-        let now = self.tools.clock.now();
-        let known = self.jobs.known(&self.tools.index, observed);
+        let now = self.context.clock.now();
+        let known = self.jobs.known(&self.context.index, observed);
         let mut due = BTreeSet::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) {
@@ -241,7 +217,7 @@ impl<'t> Turn<'t> {
             let Some(Known { ended, rows }) = known.get(&content.podref) else {
                 continue;
             };
-            match free_time(content, ended, *rows, &self.tools.policy) {
+            match free_time(content, ended, *rows, &self.context.policy) {
                 Some((_, free_at)) if free_at > now => self.not_before(&content.podref, free_at),
                 _ => {
                     due.insert(content.podref.clone());
@@ -258,9 +234,9 @@ impl<'t> Turn<'t> {
         due: &BTreeSet<PodRef>,
     ) -> Vec<Release<'p>> {
         let observed = proof.observed();
-        let now = self.tools.clock.now();
+        let now = self.context.clock.now();
         // Once more: an incarnation may have ended since the observation.
-        let known = self.jobs.known(&self.tools.index, observed);
+        let known = self.jobs.known(&self.context.index, observed);
         let mut releases = Vec::new();
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
@@ -271,7 +247,7 @@ impl<'t> Turn<'t> {
             let Some(Known { ended, rows }) = known.get(podref) else {
                 continue;
             };
-            match proof.release(row, ended, *rows, &self.tools.policy, now) {
+            match proof.release(row, ended, *rows, &self.context.policy, now) {
                 Ok(release) => releases.push(release),
                 Err(Verdict::Stale(stale)) => self.not_before(podref, stale.free_at),
                 Err(Verdict::Held(reason)) => {
@@ -325,8 +301,8 @@ impl<'t> Turn<'t> {
 
     fn failure(&self, what: &str, error: &CallError) -> Failure {
         if error.answer() == Answer::Forbidden {
-            self.tools.gate.refused(what, error);
-            return Failure::Postponed(self.tools.gate.wait());
+            self.context.gate.refused(what, error);
+            return Failure::Postponed(self.context.gate.wait());
         }
         Failure::Retry {
             reason: format!("could not {what}: {error}"),
@@ -336,9 +312,9 @@ impl<'t> Turn<'t> {
 
     /// Log, count and events for what is really gone.
     fn report_freed(&self) {
-        let Tools {
+        let Context {
             counters, events, ..
-        } = self.tools;
+        } = self.context;
         let mut of_pool = Vec::new();
         for (item, removed) in &self.freed {
             let ended = item.ended();
@@ -378,7 +354,7 @@ impl<'t> Turn<'t> {
         if wanted.is_empty() {
             return;
         }
-        let gate = &self.tools.gate;
+        let gate = &self.context.gate;
         let wait = gate.wait();
         if !wait.is_zero() {
             for wanted in wanted {
@@ -387,8 +363,11 @@ impl<'t> Turn<'t> {
             return;
         }
         let namespace = &self.key.namespace;
-        let outcome = self.tools.reservations.release(namespace, &wanted).await;
-        self.tools.counters.reservations_freed.add(outcome.deleted);
+        let outcome = self.context.reservations.release(namespace, &wanted).await;
+        self.context
+            .counters
+            .reservations_freed
+            .add(outcome.deleted);
         if let Some(error) = &outcome.forbidden {
             gate.refused("release reservations", error);
         } else if outcome.deleted > 0 {
@@ -428,7 +407,7 @@ impl<'t> Turn<'t> {
     }
 
     fn unknown(&self, row: &Row, reason: &Unknown) {
-        self.tools.counters.rows_unknown.increment();
+        self.context.counters.rows_unknown.increment();
         warn!(pool = %self.key, key = row.key(), podref = row.podref_text(), %reason, "row kept");
     }
 

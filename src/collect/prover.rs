@@ -18,7 +18,7 @@ use kube::{
 };
 
 use crate::{
-    calls::{CallError, call},
+    calls::{CallError, call, next_page},
     watch::LeanPod,
 };
 
@@ -103,7 +103,7 @@ impl Prover {
                     presence.insert(podref, Presence::Present(None));
                 }
             }
-            let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else {
+            let Some(next) = next_page(&params, &page.metadata) else {
                 // All pages of one list are one revision: who was in none of them is absent.
                 for podref in wanted {
                     presence.insert(podref.clone(), Presence::Absent);
@@ -116,7 +116,7 @@ impl Prover {
             if pages > wanted.len() {
                 return wanted;
             }
-            params = params.continue_token(&token);
+            params = next;
         }
     }
 
