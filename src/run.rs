@@ -10,14 +10,13 @@ use std::{
     time::Duration,
 };
 
-use kube::{Api, Client, client::ClientBuilder, core::DeserializeGuard};
+use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::watch,
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::{service_fn, timeout::TimeoutLayer};
 use tracing::{info, warn};
 
 use crate::{
@@ -39,11 +38,9 @@ use crate::{
     config::Config,
     queue::Queue,
     report::{self, Counters},
-    watch::{LeanPod, NadIndex, PodIndex, follow},
+    watch::{Freshness, LeanPod, NadIndex, PodIndex, follow},
 };
 
-/// Longest wait for the head of a watch's or a list's answer. A watch may then go on for minutes.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
 /// administrator was promised.
 const DRAIN: Duration = Duration::from_secs(8);
@@ -82,6 +79,8 @@ pub struct Collector {
     requests: Client,
     watches: Client,
     config: Config,
+    clock: Clock,
+    freshness: Arc<Freshness>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
@@ -98,19 +97,14 @@ impl Collector {
     /// They may be the same; over HTTP/1.1 each watch holds a connection.
     #[must_use]
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
-        // kube has no deadline for the head of an answer: a watch that hangs there hangs for ever.
-        let namespace = watches.default_namespace().to_owned();
-        let send = service_fn(move |request| {
-            let client = watches.clone();
-            async move { client.send(request).await }
-        });
-        let watches = ClientBuilder::new(send, namespace)
-            .with_layer(&TimeoutLayer::new(HEAD_DEADLINE))
-            .build();
+        let clock = Clock::start();
+        let freshness = Arc::new(Freshness::new(clock));
         Self {
             requests,
-            watches,
+            watches: freshness.listen(watches),
             config,
+            clock,
+            freshness,
         }
     }
 
@@ -120,10 +114,9 @@ impl Collector {
         let stop = CancellationToken::new();
         let counters = Arc::new(Counters::default());
         let (phase, phases) = watch::channel(Phase::Starting);
-        let clock = Clock::start();
-        let gate = Arc::new(Gate::new(clock));
+        let gate = Arc::new(Gate::new(self.clock));
         let may_write = gate.subscribe();
-        let run = self.run(clock, gate, Arc::clone(&counters), stop.clone(), phase);
+        let run = self.run(gate, Arc::clone(&counters), stop.clone(), phase);
         Running {
             phase: phases,
             may_write,
@@ -135,20 +128,22 @@ impl Collector {
 
     async fn run(
         self,
-        clock: Clock,
         gate: Arc<Gate>,
         counters: Arc<Counters>,
         stop: CancellationToken,
         phase: watch::Sender<Phase>,
     ) -> Result<(), RunError> {
-        let result = self.stages(clock, gate, counters, stop, &phase).await;
+        let result = self.stages(gate, counters, stop, &phase).await;
         phase.send_replace(Phase::Done);
         result
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one thing after the other, each said once"
+    )]
     async fn stages(
         self,
-        clock: Clock,
         gate: Arc<Gate>,
         counters: Arc<Counters>,
         stop: CancellationToken,
@@ -158,6 +153,8 @@ impl Collector {
             requests,
             watches,
             config,
+            clock,
+            freshness,
         } = self;
         let backoff = Backoff::new(config.retry_from, config.retry_to);
         let queue = Arc::new(Queue::new(
@@ -179,6 +176,7 @@ impl Collector {
             queue: Arc::clone(&queue),
             policy: config.policy.clone(),
             clock,
+            freshness: Arc::clone(&freshness),
             counters: Arc::clone(&counters),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
@@ -205,15 +203,16 @@ impl Collector {
             true = caches => {}
         }
 
-        let prover = Prover::new(requests.clone());
+        let prover = Prover::new(requests.clone(), Arc::clone(&gate));
         let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock),
             reservations: Reservations::new(requests.clone(), prover.clone()),
             prover,
             index: Arc::clone(&index),
+            freshness,
             policy: config.policy,
             clock,
-            gate,
+            gate: Arc::clone(&gate),
             events: events.clone(),
             counters: Arc::clone(&counters),
         });
@@ -223,6 +222,8 @@ impl Collector {
                 definitions,
                 Directory::new(requests, config.pool_namespace, clock),
             ),
+            index,
+            gate,
             writers: Writers::new(context, tasks.clone(), stop.clone()),
             clock,
             events,

@@ -135,6 +135,10 @@ pub struct Ended {
     pub at: Moment,
     /// Whether its sandbox is known to be stopped: see [`Trail::is_settled`].
     pub settled: bool,
+    /// Until this moment an incarnation of the same name may have lived that nobody saw: the last
+    /// gap in the watch since its end, or the list in which it was first seen. Nothing for names
+    /// that never return.
+    pub doubt_until: Option<Moment>,
 }
 
 impl Ended {
@@ -172,19 +176,26 @@ impl Ended {
         self.free_time(true, self.expected_rows(), policy)
     }
 
-    /// When a row that it wrote may be freed, were it the only incarnation.
+    /// When a row that it wrote may be freed, were it the only incarnation that was seen.
     fn free_time(&self, settles: bool, rows: usize, policy: &Policy) -> Moment {
-        if self.settled && settles {
-            return self.at + policy.cooldown;
-        }
         let wait = policy.wait(self.last.termination_grace, rows);
-        // The sandbox of a static pod does not end with its mirror.
-        let wait = if self.last.mirror {
-            wait.max(policy.leftover_grace)
+        let own = if self.settled && settles {
+            self.at + policy.cooldown
+        } else if self.last.mirror {
+            // The sandbox of a static pod does not end with its mirror.
+            self.at + wait.max(policy.leftover_grace)
         } else {
-            wait
+            self.at + wait
         };
-        self.at + wait
+        match self.doubt_until {
+            // Whoever was not seen may have taken the rows over and been killed.
+            Some(doubt) => own.max(doubt + wait),
+            None => own,
+        }
+    }
+
+    fn settles_alone(&self) -> bool {
+        self.settled && self.doubt_until.is_none()
     }
 }
 
@@ -228,7 +239,11 @@ pub fn free_time(
     rows: usize,
     policy: &Policy,
 ) -> Option<(Grade, Moment)> {
-    let scheduled: Vec<_> = ended.iter().filter(|e| e.last.node.is_some()).collect();
+    // Whoever was not seen to be scheduled was not, unless nobody looked.
+    let scheduled: Vec<_> = ended
+        .iter()
+        .filter(|e| e.last.node.is_some() || e.doubt_until.is_some())
+        .collect();
     let answering = scheduled.iter().rposition(|e| e.reported(row));
     let free_at = scheduled
         .iter()
@@ -240,7 +255,7 @@ pub fn free_time(
         .max()?;
     let grade = match answering {
         None => Grade::Unwitnessed,
-        Some(i) if i + 1 == scheduled.len() && scheduled.iter().all(|e| e.settled) => {
+        Some(i) if i + 1 == scheduled.len() && scheduled.iter().all(|e| e.settles_alone()) => {
             Grade::Settled
         }
         Some(_) => Grade::Witnessed,

@@ -98,6 +98,8 @@ pub struct PodState {
     pub status: Status,
     /// What it asked multus for.
     pub request: Request,
+    /// The default network that it asked for in place of the cluster's, as multus names it.
+    pub default_network: Option<Box<str>>,
     /// The condition `PodReadyToStartContainers`: the sandbox is up. None where the kubelet is too
     /// old to report it.
     pub sandbox_ready: Option<bool>,
@@ -114,6 +116,7 @@ impl PodState {
             Request::Valid(networks) => !networks.is_empty(),
             Request::Malformed(_) => true,
         };
-        !self.host_network && self.node.is_some() && (asked || self.status != Status::Missing)
+        let networked = asked || self.default_network.is_some() || self.status != Status::Missing;
+        !self.host_network && self.node.is_some() && networked
     }
 }

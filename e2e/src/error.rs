@@ -3,10 +3,10 @@
 //! Every variant is a whole sentence for the person who reads a failed test run: it names the thing
 //! that failed and, where a server is concerned, the end of that server's log. Nothing here retries.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// Any failure of the harness.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The operating system said no.
     #[error("{what}: {source}")]
@@ -32,15 +32,14 @@ pub enum Error {
         /// What the parser said.
         why: String,
     },
-    /// The Go toolchain is needed and not there.
-    #[error(
-        "{tool} has to be built and there is no `go` command: install Go {go} or newer (Debian: \
-         `apt-get install golang`){assets}"
-    )]
+    /// The Go toolchain is needed, and it is not there or too old.
+    #[error("{tool} has to be built and {found}: install Go {go} or newer from go.dev/dl{assets}")]
     NoGo {
         /// The tool that was wanted.
         tool: &'static str,
-        /// The Go version its go.mod asks for.
+        /// What there is instead.
+        found: String,
+        /// The Go version that builds all tools.
         go: String,
         /// A second way out, if the tool has one.
         assets: &'static str,
@@ -107,6 +106,13 @@ pub enum Error {
 
 /// The result of the whole crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The sentence too: it is what a test that returns an error prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl Error {
     /// Adds what was being done to an operating-system error.

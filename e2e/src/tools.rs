@@ -11,7 +11,7 @@
 mod build;
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -250,13 +250,15 @@ impl Pins {
             })
     }
 
-    /// The Go version that the go.mod asks for.
-    fn go(&self) -> String {
+    /// The least Go version that the go.mod allows.
+    fn go(&self) -> Result<GoVersion> {
         self.go_mod
             .lines()
-            .find_map(|line| line.strip_prefix("go "))
-            .unwrap_or("1.26")
-            .to_owned()
+            .find_map(|line| GoVersion::parse(line.strip_prefix("go ")?))
+            .ok_or_else(|| Error::Malformed {
+                what: "go.mod".into(),
+                why: "it names no Go version".into(),
+            })
     }
 
     /// Twelve hex digits that change with anything that decides about the binary.
@@ -274,6 +276,49 @@ impl Pins {
     }
 }
 
+/// A version of the Go toolchain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GoVersion([u32; 3]);
+
+impl GoVersion {
+    /// Reads `1.26.0` and what follows `go` in `go1.26`, `go1.26rc1`, `go1.26.8 X:boringcrypto`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = [0; 3];
+        let mut parts = text.trim().split('.');
+        for (index, number) in numbers.iter_mut().enumerate() {
+            let Some(part) = parts.next() else {
+                // Only the last number may be left out.
+                return (index == 2).then_some(Self(numbers));
+            };
+            let end = part
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(part.len());
+            *number = part[..end].parse().ok()?;
+        }
+        Some(Self(numbers))
+    }
+
+    /// The one that builds every tool.
+    fn for_all_tools() -> Result<Self> {
+        let mut newest = Self([0; 3]);
+        for tool in Tool::ALL {
+            newest = newest.max(Pins::read(tool.recipe().folder)?.go()?);
+        }
+        Ok(newest)
+    }
+}
+
+impl fmt::Display for GoVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.0;
+        write!(f, "{major}.{minor}")?;
+        if patch > 0 {
+            write!(f, ".{patch}")?;
+        }
+        Ok(())
+    }
+}
+
 fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tools")
@@ -288,5 +333,31 @@ async fn blocking<T: Send + 'static>(
         Err(error) => Err(Error::Unsupported(format!(
             "the work was cut short: {error}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::GoVersion;
+
+    #[test]
+    fn go_versions_are_read_and_compared() {
+        let parse = |text| GoVersion::parse(text).unwrap();
+        assert!(parse("1.25.5") < parse("1.26.0"));
+        assert!(parse("1.9") < parse("1.26"));
+        assert_eq!(parse("1.26"), parse("1.26.0"));
+        assert_eq!(parse("1.26rc1"), parse("1.26"));
+        assert!(parse("1.26.8 X:boringcrypto") > parse("1.26.7"));
+        assert_eq!(parse("1.26.0").to_string(), "1.26");
+        assert_eq!(parse("1.26.3").to_string(), "1.26.3");
+        assert!(GoVersion::parse("1").is_none());
+        assert!(GoVersion::parse("tip").is_none());
+    }
+
+    #[test]
+    fn every_go_mod_names_its_go_version() {
+        assert!(GoVersion::for_all_tools().unwrap() >= GoVersion([1, 26, 0]));
     }
 }

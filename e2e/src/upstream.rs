@@ -2,13 +2,15 @@
 //!
 //! Both read fixed paths (`/var/run/secrets/…`, `/host/etc/cni/…`, `/cron-schedule/config`). They are
 //! static programs, so each gets a small root of its own under the folder of the run and is started by
-//! `chroot`; nothing is mounted and no path of the machine is written. That needs root, and only servers of
-//! ours, since it hands out a token.
+//! `chroot`; nothing is mounted and no path of the machine is written. Without root that happens in a user
+//! namespace, where the kernel allows one. It needs servers of ours, since it hands out a token.
 
 use std::{
     collections::BTreeSet,
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -29,6 +31,15 @@ const SERVICE_ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Where the daemon set mounts the node's CNI configuration.
 const FLAT_FILES: &str = "host/etc/cni/net.d/whereabouts.d";
+
+/// The ways to a root of one's own, the one for root first.
+const CHROOT: [&[&str]; 2] = [
+    &["chroot"],
+    &["unshare", "--user", "--map-root-user", "chroot"],
+];
+
+/// Where their programs are, also for a user whose own `PATH` leaves out `sbin`.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Its informers are in sync after a second.
 const START: Duration = Duration::from_secs(30);
@@ -113,27 +124,20 @@ impl Upstream {
         schedule: Option<&str>,
         node: Option<&str>,
     ) -> Result<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Unsupported(format!(
-                "{} reads fixed paths and is started by chroot, which needs root",
-                tool.name()
-            )));
-        }
+        let chroot = chroot(tool)?;
         let root = plane.dir().join(unique(tool.name()));
         lay_out(&root, plane, pools, schedule)?;
         place(&tool.path().await?, &root.join(tool.name()))?;
 
-        let mut command = process::tied("chroot");
+        let mut command = process::tied(chroot[0]);
         command
+            .args(&chroot[1..])
             .arg(&root)
             .arg(format!("/{}", tool.name()))
             .arg("-log-level=verbose")
             .env_clear()
-            // `setpriv` and `chroot` are looked up in it.
-            .env(
-                "PATH",
-                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            )
+            // `setpriv`, `unshare` and `chroot` are looked up in it.
+            .env("PATH", PATH)
             .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
             .env("KUBERNETES_SERVICE_PORT", plane.port().to_string())
             .env("WHEREABOUTS_NAMESPACE", &pools.name);
@@ -151,6 +155,33 @@ impl Drop for Upstream {
         // What stays goes away with the folder of the run.
         fs::remove_dir_all(&self.root).ok();
     }
+}
+
+/// The command that gives a program a root of its own: as root, else in a user namespace.
+fn chroot(tool: Tool) -> Result<&'static [&'static str]> {
+    let mut refusals = String::new();
+    for way in CHROOT {
+        let answer = Command::new(way[0])
+            .args(&way[1..])
+            .args(["/", "true"])
+            .env("PATH", PATH)
+            .stdin(Stdio::null())
+            .output();
+        let why = match answer {
+            Ok(answer) if answer.status.success() => return Ok(way),
+            Ok(answer) => String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        // Writing to a String does not fail.
+        write!(refusals, "\n`{} / true`: {why}", way.join(" ")).ok();
+    }
+    Err(Error::Unsupported(format!(
+        "{} reads fixed paths and has to be started by chroot: run as root, or allow user \
+         namespaces (sysctl user.max_user_namespaces above 0, and where there are \
+         kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; \
+         Debian: util-linux, coreutils){refusals}",
+        tool.name()
+    )))
 }
 
 /// Writes the files that the program finds under its root.

@@ -8,7 +8,7 @@ use super::{gate::Gate, pool_api::PoolApi, prover::Prover, reservations::Reserva
 use crate::{
     clock::Clock,
     report::{Counters, Events},
-    watch::PodIndex,
+    watch::{Freshness, PodIndex},
 };
 
 /// What a turn works with.
@@ -21,6 +21,8 @@ pub struct Context {
     pub reservations: Reservations,
     /// Evidence.
     pub index: Arc<Mutex<PodIndex>>,
+    /// Whether the index hears of pods at present.
+    pub freshness: Arc<Freshness>,
     /// Waits and exemptions.
     pub policy: Policy,
     /// The present.

@@ -48,11 +48,15 @@ impl<V> Default for Listed<V> {
 }
 
 impl<V> Listed<V> {
-    /// Whether the entry for `name` can be trusted by a caller who asks since `asked`.
-    fn answers(&self, name: &str, asked: Moment, now: Moment) -> bool {
-        self.begun.is_some_and(|begun| {
-            begun >= asked || (self.by_name.contains_key(name) && now.since(begun) < OLD)
-        })
+    /// Whether a caller who asks for what was there at `asked` can trust this list; it is `found`
+    /// whether it has what is looked for.
+    fn answers(&self, found: bool, asked: Moment, now: Moment) -> bool {
+        self.begun
+            .is_some_and(|begun| begun >= asked || (found && now.since(begun) < OLD))
+    }
+
+    fn of(&self, name: &str) -> &[V] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -77,14 +81,15 @@ impl Directory {
     pub async fn pools(&self, name: &str, asked: Moment) -> Result<Vec<PoolKey>, CallError> {
         // Held while listing, so that many who miss wait for one list.
         let mut listed = self.pools.lock().await;
-        if !listed.answers(name, asked, self.clock.now()) {
+        let found = !listed.of(name).is_empty();
+        if !listed.answers(found, asked, self.clock.now()) {
             *listed = self.list_pools().await?;
         }
-        let namespaces = listed.by_name.get(name).cloned().unwrap_or_default();
-        Ok(namespaces
-            .into_iter()
+        Ok(listed
+            .of(name)
+            .iter()
             .map(|namespace| PoolKey {
-                namespace,
+                namespace: namespace.clone(),
                 name: name.to_owned(),
             })
             .collect())
@@ -101,14 +106,13 @@ impl Directory {
         asked: Moment,
     ) -> Result<Vec<Range>, CallError> {
         let mut listed = self.slices.lock().await;
-        if !listed.answers(pool, asked, self.clock.now()) {
+        let found = listed.of(pool).iter().any(|(of, _)| of == node);
+        if !listed.answers(found, asked, self.clock.now()) {
             *listed = self.list_slices().await?;
         }
         let mut ranges: Vec<_> = listed
-            .by_name
-            .get(pool)
-            .into_iter()
-            .flatten()
+            .of(pool)
+            .iter()
             .filter(|(of, _)| of == node)
             .map(|(_, range)| *range)
             .collect();

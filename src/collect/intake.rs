@@ -15,7 +15,7 @@ use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
     report::Counters,
-    watch::{LeanPod, NadIndex, PodIndex, Sink},
+    watch::{Freshness, LeanPod, NadIndex, PodIndex, Sink},
 };
 
 /// Pods: into the index, and their ends into the queue.
@@ -28,6 +28,8 @@ pub struct PodSink {
     pub policy: Policy,
     /// The present.
     pub clock: Clock,
+    /// Learns that the watch failed.
+    pub freshness: Arc<Freshness>,
     /// Counts.
     pub counters: Arc<Counters>,
 }
@@ -83,7 +85,7 @@ impl Sink<LeanPod> for PodSink {
     }
 
     fn interrupted(&mut self) {
-        self.with(PodIndex::interrupted);
+        self.freshness.lose();
     }
 }
 

@@ -31,19 +31,63 @@ pub enum Outcome {
         reason: String,
         /// Not sooner than this.
         at_least: Duration,
+        /// When another row may go, whatever becomes of this one.
+        later: Option<Moment>,
     },
     /// We may not write at present, or are shutting down; no failure of the job.
     Postponed(Duration),
 }
 
 impl Outcome {
+    /// A failure, to be tried again after the backoff.
+    #[must_use]
+    pub fn retry(reason: String) -> Self {
+        Self::Retry {
+            reason,
+            at_least: Duration::ZERO,
+            later: None,
+        }
+    }
+
     /// What two outcomes of one item come to: a failure first, then the earlier moment.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Retry { reason, at_least }, Self::Retry { at_least: b, .. }) => Self::Retry {
+            (
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+                Self::Retry {
+                    at_least: b,
+                    later: also,
+                    ..
+                },
+            ) => Self::Retry {
                 reason,
                 at_least: at_least.max(b),
+                later: earlier(later, also),
+            },
+            (
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+                Self::NotBefore(moment),
+            )
+            | (
+                Self::NotBefore(moment),
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+            ) => Self::Retry {
+                reason,
+                at_least,
+                later: earlier(later, Some(moment)),
             },
             (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
             (Self::NotBefore(a), Self::NotBefore(b)) => Self::NotBefore(a.min(b)),
@@ -53,4 +97,8 @@ impl Outcome {
             (Self::Done, Self::Done) => Self::Done,
         }
     }
+}
+
+fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
+    a.into_iter().chain(b).min()
 }

@@ -14,6 +14,7 @@ use ipgc_core::{
     judge::Release,
     podref::PodRef,
     pool::{ObservedPool, PoolKey},
+    time::Moment,
 };
 
 use super::{
@@ -35,6 +36,9 @@ pub struct Known {
     /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
     /// expected to have anywhere.
     pub rows: usize,
+    /// Whether one of that name is alive, as far as the watch tells. Where the API server says that
+    /// there is none, its end is on its way, and what it ended with is evidence too.
+    pub live: bool,
 }
 
 impl Jobs {
@@ -62,11 +66,14 @@ impl Jobs {
     }
 
     /// What is known of the podrefs at this moment: from the index, and from the jobs themselves,
-    /// which the index may have forgotten.
+    /// which the index may have forgotten. While the watch is not `fresh`, somebody unseen may have
+    /// taken the rows over up to `now`.
     #[must_use]
     pub fn known(
         &self,
         index: &Mutex<PodIndex>,
+        fresh: bool,
+        now: Moment,
         observed: &ObservedPool,
     ) -> HashMap<PodRef, Known> {
         let mut rows = HashMap::<&str, usize>::new();
@@ -85,7 +92,16 @@ impl Jobs {
             let expected = ended.iter().map(|end| end.expected_rows()).max();
             let here = rows.get(podref.as_str()).copied();
             let rows = here.max(expected).unwrap_or(0);
-            (podref.clone(), Known { ended, rows })
+            if !fresh {
+                for end in ended.iter_mut().filter(|end| end.last.name_may_return) {
+                    *end = Arc::new(Ended {
+                        doubt_until: Some(now),
+                        ..Ended::clone(end)
+                    });
+                }
+            }
+            let live = index.is_live(podref);
+            (podref.clone(), Known { ended, rows, live })
         });
         known.collect()
     }
@@ -114,6 +130,12 @@ impl Jobs {
     pub fn confirm(&self, releases: &[Release<'_>]) -> Vec<(Arc<Item>, Removed)> {
         let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
         self.confirm_if(|removed| keys.contains(removed.row.key()))
+    }
+
+    /// The pool is gone, and with it every row whose removal was asked for.
+    #[must_use]
+    pub fn confirm_all(&self) -> Vec<(Arc<Item>, Removed)> {
+        self.confirm_if(|_| true)
     }
 
     /// Rows whose removal was asked for in an earlier try, or without a clear answer, and which

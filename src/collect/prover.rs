@@ -3,10 +3,14 @@
 //! A few pods are read one by one, many by a metadata LIST of their namespace, whichever is fewer
 //! requests. A read that fails makes its pods Unknown; an error is never absence.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use futures::{StreamExt, stream};
 use ipgc_core::{
+    patch::Answer,
     podref::PodRef,
     proof::{Presence, Proof, Ticket},
 };
@@ -17,6 +21,7 @@ use kube::{
     core::ObjectList,
 };
 
+use super::gate::Gate;
 use crate::{
     calls::{CallError, call, next_page},
     watch::LeanPod,
@@ -33,13 +38,14 @@ const PAGE: u32 = 500;
 #[derive(Clone)]
 pub struct Prover {
     client: Client,
+    gate: Arc<Gate>,
 }
 
 impl Prover {
-    /// Reads through `client`.
+    /// Reads through `client`, and shuts the gate when it is refused.
     #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client, gate: Arc<Gate>) -> Self {
+        Self { client, gate }
     }
 
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
@@ -88,7 +94,7 @@ impl Prover {
             let page = match self.page(namespace, &params).await {
                 Ok(page) => page,
                 Err(error) => {
-                    let reason: Box<str> = error.to_string().into();
+                    let reason = self.unknown(&error);
                     for podref in wanted {
                         presence.insert(podref.clone(), Presence::Unknown(reason.clone()));
                     }
@@ -120,6 +126,13 @@ impl Prover {
         }
     }
 
+    fn unknown(&self, error: &CallError) -> Box<str> {
+        if error.answer() == Answer::Forbidden {
+            self.gate.refused("read pods", error);
+        }
+        error.to_string().into()
+    }
+
     async fn page(
         &self,
         namespace: &str,
@@ -134,7 +147,7 @@ impl Prover {
         match call(pods.get(podref.name())).await {
             Ok(pod) => Presence::Present(pod.into_state().map(Box::new)),
             Err(error) if error.is_absence_of::<LeanPod>(podref.name()) => Presence::Absent,
-            Err(error) => Presence::Unknown(error.to_string().into()),
+            Err(error) => Presence::Unknown(self.unknown(&error)),
         }
     }
 }

@@ -17,6 +17,7 @@ use kube::{
         ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
     },
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::prover::Prover;
@@ -84,12 +85,27 @@ impl Reservations {
     }
 
     /// Removes the reservations of these rows in `namespace`.
-    pub async fn release(&self, namespace: &str, wanted: &[Wanted]) -> Released {
+    ///
+    /// After `stop` no round is begun; what is left then counts as failed.
+    pub async fn release(
+        &self,
+        namespace: &str,
+        wanted: &[Wanted],
+        stop: &CancellationToken,
+    ) -> Released {
         let mut outcome = Released::default();
         let found = self.find(namespace, wanted, &mut outcome).await;
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() {
             let round: Vec<_> = found.by_ref().take(TO_A_PROOF).collect();
+            if stop.is_cancelled() {
+                let left = round.iter().map(|(_, wanted)| wanted.row.podref.clone());
+                let reason = "shutting down".to_owned();
+                outcome
+                    .failed
+                    .extend(left.map(|podref| (podref, reason.clone())));
+                continue;
+            }
             self.release_round(namespace, round, &mut outcome).await;
         }
         outcome

@@ -51,13 +51,20 @@ impl Resolver {
         }
     }
 
-    /// The pools that `ended` can have rows in.
+    /// The pools that one of these incarnations of one name can have rows in.
     ///
     /// # Errors
     /// When pools or slices cannot be listed. Nothing is resolved then: half an answer would look
     /// like a whole one.
-    pub async fn resolve(&self, ended: &Ended) -> Result<Resolved, CallError> {
+    pub async fn resolve(&self, incarnations: &[Arc<Ended>]) -> Result<Resolved, CallError> {
         let mut resolved = Resolved::default();
+        for ended in incarnations {
+            self.resolve_one(ended, &mut resolved).await?;
+        }
+        Ok(resolved)
+    }
+
+    async fn resolve_one(&self, ended: &Ended, resolved: &mut Resolved) -> Result<(), CallError> {
         for network in networks(ended) {
             let sections = match self.definition(network) {
                 Some(Definition::Read(sections)) => sections,
@@ -73,10 +80,10 @@ impl Resolver {
                 }
             };
             for section in sections {
-                self.follow(network, &section, ended, &mut resolved).await?;
+                self.follow(network, &section, ended, resolved).await?;
             }
         }
-        Ok(resolved)
+        Ok(())
     }
 
     async fn follow(
@@ -109,10 +116,14 @@ impl Resolver {
         for name in names {
             // Without a pool there is no row.
             for key in self.directory.pools(&name, ended.at).await? {
-                resolved.pools.entry(key).or_default().push(Route {
+                let route = Route {
                     definition: network.into(),
                     network: section.network_name.clone(),
-                });
+                };
+                let routes = resolved.pools.entry(key).or_default();
+                if !routes.contains(&route) {
+                    routes.push(route);
+                }
             }
         }
         Ok(())
@@ -133,6 +144,7 @@ fn networks(ended: &Ended) -> BTreeSet<&str> {
     let got = ended.last.status.entries().iter().map(|e| &*e.network);
     let asked = ended.last.request.networks().iter().map(|n| &*n.network);
     got.chain(asked)
+        .chain(ended.last.default_network.as_deref())
         .filter(|network| network.contains('/'))
         .collect()
 }

@@ -6,7 +6,7 @@
 //! [`Proof::release`]: ipgc_core::proof::Proof::release
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -17,6 +17,7 @@ use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row},
+    proof::Presence,
     time::Moment,
 };
 use tokio_util::sync::CancellationToken;
@@ -31,11 +32,14 @@ use super::{
     reservations::Wanted,
     resolve::Route,
 };
-use crate::calls::CallError;
+use crate::{api::IpPool, calls::CallError};
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
 /// no turn is endless.
 const MAX_ROUNDS: usize = 64;
+
+/// Wait for a watch that is not fresh.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why a turn ended early.
 enum Failure {
@@ -102,6 +106,7 @@ impl<'t> Turn<'t> {
             }
             self.outcomes.clear();
             let Some(observed) = self.observe().await? else {
+                self.freed.extend(self.jobs.confirm_all());
                 return Ok(());
             };
             self.freed.extend(self.jobs.confirm_missing(&observed));
@@ -201,7 +206,7 @@ impl<'t> Turn<'t> {
     /// proof is needed yet.
     fn due(&mut self, observed: &ObservedPool) -> BTreeSet<PodRef> {
         let now = self.context.clock.now();
-        let known = self.jobs.known(&self.context.index, observed);
+        let known = self.known(observed);
         let mut due = BTreeSet::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) {
@@ -214,7 +219,7 @@ impl<'t> Turn<'t> {
                     continue;
                 }
             };
-            let Some(Known { ended, rows }) = known.get(&content.podref) else {
+            let Some(Known { ended, rows, .. }) = known.get(&content.podref) else {
                 continue;
             };
             match free_time(content, ended, *rows, &self.context.policy) {
@@ -236,7 +241,7 @@ impl<'t> Turn<'t> {
         let observed = proof.observed();
         let now = self.context.clock.now();
         // Once more: an incarnation may have ended since the observation.
-        let known = self.jobs.known(&self.context.index, observed);
+        let known = self.known(observed);
         let mut releases = Vec::new();
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
@@ -244,9 +249,13 @@ impl<'t> Turn<'t> {
             if !due.contains(podref) || self.refused.contains(row.key()) {
                 continue;
             }
-            let Some(Known { ended, rows }) = known.get(podref) else {
+            let Some(Known { ended, rows, live }) = known.get(podref) else {
                 continue;
             };
+            if *live && matches!(proof.presence(podref), Presence::Absent) {
+                self.not_before(podref, now + self.context.policy.cooldown);
+                continue;
+            }
             match proof.release(row, ended, *rows, &self.context.policy, now) {
                 Ok(release) => releases.push(release),
                 Err(Verdict::Stale(stale)) => self.not_before(podref, stale.free_at),
@@ -255,13 +264,7 @@ impl<'t> Turn<'t> {
                 }
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
-                    self.outcome(
-                        podref,
-                        Outcome::Retry {
-                            reason,
-                            at_least: Duration::ZERO,
-                        },
-                    );
+                    self.failed(podref, reason);
                 }
                 Err(Verdict::Unknown(reason)) => self.unknown(row, &reason),
             }
@@ -273,7 +276,7 @@ impl<'t> Turn<'t> {
     fn take_refusal(&mut self, error: &CallError, patch: &FreePatch<'_>) -> Result<(), Failure> {
         match error.answer() {
             // The pool is gone, and the next observation says so.
-            Answer::Gone | Answer::Done => Ok(()),
+            Answer::Gone if error.is_absence_of::<IpPool>(&self.key.name) => Ok(()),
             Answer::Rejected if error.names_fields() => {
                 self.jobs.forget_attempt(patch.releases());
                 for release in patch.releases() {
@@ -295,7 +298,9 @@ impl<'t> Turn<'t> {
                 self.limit = (patch.releases().len() / 2).max(1);
                 Ok(())
             }
-            Answer::Forbidden | Answer::Unclear => Err(self.failure("remove rows", error)),
+            Answer::Done | Answer::Gone | Answer::Forbidden | Answer::Unclear => {
+                Err(self.failure("remove rows", error))
+            }
         }
     }
 
@@ -363,7 +368,11 @@ impl<'t> Turn<'t> {
             return;
         }
         let namespace = &self.key.namespace;
-        let outcome = self.context.reservations.release(namespace, &wanted).await;
+        let outcome = self
+            .context
+            .reservations
+            .release(namespace, &wanted, self.stop)
+            .await;
         self.context
             .counters
             .reservations_freed
@@ -381,13 +390,7 @@ impl<'t> Turn<'t> {
         }
         for (podref, reason) in outcome.failed {
             let reason = format!("could not release a reservation: {reason}");
-            self.outcome(
-                &podref,
-                Outcome::Retry {
-                    reason,
-                    at_least: Duration::ZERO,
-                },
-            );
+            self.failed(&podref, reason);
             failed.insert(podref);
         }
         self.jobs.reservations_done(&failed);
@@ -397,7 +400,11 @@ impl<'t> Turn<'t> {
     fn finish(self, freed: Result<(), Failure>) {
         let common = match freed {
             Ok(()) => Outcome::Done,
-            Err(Failure::Retry { reason, at_least }) => Outcome::Retry { reason, at_least },
+            Err(Failure::Retry { reason, at_least }) => Outcome::Retry {
+                reason,
+                at_least,
+                later: None,
+            },
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
         };
         self.jobs.finish(|podref| {
@@ -411,8 +418,31 @@ impl<'t> Turn<'t> {
         warn!(pool = %self.key, key = row.key(), podref = row.podref_text(), %reason, "row kept");
     }
 
+    fn known(&self, observed: &ObservedPool) -> HashMap<PodRef, Known> {
+        let fresh = self.context.freshness.is_fresh();
+        let now = self.context.clock.now();
+        self.jobs.known(&self.context.index, fresh, now, observed)
+    }
+
     fn not_before(&mut self, podref: &PodRef, free_at: Moment) {
+        // A watch that is heard again may settle what now has to wait.
+        let free_at = if self.context.freshness.is_fresh() {
+            free_at
+        } else {
+            free_at.min(self.context.clock.now() + LISTEN_AGAIN)
+        };
         self.outcome(podref, Outcome::NotBefore(free_at));
+    }
+
+    /// A failure, or no failure but a refusal, after which all has to wait.
+    fn failed(&mut self, podref: &PodRef, reason: String) {
+        let wait = self.context.gate.wait();
+        let outcome = if wait.is_zero() {
+            Outcome::retry(reason)
+        } else {
+            Outcome::Postponed(wait)
+        };
+        self.outcome(podref, outcome);
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {

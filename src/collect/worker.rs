@@ -4,23 +4,33 @@
 //! A worker does not wait for the writers, or a mass delete would reach them in batches no larger
 //! than the number of workers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use ipgc_core::networks::{Request, Status};
+use ipgc_core::{
+    evidence::Ended,
+    networks::{Request, Status},
+    patch::Answer,
+};
 use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, info_span, warn};
 
 use super::{
+    gate::Gate,
     item::Item,
     job::{Job, Outcome},
     resolve::{Resolved, Resolver},
     writer::Writers,
 };
 use crate::{
+    calls::CallError,
     clock::Clock,
     queue::{Queue, Retry},
     report::{Counters, Events},
+    watch::PodIndex,
 };
 
 /// The queue of ended incarnations, keyed by uid.
@@ -34,6 +44,10 @@ pub struct Shared {
     pub resolver: Resolver,
     /// Frees rows.
     pub writers: Writers,
+    /// Other incarnations.
+    pub index: Arc<Mutex<PodIndex>>,
+    /// Shut while we are refused.
+    pub gate: Arc<Gate>,
     /// The present.
     pub clock: Clock,
     /// Tells others.
@@ -63,15 +77,26 @@ pub async fn run(shared: Arc<Shared>, number: usize, stop: CancellationToken) {
 
 impl Shared {
     async fn process(self: Arc<Self>, uid: Box<str>, item: Arc<Item>) {
-        let resolved = match self.resolver.resolve(item.ended()).await {
+        let mut resolved = match self.resolver.resolve(&self.incarnations(&item)).await {
             Ok(resolved) => resolved,
             Err(error) => {
-                let reason = format!("could not look for pools: {error}");
-                let at_least = error.retry_after().unwrap_or(Duration::ZERO);
-                self.give_back(&uid, &item, Outcome::Retry { reason, at_least });
+                self.give_back(&uid, &item, self.failure(&error));
                 return;
             }
         };
+        // What was begun is ended, even if nothing leads there any more.
+        for removed in &item.progress().removed {
+            let routes = resolved.pools.entry(removed.pool.clone()).or_default();
+            for route in removed
+                .routes
+                .iter()
+                .filter(|r| !routes.contains(r))
+                .cloned()
+                .collect::<Vec<_>>()
+            {
+                routes.push(route);
+            }
+        }
         self.report_unresolved(&item, &resolved);
         let mut waiting = Vec::with_capacity(resolved.pools.len());
         for (pool, routes) in resolved.pools {
@@ -92,10 +117,7 @@ impl Shared {
         let settle = async move {
             let mut all = Outcome::Done;
             for outcome in waiting {
-                let lost = || Outcome::Retry {
-                    reason: "its writer ended early".to_owned(),
-                    at_least: Duration::ZERO,
-                };
+                let lost = || Outcome::retry("its writer ended early".to_owned());
                 all = all.and(outcome.await.unwrap_or_else(|_| lost()));
             }
             shared.give_back(&uid, &item, all);
@@ -103,7 +125,30 @@ impl Shared {
         self.tasks.spawn(settle.in_current_span());
     }
 
-    fn give_back(&self, uid: &str, item: &Item, outcome: Outcome) {
+    /// The item's incarnation, and others of its name, whose rows it may have taken over.
+    fn incarnations(&self, item: &Item) -> Vec<Arc<Ended>> {
+        let own = item.ended();
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = index.ended(own.podref());
+        if !all.iter().any(|end| end.last.uid == own.last.uid) {
+            all.push(Arc::clone(own));
+        }
+        all
+    }
+
+    fn failure(&self, error: &CallError) -> Outcome {
+        if error.answer() == Answer::Forbidden {
+            self.gate.refused("look for pools", error);
+            return Outcome::Postponed(self.gate.wait());
+        }
+        Outcome::Retry {
+            reason: format!("could not look for pools: {error}"),
+            at_least: error.retry_after().unwrap_or(Duration::ZERO),
+            later: None,
+        }
+    }
+
+    fn give_back(&self, uid: &str, item: &Arc<Item>, outcome: Outcome) {
         let pod = item.ended().podref();
         match outcome {
             Outcome::Done => self.queue.finish(uid),
@@ -113,12 +158,22 @@ impl Shared {
                 self.queue.defer(uid, wait);
             }
             Outcome::Postponed(wait) => self.queue.defer(uid, wait),
-            Outcome::Retry { reason, at_least } => match self.queue.retry(uid, at_least) {
+            Outcome::Retry {
+                reason,
+                at_least,
+                later,
+            } => match self.queue.retry(uid, at_least) {
                 Retry::After(wait) => warn!(%pod, %uid, reason, ?wait, "will try again"),
                 Retry::Exhausted => {
                     warn!(%pod, %uid, reason, "retries are used up");
                     self.counters.retries_exhausted.increment();
                     self.events.collection_failed(pod, uid);
+                    if let Some(moment) = later {
+                        // Another of its rows is not due yet. Full means left to the sweep, which
+                        // was said above.
+                        let wait = self.clock.until(moment);
+                        let _ = self.queue.push(uid.into(), Arc::clone(item), wait);
+                    }
                 }
             },
         }

@@ -12,14 +12,17 @@ use ipgc_core::{
     podref::PodRef,
 };
 use k8s_openapi::{
-    NamespaceResourceScope,
-    api::core::v1::Pod,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde::Deserialize;
 
-/// Controllers that make up a new name for each pod.
-const NAMES_NEVER_RETURN: [&str; 3] = ["ReplicaSet", "DaemonSet", "Job"];
+/// Controllers that make up a new name for each pod, by API group and kind. The group counts: other
+/// groups have Jobs whose pods come back under their names.
+const NAMES_NEVER_RETURN: [(&str, &str); 3] = [
+    ("apps", "ReplicaSet"),
+    ("apps", "DaemonSet"),
+    ("batch", "Job"),
+];
 
 /// A pod, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +31,7 @@ pub struct LeanPod {
     meta: ObjectMeta,
     deleting: bool,
     annotations: Annotations,
-    controller: Option<String>,
+    controller: Option<Owner>,
     spec: Spec,
     status: PodStatus,
 }
@@ -64,9 +67,7 @@ impl LeanPod {
                 .map(Into::into),
             host_network: self.spec.host_network.unwrap_or(false),
             mirror: self.annotations.mirror.is_some(),
-            name_may_return: !self
-                .controller
-                .is_some_and(|kind| NAMES_NEVER_RETURN.contains(&kind.as_str())),
+            name_may_return: !self.controller.is_some_and(|owner| owner.makes_up_names()),
             termination_grace: self
                 .spec
                 .termination_grace_period_seconds
@@ -81,6 +82,11 @@ impl LeanPod {
                 .request
                 .as_deref()
                 .map_or_else(Request::default, |text| Request::parse(text, &namespace)),
+            default_network: self
+                .annotations
+                .default_network
+                .filter(|name| !name.is_empty())
+                .map(Into::into),
             sandbox_ready,
             containers: self
                 .status
@@ -142,16 +148,35 @@ struct Metadata {
     resource_version: Option<String>,
     deletion_timestamp: Option<String>,
     annotations: Option<Annotations>,
-    owner_references: Option<Vec<OwnerReference>>,
+    owner_references: Option<Vec<Owner>>,
 }
 
-/// Only these three are read; all others are skipped without being kept.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: Option<String>,
+    kind: Option<String>,
+    controller: Option<bool>,
+}
+
+impl Owner {
+    fn makes_up_names(&self) -> bool {
+        let version = self.api_version.as_deref().unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let kind = self.kind.as_deref().unwrap_or_default();
+        NAMES_NEVER_RETURN.contains(&(group, kind))
+    }
+}
+
+/// Only these are read; all others are skipped without being kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Annotations {
     #[serde(rename = "k8s.v1.cni.cncf.io/network-status")]
     status: Option<String>,
     #[serde(rename = "k8s.v1.cni.cncf.io/networks")]
     request: Option<String>,
+    #[serde(rename = "v1.multus-cni.io/default-network")]
+    default_network: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
     mirror: Option<String>,
 }
@@ -230,8 +255,7 @@ impl From<Wire> for LeanPod {
             .owner_references
             .unwrap_or_default()
             .into_iter()
-            .find(|owner| owner.controller == Some(true))
-            .map(|owner| owner.kind);
+            .find(|owner| owner.controller == Some(true));
         Self {
             meta: ObjectMeta {
                 name: metadata.name,
@@ -319,9 +343,12 @@ mod tests {
             .unwrap();
             pod.into_state().unwrap().name_may_return
         };
-        let owner = |kind: &str, controller: bool| json!({"apiVersion": "v1", "kind": kind, "name": "o", "uid": "o", "controller": controller});
+        let owner = |kind: &str, controller: bool| json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": controller});
         assert!(!named(owner("ReplicaSet", true)));
-        assert!(!named(owner("Job", true)));
+        assert!(
+            named(owner("Job", true)),
+            "no Job of that group is Kubernetes'"
+        );
         assert!(named(owner("ReplicaSet", false)));
         assert!(named(owner("StatefulSet", true)));
     }

@@ -5,6 +5,7 @@
 //!
 //! Nothing here writes to the API server.
 
+mod freshness;
 mod lean_pod;
 mod nad_index;
 mod pod_index;
@@ -21,6 +22,7 @@ use tokio::{sync::watch, time::timeout};
 use tracing::{debug, warn};
 
 pub use self::{
+    freshness::Freshness,
     lean_pod::LeanPod,
     nad_index::{Definition, NadIndex},
     pod_index::PodIndex,
@@ -77,7 +79,6 @@ where
                 Ok(Some(Event::InitDone)) => {
                     listing = false;
                     sink.end_list();
-                    backoff.reset();
                     if !synced.send_replace(true) {
                         debug!(%kind, "first list complete");
                     }
@@ -96,8 +97,7 @@ where
                     let wait = backoff.next_wait();
                     warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
                     tokio::time::sleep(wait).await;
-                    if is_gone(&error) {
-                        // kube would ask for the same version for ever.
+                    if is_gone(&error) || is_lost(&error) {
                         break;
                     }
                 }
@@ -106,7 +106,16 @@ where
     }
 }
 
-/// 410 as an HTTP status, which proxies make of a version that is too old.
+/// An event that cannot be read is an event lost: kube goes on behind it, so we begin anew.
+fn is_lost(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_))
+    )
+}
+
+/// 410 as an HTTP status, which proxies make of a version that is too old. kube would ask for the
+/// same version for ever.
 fn is_gone(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

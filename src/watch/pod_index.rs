@@ -28,6 +28,8 @@ pub struct PodIndex {
     ended: HashMap<PodRef, Vec<Arc<Ended>>>,
     /// Counts relists: after one, an entry that still bears an older number was not seen in it.
     generation: u64,
+    /// Between the beginning and the end of a list.
+    listing: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +37,8 @@ struct Live {
     state: PodState,
     trail: Trail,
     generation: u64,
+    /// When it was first seen, if that was in a list: who bore its name before, nobody saw.
+    listed_at: Option<Moment>,
 }
 
 impl PodIndex {
@@ -42,6 +46,7 @@ impl PodIndex {
     /// state shows that it ended unseen.
     pub fn apply(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
         let generation = self.generation;
+        let new = |state| Live::new(state, generation, self.listing.then_some(now));
         match self.live.entry(state.podref.clone()) {
             Entry::Occupied(mut entry) if entry.get().state.uid == state.uid => {
                 let live = entry.get_mut();
@@ -51,14 +56,14 @@ impl PodIndex {
                 None
             }
             Entry::Occupied(mut entry) => {
-                let successor = Live::new(state, generation);
-                let predecessor = entry.insert(successor);
+                let predecessor = entry.insert(new(state));
                 Some(Self::end(&mut self.ended, predecessor, now))
             }
             Entry::Vacant(entry) => {
-                // A pod that cannot have rows costs nothing until that changes.
-                if state.can_have_rows() {
-                    entry.insert(Live::new(state, generation));
+                // A pod that cannot have rows costs nothing until that changes, unless it bears the
+                // name of one whose rows it may take over.
+                if state.can_have_rows() || self.ended.contains_key(entry.key()) {
+                    entry.insert(new(state));
                 }
                 None
             }
@@ -82,7 +87,9 @@ impl PodIndex {
                 live.state = last;
                 live
             }
-            None if last.can_have_rows() => Live::new(last, self.generation),
+            None if last.can_have_rows() || self.ended.contains_key(&last.podref) => {
+                Live::new(last, self.generation, Some(now))
+            }
             None => return None,
         };
         Some(Self::end(&mut self.ended, gone, now))
@@ -91,14 +98,18 @@ impl PodIndex {
     /// A list begins, the first one or one after a lost watch. States may have been missed.
     pub fn begin_list(&mut self) {
         self.generation += 1;
+        self.listing = true;
         for live in self.live.values_mut() {
             live.trail.gap();
         }
     }
 
-    /// The list is complete: whoever was not in it ended while we did not look.
+    /// The list is complete: whoever was not in it ended while we did not look. Of all who ended
+    /// so far, somebody of the same name may have been born, taken the rows over and been killed
+    /// meanwhile, unseen.
     pub fn end_list(&mut self, now: Moment) -> Vec<Arc<Ended>> {
         let generation = self.generation;
+        self.listing = false;
         let missing = self
             .live
             .extract_if(|_, live| live.generation != generation)
@@ -107,18 +118,18 @@ impl PodIndex {
         let missing: Vec<_> = missing
             .into_iter()
             .map(|live| Self::end(&mut self.ended, live, now))
-            .map(|end| after_gap(&end, now))
+            .map(|end| in_doubt(&end, now))
             .collect();
-        self.interrupted(now);
+        for end in self.ended.values_mut().flatten() {
+            *end = in_doubt(end, now);
+        }
         missing
     }
 
-    /// Nothing is heard at present, or something may have been missed: the evidence so far is no
-    /// longer all there is.
-    pub fn interrupted(&mut self, now: Moment) {
-        for end in self.ended.values_mut().flatten() {
-            *end = after_gap(end, now);
-        }
+    /// Whether a pod of this name is alive, as far as the watch tells.
+    #[must_use]
+    pub fn is_live(&self, podref: &PodRef) -> bool {
+        self.live.contains_key(podref)
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.
@@ -127,10 +138,12 @@ impl PodIndex {
         self.ended.get(podref).cloned().unwrap_or_default()
     }
 
-    /// Forgets ends that are old, unless one of the same podref is still `in_work`, by uid.
+    /// Forgets ends that are old, unless one of the same podref is still `in_work`, by uid, or a
+    /// successor lives, whose rows may be theirs.
     pub fn forget(&mut self, now: Moment, in_work: impl Fn(&str) -> bool) {
-        self.ended.retain(|_, ends| {
-            ends.iter().any(|end| in_work(&end.last.uid)) || {
+        let live = &self.live;
+        self.ended.retain(|podref, ends| {
+            live.contains_key(podref) || ends.iter().any(|end| in_work(&end.last.uid)) || {
                 ends.retain(|end| now.since(end.at) < KEEP_EVIDENCE);
                 !ends.is_empty()
             }
@@ -160,6 +173,7 @@ impl PodIndex {
     fn end(ended: &mut HashMap<PodRef, Vec<Arc<Ended>>>, live: Live, now: Moment) -> Arc<Ended> {
         let end = Arc::new(Ended {
             settled: live.trail.is_settled(),
+            doubt_until: live.listed_at.filter(|_| live.state.name_may_return),
             last: live.state,
             at: now,
         });
@@ -171,27 +185,28 @@ impl PodIndex {
     }
 }
 
-/// An end that was known before a gap, or fell into it, as evidence after the gap: somebody of the
-/// same name may have been born, taken the rows over and been killed meanwhile, unseen.
-fn after_gap(end: &Arc<Ended>, now: Moment) -> Arc<Ended> {
+/// An end after a gap in the watch.
+fn in_doubt(end: &Arc<Ended>, now: Moment) -> Arc<Ended> {
     if !end.last.name_may_return {
         return Arc::clone(end);
     }
     Arc::new(Ended {
-        settled: false,
-        at: now,
         last: end.last.clone(),
+        at: end.at,
+        settled: end.settled,
+        doubt_until: Some(now),
     })
 }
 
 impl Live {
-    fn new(state: PodState, generation: u64) -> Self {
+    fn new(state: PodState, generation: u64, listed_at: Option<Moment>) -> Self {
         let mut trail = Trail::default();
         trail.advance(&state);
         Self {
             state,
             trail,
             generation,
+            listed_at,
         }
     }
 }

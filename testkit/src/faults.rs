@@ -253,11 +253,26 @@ pub(crate) struct EventRule {
     pub(crate) action: EventAction,
 }
 
+/// Which of the matching occasions a rule acts on: all of them unless told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) skip: usize,
+    pub(crate) times: Option<usize>,
+}
+
+impl Window {
+    /// Whether the occasion with so many before it lies within.
+    fn holds(self, before: usize) -> bool {
+        before
+            .checked_sub(self.skip)
+            .is_some_and(|index| self.times.is_none_or(|times| index < times))
+    }
+}
+
 pub(crate) struct RuleState {
     pub(crate) matcher: Match,
     pub(crate) action: Action,
-    skip: usize,
-    times: Option<usize>,
+    window: Window,
     seen: AtomicUsize,
     hits: AtomicUsize,
     pub(crate) removed: CancellationToken,
@@ -267,8 +282,7 @@ impl RuleState {
     /// Counts one more occasion; whether the rule acts on it.
     pub(crate) fn fires(&self) -> bool {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
-        let within = self.times.is_none_or(|times| seen < self.skip + times);
-        let fires = seen >= self.skip && within;
+        let fires = self.window.holds(seen);
         if fires {
             self.hits.fetch_add(1, Ordering::Relaxed);
         }
@@ -315,18 +329,11 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn add(
-        &self,
-        matcher: Match,
-        skip: usize,
-        times: Option<usize>,
-        action: Action,
-    ) -> Rule {
+    pub(crate) fn add(&self, matcher: Match, window: Window, action: Action) -> Rule {
         let state = Arc::new(RuleState {
             matcher,
             action,
-            skip,
-            times,
+            window,
             seen: AtomicUsize::new(0),
             hits: AtomicUsize::new(0),
             removed: CancellationToken::new(),
@@ -386,8 +393,7 @@ impl Rules {
 pub struct RuleBuilder<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) matcher: Match,
-    pub(crate) skip: usize,
-    pub(crate) times: Option<usize>,
+    pub(crate) window: Window,
 }
 
 #[expect(
@@ -397,13 +403,13 @@ pub struct RuleBuilder<'a> {
 impl RuleBuilder<'_> {
     /// Leaves the first `count` matching requests alone.
     pub fn skip(mut self, count: usize) -> Self {
-        self.skip = count;
+        self.window.skip = count;
         self
     }
 
     /// Acts on so many requests, then never again.
     pub fn times(mut self, count: usize) -> Self {
-        self.times = Some(count);
+        self.window.times = Some(count);
         self
     }
 
@@ -413,7 +419,7 @@ impl RuleBuilder<'_> {
     }
 
     fn add(self, action: Action) -> Rule {
-        self.rules.add(self.matcher, self.skip, self.times, action)
+        self.rules.add(self.matcher, self.window, action)
     }
 
     /// Answers with a failure; nothing is done.

@@ -32,11 +32,6 @@
 //! It opens no socket, starts no thread and reads no file, and it runs no controller: nothing
 //! schedules, collects or evicts unless the test does.
 
-#![allow(
-    clippy::duration_suboptimal_units,
-    reason = "`Duration::from_mins` is younger than the oldest compiler we support"
-)]
-
 mod access;
 mod admission;
 mod body;

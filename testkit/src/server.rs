@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::direct;
-use crate::faults::{Match, Rule, RuleBuilder, Rules};
+use crate::faults::{Match, Rule, RuleBuilder, Rules, Window};
 use crate::history::Write;
 use crate::log::{Log, Requests};
 use crate::object::TypeMeta;
@@ -238,8 +238,7 @@ impl Server {
         RuleBuilder {
             rules: &self.inner.rules,
             matcher,
-            skip: 0,
-            times: None,
+            window: Window::default(),
         }
     }
 
@@ -249,8 +248,7 @@ impl Server {
             rules: &self.inner.rules,
             matcher,
             select: EventSelect::default(),
-            skip: 0,
-            times: None,
+            window: Window::default(),
         }
     }
 

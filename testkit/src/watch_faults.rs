@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::faults::{Action, EventRule, Match, Rule, Rules};
+use crate::faults::{Action, EventRule, Match, Rule, Rules, Window};
 use crate::store::{Change, ChangeKind};
 
 /// Which events of the matching watches a rule concerns.
@@ -56,8 +56,7 @@ pub struct EventRuleBuilder<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) matcher: Match,
     pub(crate) select: EventSelect,
-    pub(crate) skip: usize,
-    pub(crate) times: Option<usize>,
+    pub(crate) window: Window,
 }
 
 #[expect(
@@ -85,13 +84,13 @@ impl EventRuleBuilder<'_> {
 
     /// Leaves the first `count` events alone.
     pub fn skip(mut self, count: usize) -> Self {
-        self.skip = count;
+        self.window.skip = count;
         self
     }
 
     /// Acts on so many events, then never again. Each watch that gets an event counts.
     pub fn times(mut self, count: usize) -> Self {
-        self.times = Some(count);
+        self.window.times = Some(count);
         self
     }
 
@@ -104,8 +103,7 @@ impl EventRuleBuilder<'_> {
         let select = self.select;
         self.rules.add(
             self.matcher,
-            self.skip,
-            self.times,
+            self.window,
             Action::Event(EventRule { select, action }),
         )
     }

@@ -28,6 +28,14 @@ impl Bench {
         Self::with(server, Config::default()).await
     }
 
+    /// Starts a collector and lets an hour pass: what was there when it started is in doubt no more.
+    pub async fn long_since(server: Server, config: Config) -> Self {
+        let bench = Self::with(server, config).await;
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        bench.server.clear_requests();
+        bench
+    }
+
     /// Starts a collector and waits until it is ready.
     pub async fn with(server: Server, config: Config) -> Self {
         let mut running = launch(&server, config);

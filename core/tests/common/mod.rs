@@ -63,6 +63,7 @@ pub fn status(entries: &[(&str, &[&str])]) -> Status {
 /// A scheduled pod that runs, asked for nothing and reports nothing.
 pub fn pod(owner: &str) -> PodState {
     PodState {
+        default_network: None,
         podref: podref(owner),
         uid: "uid-1".into(),
         phase: Phase::Running,
@@ -103,6 +104,7 @@ pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
         last,
         at: at(second),
         settled,
+        doubt_until: None,
     })
 }
 

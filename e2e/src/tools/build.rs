@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{KUBERNETES, Pins, Recipe, WHEREABOUTS, cache, source};
+use super::{GoVersion, KUBERNETES, Pins, Recipe, WHEREABOUTS, cache, source};
 use crate::{Error, Result, process};
 
 /// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
@@ -142,24 +142,42 @@ fn go_command(folder: &str) -> Command {
 
 /// The version text of the Go command, or the one clear error.
 fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
-    let missing = || Error::NoGo {
+    let needed = pins.go()?;
+    let all = GoVersion::for_all_tools()?;
+    let refuse = |found| Error::NoGo {
         tool: recipe.name,
-        go: pins.go(),
+        found,
+        go: all.to_string(),
         assets: if recipe.in_assets {
             ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
         } else {
             ""
         },
     };
-    let answer = Command::new("go")
-        .args(["env", "GOVERSION"])
-        .output()
-        .map_err(|_| missing())?;
-    let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    // In the folder of the go.mod an old Go fetches a newer one, where it may and can.
+    let mut version = String::new();
+    for toolchain in [None, Some("local")] {
+        let answer = Command::new("go")
+            .args(["env", "GOVERSION"])
+            .current_dir(source(recipe.folder))
+            .envs(toolchain.map(|value| ("GOTOOLCHAIN", value)))
+            .output()
+            .map_err(|_| refuse("there is no `go` command".to_owned()))?;
+        String::from_utf8_lossy(&answer.stdout)
+            .trim()
+            .clone_into(&mut version);
+        if !version.is_empty() {
+            break;
+        }
+    }
     if version.is_empty() {
-        Err(missing())
-    } else {
-        Ok(version)
+        return Err(refuse("`go env GOVERSION` names no version".to_owned()));
+    }
+    // What has no number is a development version: Go itself judges it.
+    let number = version.split_once("go").map_or("", |(_, number)| number);
+    match GoVersion::parse(number) {
+        Some(found) if found < needed => Err(refuse(format!("{version} is too old for it"))),
+        _ => Ok(version),
     }
 }
 

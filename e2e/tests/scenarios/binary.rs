@@ -1,0 +1,377 @@
+//! The binary `ipgc`, as the manifests run it: its own process, its own rights.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Output},
+    time::{Duration, Instant},
+};
+
+use e2e::{
+    Cluster, ControlPlane, Error, Result,
+    access::Access,
+    cluster::unique,
+    pods::End,
+    process::{Process, tail, tied},
+    wait::{self, Probe},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    core::v1::Pod,
+};
+use kube::{Api, api::PostParams};
+use rstest::rstest;
+use tokio::sync::OnceCell;
+
+use crate::support::{COOLDOWN, POOL, Scene, plan};
+
+/// Where the manifests put it.
+const NAMESPACE: &str = "ipgc-system";
+/// Its service account there, as the API server names it.
+const USER: &str = "system:serviceaccount:ipgc-system:ipgc";
+/// Promised time from SIGTERM to the end.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// The workspace.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The binary in the target directory that this test came from, built from the present source.
+/// Cargo tells a package nothing about another package's binaries, so ask it to build.
+async fn program() -> Result<PathBuf> {
+    static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
+    let built = PROGRAM.get_or_try_init(|| async {
+        tokio::task::spawn_blocking(build)
+            .await
+            .map_err(|error| Error::Unsupported(error.to_string()))?
+    });
+    built.await.cloned()
+}
+
+fn build() -> Result<PathBuf> {
+    // <target>/<profile>/deps/scenarios-<hash>
+    let test = env::current_exe().map_err(Error::io("find this test's program"))?;
+    let output = test.ancestors().nth(2).unwrap();
+    let profile = match output.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package=ipgc", "--bin=ipgc"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(output.parent().unwrap())
+        .current_dir(workspace())
+        .output()
+        .map_err(Error::io("start cargo"))?;
+    if !built.status.success() {
+        return Err(Error::Command {
+            what: "cargo build --package ipgc".into(),
+            status: built.status.to_string(),
+            output: String::from_utf8_lossy(&built.stderr).into_owned(),
+        });
+    }
+    Ok(output.join("ipgc"))
+}
+
+/// `ipgc` with these arguments and a clean environment, to its end.
+pub async fn ipgc(args: &[&str]) -> Result<Output> {
+    let mut command = tokio::process::Command::from(clean(Command::new(program().await?)));
+    command.args(args).kill_on_drop(true);
+    tokio::time::timeout(wait::PATIENCE, command.output())
+        .await
+        .map_err(|_| Error::Deadline {
+            what: format!("ipgc {args:?} to end"),
+            after: wait::PATIENCE,
+            state: "it still ran".into(),
+        })?
+        .map_err(Error::io("start ipgc"))
+}
+
+/// What a person has set for clusters and logs is none of the test's.
+fn clean(mut command: Command) -> Command {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let ours = text.starts_with("IPGC_") || text.starts_with("KUBE");
+        if ours || text == "WHEREABOUTS_NAMESPACE" || text == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// `ipgc run` as a process of its own. It ends with the test.
+struct Run(Process);
+
+impl Run {
+    async fn start(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Self> {
+        let place = cluster.dir().join(unique("ipgc"));
+        let kubeconfig = place.with_extension("kubeconfig");
+        access.write(&kubeconfig)?;
+        let mut command = clean(tied(program().await?));
+        command
+            .args(["run", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(args)
+            .env("IPGC_LEASE_NAMESPACE", NAMESPACE);
+        let log = place.with_extension("log");
+        Ok(Self(Process::start("ipgc", command, &log)?))
+    }
+
+    fn log(&self) -> String {
+        tail(self.0.log(), 100)
+    }
+
+    /// Waits for words in its log.
+    async fn says(&self, words: &str) -> Result<()> {
+        let what = format!("ipgc to say {words:?}");
+        wait::until(&what, wait::PATIENCE, || async {
+            let log = self.log();
+            if log.contains(words) {
+                return Ok(Probe::Done(()));
+            }
+            match self.0.exited()? {
+                Some(status) => Err(self.0.start_error(format!("it ended: {status}"))),
+                None => Ok(Probe::NotYet(log)),
+            }
+        })
+        .await
+    }
+
+    /// SIGTERM; how it ended, and after how long.
+    async fn terminate(self) -> Result<(ExitStatus, Duration, String)> {
+        let asked = Instant::now();
+        self.0.stop(SHUTDOWN * 2).await?;
+        let took = asked.elapsed();
+        let status = self.0.exited()?.expect("stop() waits");
+        Ok((status, took, self.log()))
+    }
+}
+
+/// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
+async fn applied() -> Result<Option<&'static ControlPlane>> {
+    static APPLIED: OnceCell<()> = OnceCell::const_new();
+    let cluster = Cluster::get().await?;
+    if cluster.is_foreign() {
+        return Ok(None);
+    }
+    APPLIED
+        .get_or_try_init(|| async {
+            let base = workspace().join("manifests/base");
+            let said = cluster
+                .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
+                .await?;
+            let lines = said.lines();
+            let refused: Vec<_> = lines.filter(|line| !line.ends_with(" created")).collect();
+            assert_eq!(refused, [""; 0], "{said}");
+            Ok::<_, Error>(())
+        })
+        .await?;
+    ControlPlane::shared().await.map(Some)
+}
+
+#[tokio::test]
+async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let (scene, network) = Scene::with_network("process").await?;
+    let cluster = scene.namespace.cluster();
+    let account = plane.service_account(NAMESPACE, "ipgc").await?;
+    let cooldown = format!("{}s", COOLDOWN.as_secs());
+    let args = [
+        "--pool-namespace",
+        &scene.namespace.name,
+        "--cooldown",
+        &cooldown,
+    ];
+    let ipgc = Run::start(cluster, &account, &args).await?;
+    ipgc.says("ready").await?;
+
+    scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    let read = || async { Ok((scene.namespace.rows(POOL).await?, ipgc.log())) };
+    let freed = |(rows, _): &(e2e::pools::Rows, String)| rows.is_empty();
+    wait::until_state("the row to be freed", wait::PATIENCE, read, freed).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+
+    let (status, took, log) = ipgc.terminate().await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    assert_eq!(
+        scene.pod_events().await?,
+        ["Normal IPAddressGarbageCollected web-0 \
+          successful cleanup of IP address [10.1.0.1] from network net-a"],
+        "{log}"
+    );
+    Ok(())
+}
+
+/// With many pods between their end and their free, and a watch of everything open.
+#[tokio::test]
+async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let (scene, network) = Scene::with_network("waiting").await?;
+    let account = plane.service_account(NAMESPACE, "ipgc").await?;
+    let args = ["--pool-namespace", &scene.namespace.name, "--cooldown=1h"];
+    let ipgc = Run::start(scene.namespace.cluster(), &account, &args).await?;
+    ipgc.says("ready").await?;
+    scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    tokio::time::sleep(COOLDOWN).await;
+    let (status, took, log) = ipgc.terminate().await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    scene.namespace.wait_offsets(POOL, &[1]).await?;
+    scene.namespace.wait_reservations(&["10.1.0.1"]).await
+}
+
+#[tokio::test]
+async fn the_overlay_for_another_namespace_is_accepted() -> Result<()> {
+    if applied().await?.is_none() {
+        return Ok(());
+    }
+    let cluster = Cluster::get().await?;
+    cluster
+        .kubectl(["create", "namespace", "openshift-multus"])
+        .await?;
+    let overlay = workspace().join("manifests/overlays/other-namespace");
+    let said = cluster
+        .kubectl([
+            "apply".as_ref(),
+            "--dry-run=server".as_ref(),
+            "-k".as_ref(),
+            overlay.as_os_str(),
+        ])
+        .await?;
+    assert!(
+        said.contains("rolebinding.rbac.authorization.k8s.io/ipgc-pools"),
+        "{said}"
+    );
+    for line in said.lines() {
+        assert!(line.ends_with("(server dry run)"), "{said}");
+    }
+    Ok(())
+}
+
+/// Admission of its namespace is `restricted`: it takes the Deployment's pods, and no others.
+#[tokio::test]
+async fn the_deployments_pods_are_admitted_where_only_restricted_ones_are() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let client = plane.admin().await?;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    let deployment = deployments.get("ipgc").await.unwrap();
+    let template = deployment.spec.unwrap().template;
+    let mut pod = Pod {
+        metadata: kube::api::ObjectMeta {
+            name: Some("ipgc".to_owned()),
+            ..template.metadata.unwrap_or_default()
+        },
+        spec: template.spec,
+        status: None,
+    };
+    let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    pods.create(&dry, &pod).await.unwrap();
+    pod.spec.as_mut().unwrap().host_network = Some(true);
+    let refused = pods.create(&dry, &pod).await.unwrap_err().to_string();
+    assert!(refused.contains("violates PodSecurity"), "{refused}");
+    Ok(())
+}
+
+#[rstest]
+#[case::reads_pods("list", "", "pods", true)]
+#[case::removes_rows("patch", "whereabouts.cni.cncf.io", "ippools", true)]
+#[case::never_deletes_pods("delete", "", "pods", false)]
+#[case::never_reads_secrets("get", "", "secrets", false)]
+#[case::never_replaces_pools("update", "whereabouts.cni.cncf.io", "ippools", false)]
+#[case::never_deletes_pools("delete", "whereabouts.cni.cncf.io", "ippools", false)]
+#[case::never_takes_upstreams_lease("update", "coordination.k8s.io", "leases", false)]
+#[tokio::test]
+async fn the_server_grants_what_the_manifests_say(
+    #[case] verb: &str,
+    #[case] group: &str,
+    #[case] resource: &str,
+    #[case] granted: bool,
+) -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(USER.to_owned()),
+            resource_attributes: Some(ResourceAttributes {
+                namespace: Some("kube-system".to_owned()),
+                verb: Some(verb.to_owned()),
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let answer = Api::<SubjectAccessReview>::all(plane.admin().await?)
+        .create(&PostParams::default(), &review)
+        .await
+        .map_err(Error::api("review an access"))?;
+    assert_eq!(answer.status.unwrap().allowed, granted);
+    Ok(())
+}
+
+#[rstest]
+#[case::no_such_flag(&["run", "--no-such-flag"], "--no-such-flag")]
+#[case::no_duration(&["run", "--cooldown", "soon"], "not a duration")]
+#[case::too_short(&["run", "--cooldown", "10ms"], "--cooldown must be at least 1s")]
+#[case::no_file(&["run", "--kubeconfig", "/no/such/file"], "/no/such/file")]
+#[tokio::test]
+async fn a_wrong_argument_is_named_and_exit_code_two(
+    #[case] args: &[&str],
+    #[case] named: &str,
+) -> Result<()> {
+    let output = ipgc(args).await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(named), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    if cluster.is_foreign() {
+        return Ok(());
+    }
+    let certificate = ControlPlane::shared().await?.ca_pem();
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let url = format!("https://127.0.0.1:{port}");
+    let nowhere = Access::with_token(&url, certificate, "nobody", "no-token")?;
+    let ipgc = Run::start(&cluster, &nowhere, &[]).await?;
+    ipgc.says("watch interrupted").await?;
+    ipgc.says("onnection refused").await?;
+    let tries = |log: &str| log.matches("watch interrupted").count();
+    let first = tries(&ipgc.log());
+    let read = || async { Ok(ipgc.log()) };
+    let again = |log: &String| tries(log) > first + 1;
+    wait::until_state("another try", wait::PATIENCE, read, again).await?;
+    let (status, took, log) = ipgc.terminate().await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    Ok(())
+}

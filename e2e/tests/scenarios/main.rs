@@ -1,0 +1,24 @@
+//! ipgc's collector against real servers: etcd, kube-apiserver, and the real whereabouts plugin.
+//!
+//! ```text
+//!  test ──▶ Namespace, Cni, pods ──▶ kube-apiserver ◀──▶ the collector, in this process
+//!    │                                     ▲             (or the binary `ipgc run`)
+//!    └── interlude, refusal ───────────────┘ between the collector and the server
+//! ```
+//!
+//! Every scenario has a namespace of its own and a collector of its own that looks for pools there
+//! and nowhere else. Pods are watched cluster-wide, so each collector sees the ends of all other
+//! scenarios' pods too, as it would in a cluster; none of its facts may depend on that.
+//!
+//! There is no kubelet: a *lost DEL* is a pod that ends as a kubelet ends it, and nobody calls the
+//! plugin's DEL.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod binary;
+mod crds;
+mod crowds;
+mod ends;
+mod failures;
+mod networks;
+mod successors;
+mod support;

@@ -1,0 +1,363 @@
+//! Every shape of network that whereabouts knows: the rows and reservations of a pod whose DEL was
+//! lost are given back, and nothing else is touched.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Instant};
+
+use e2e::{
+    Error, Result,
+    cni::{Network, Sandbox},
+    pods::{End, Interface},
+    pools::Row,
+    wait,
+};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, PostParams},
+    core::GroupVersionKind,
+};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::support::{COOLDOWN, POOL, RANGE, Scene, address, plan, rows, wait_of};
+
+#[tokio::test]
+async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Result<()> {
+    let (scene, network) = Scene::with_network("one").await?;
+    let collecting = scene.collect().await?;
+    let started = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    assert_eq!(started.addresses, [address("10.1.0.1")]);
+    let held = rows([(1, &started.sandbox, "net1")]);
+    assert_eq!(scene.namespace.wait_offsets(POOL, &[1]).await?, held);
+    scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
+
+    let ended = Instant::now();
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    let took = ended.elapsed();
+    assert!(took >= COOLDOWN, "freed after {took:?}");
+    scene.namespace.wait_reservations(&[]).await?;
+
+    let counted = collecting.end().await;
+    assert_eq!(counted["rows_freed"], 1);
+    assert_eq!(counted["reservations_freed"], 1);
+    // The texts that alerts on whereabouts look for, as kubectl shows them.
+    assert_eq!(
+        scene.pod_events().await?,
+        ["Normal IPAddressGarbageCollected web-0 \
+          successful cleanup of IP address [10.1.0.1] from network net-a"]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_del_that_was_not_lost_leaves_nothing_to_do() -> Result<()> {
+    let (scene, network) = Scene::with_network("kept-del").await?;
+    let collecting = scene.collect().await?;
+    let gone = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    let stays = scene
+        .start_pod(&plan("web-1", "net-a"), &[&network])
+        .await?;
+    scene.cni.del(&network, &gone.sandbox, "net1").await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+
+    let held = rows([(2, &stays.sandbox, "net1")]);
+    let read = || scene.namespace.rows(POOL);
+    wait::holds_for("the other pod's row", COOLDOWN * 2, read, |rows| {
+        *rows == held
+    })
+    .await?;
+    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    let counted = collecting.end().await;
+    assert_eq!(counted["patches_sent"], 0);
+    assert_eq!(scene.pod_events().await?, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn three_interfaces_on_one_network_give_back_three_addresses() -> Result<()> {
+    let (scene, network) = Scene::with_network("three").await?;
+    let collecting = scene.collect().await?;
+    let started = scene
+        .start_pod(&plan("web-0", "net-a,net-a,net-a"), &[&network; 3])
+        .await?;
+    let addresses = ["10.1.0.1", "10.1.0.2", "10.1.0.3"];
+    assert_eq!(started.addresses, addresses.map(address));
+    scene.namespace.wait_offsets(POOL, &[1, 2, 3]).await?;
+    scene.namespace.wait_reservations(&addresses).await?;
+
+    scene.namespace.end_pod("web-0", End::Failed).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    let counted = collecting.end().await;
+    assert_eq!((counted["rows_freed"], counted["patches_sent"]), (3, 1));
+    let event = |address| {
+        format!(
+            "Normal IPAddressGarbageCollected web-0 \
+             successful cleanup of IP address [{address}] from network net-a"
+        )
+    };
+    assert_eq!(scene.pod_events().await?, addresses.map(event));
+    Ok(())
+}
+
+#[tokio::test]
+async fn both_families_of_a_dual_stack_network_are_given_back() -> Result<()> {
+    let scene = Scene::new("dual").await?;
+    let network = Network::ranges("net-a", &[RANGE, "fd00:0:0:10::/64"]);
+    scene.attach(&network).await?;
+    let collecting = scene.collect().await?;
+    let started = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    let expected = ["10.1.0.1", "fd00:0:0:10::1"].map(address);
+    assert_eq!(started.addresses, expected);
+    let names = ["10.1.0.1", "fd00-0-0-10--1"];
+    scene.namespace.wait_reservations(&names).await?;
+
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene
+        .namespace
+        .wait_offsets("fd00-0-0-10---64", &[])
+        .await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    collecting.end().await;
+    assert_eq!(
+        scene.pod_events().await?,
+        [
+            "Normal IPAddressGarbageCollected web-0 \
+             successful cleanup of IP address [10.1.0.1] from network net-a",
+            "Normal IPAddressGarbageCollected web-0 \
+             successful cleanup of IP address [fd00:0:0:10::1] from network net-a",
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_network_name_is_a_domain_of_its_own() -> Result<()> {
+    let scene = Scene::new("domain").await?;
+    let plain = Network::range("plain", RANGE);
+    let blue = Network::range("blue-net", RANGE).network_name("blue");
+    scene.attach(&plain).await?;
+    scene.attach(&blue).await?;
+    let collecting = scene.collect().await?;
+    // The same address twice, legitimately.
+    let stays = scene.start_pod(&plan("stays", "plain"), &[&plain]).await?;
+    let goes = scene.start_pod(&plan("goes", "blue-net"), &[&blue]).await?;
+    assert_eq!(stays.addresses, goes.addresses);
+    let both = ["10.1.0.1", "blue-10.1.0.1"];
+    scene.namespace.wait_reservations(&both).await?;
+
+    scene.namespace.end_pod("goes", End::Succeeded).await?;
+    scene
+        .namespace
+        .wait_offsets("blue-10.1.0.0-24", &[])
+        .await?;
+    scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
+    let held = rows([(1, &stays.sandbox, "net1")]);
+    assert_eq!(scene.namespace.rows(POOL).await?, held);
+    let counted = collecting.end().await;
+    assert_eq!(counted["rows_freed"], 1);
+    Ok(())
+}
+
+/// Upstream looks at the first plugin of a list only; a row does not care.
+#[rstest]
+#[case::whereabouts_first(&["bridge", "tuning"])]
+#[case::whereabouts_last(&["tuning", "bridge"])]
+#[tokio::test]
+async fn a_list_of_plugins_leads_to_the_pool(#[case] plugins: &[&str]) -> Result<()> {
+    let scene = Scene::new("list").await?;
+    let network = Network::range("net-a", RANGE);
+    let plugins: Vec<Value> = plugins
+        .iter()
+        .map(|kind| match *kind {
+            "bridge" => json!({"type": "bridge", "ipam": network.ipam}),
+            kind => json!({"type": kind}),
+        })
+        .collect();
+    let config = json!({"cniVersion": "1.0.0", "name": "net-a", "plugins": plugins});
+    scene.namespace.network_attachment("net-a", &config).await?;
+    let collecting = scene.collect().await?;
+    scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    collecting.end().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_network_without_reservations_leaves_those_of_others_alone() -> Result<()> {
+    let scene = Scene::new("overlap").await?;
+    let network = Network::range("net-a", RANGE).without_reservations();
+    scene.attach(&network).await?;
+    let collecting = scene.collect().await?;
+    let started = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    assert_eq!(started.addresses, [address("10.1.0.1")]);
+    // The same address through a network of another range that has reservations.
+    scene
+        .namespace
+        .plant_reservation("10.1.0.1", &scene.podref("other"), "net1")
+        .await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    let counted = collecting.end().await;
+    assert_eq!(counted["rows_freed"], 1);
+    assert_eq!(counted["reservations_freed"], 0);
+    scene.namespace.wait_reservations(&["10.1.0.1"]).await
+}
+
+#[tokio::test]
+async fn a_network_of_another_ipam_costs_no_request_and_gives_no_event() -> Result<()> {
+    let scene = Scene::new("static").await?;
+    let Ok(audit) = scene.namespace.cluster().audit() else {
+        return Ok(());
+    };
+    let config = json!({
+        "cniVersion": "1.0.0", "name": "net-s", "type": "macvlan",
+        "ipam": {"type": "static", "addresses": [{"address": "10.1.0.1/24"}]},
+    });
+    scene.namespace.network_attachment("net-s", &config).await?;
+    let collecting = scene.collect().await?;
+    let interface = Interface {
+        network: scene.podref("net-s"),
+        interface: "net1".into(),
+        ips: vec!["10.1.0.1".into()],
+    };
+    let mark = audit.mark()?;
+    scene
+        .namespace
+        .running_pod(&plan("web-0", "net-s"), &[interface])
+        .await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    tokio::time::sleep(COOLDOWN * 3 / 2).await;
+    let counted = collecting.end().await;
+    // Other scenarios' pods end too, and each may cost a look at the names of pools here.
+    let others = counted["ends_seen"] - 1;
+    let requests = scene.requests(mark)?;
+    let names = |request: &&e2e::audit::Request| {
+        (request.verb.as_str(), request.resource.as_str()) == ("list", "ippools")
+    };
+    let lists = requests.iter().filter(names).count();
+    assert!(lists as u64 <= others, "{others} others: {requests:#?}");
+    assert_eq!(requests.len(), lists, "{requests:#?}");
+    assert_eq!(scene.pod_events().await?, [""; 0]);
+    Ok(())
+}
+
+/// multus writes no status entry for such a network although its interface is up; only the pod's
+/// request names it, so nobody can say that the address was reported.
+#[tokio::test]
+async fn a_network_without_cni_version_is_given_back_after_the_full_wait() -> Result<()> {
+    let scene = Scene::new("version").await?;
+    let network = Network::range("net-a", RANGE);
+    let mut config = network.config();
+    config.as_object_mut().unwrap().remove("cniVersion");
+    scene.namespace.network_attachment("net-a", &config).await?;
+    let collecting = scene.collect().await?;
+    scene.namespace.pod(&plan("web-0", "net-a")).await?;
+    scene.add("web-0", &[&network]).await?;
+    scene.namespace.run_pod("web-0", &[]).await?;
+
+    let ended = Instant::now();
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    let took = ended.elapsed();
+    assert!(took >= wait_of(1), "freed after {took:?}");
+    scene.namespace.wait_reservations(&[]).await?;
+    collecting.end().await;
+    assert_eq!(
+        scene.pod_events().await?,
+        ["Normal IPAddressGarbageCollected web-0 \
+          successful cleanup of IP address [10.1.0.1] from network net-a"]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_in_a_nodes_own_slice_is_given_back() -> Result<()> {
+    const POOLS: [&str; 2] = ["sliced-node-a-10.4.1.0-24", "sliced-node-b-10.4.2.0-24"];
+    let scene = Scene::new("slice").await?;
+    let network = Network::range("net-a", "10.4.0.0/16")
+        .network_name("sliced")
+        .with("node_slice_size", "/24");
+    scene.attach(&network).await?;
+    plant_slices(&scene).await?;
+    let collecting = scene.collect().await?;
+
+    // Both nodes have a pod whose address has the same offset.
+    let mut held = BTreeMap::new();
+    for (node, pool) in [("node-a", POOLS[0]), ("node-b", POOLS[1])] {
+        let slice = if node == "node-a" { 1 } else { 2 };
+        let pod = format!("pod-{node}");
+        let sandbox = Sandbox::new(&scene.namespace.name, &pod);
+        let row = Row::new(&sandbox.id, sandbox.podref(), "net1");
+        let range = format!("10.4.{slice}.0/24");
+        let row = BTreeMap::from([(7, row)]);
+        scene.namespace.plant_pool(pool, &range, &row).await?;
+        let ip = format!("10.4.{slice}.7");
+        let name = format!("sliced-{ip}");
+        let podref = sandbox.podref();
+        scene
+            .namespace
+            .plant_reservation(&name, &podref, "net1")
+            .await?;
+        let address: IpAddr = address(&ip);
+        let interfaces = scene.interfaces(&[&network], &[vec![address]]);
+        let plan = plan(&pod, "net-a").on(node);
+        scene.namespace.running_pod(&plan, &interfaces).await?;
+        held.insert(node, row);
+    }
+
+    scene
+        .namespace
+        .end_pod("pod-node-a", End::Succeeded)
+        .await?;
+    scene.namespace.wait_offsets(POOLS[0], &[]).await?;
+    scene
+        .namespace
+        .wait_reservations(&["sliced-10.4.2.7"])
+        .await?;
+    assert_eq!(scene.namespace.rows(POOLS[1]).await?, held["node-b"]);
+    collecting.end().await;
+    assert_eq!(
+        scene.pod_events().await?,
+        ["Normal IPAddressGarbageCollected pod-node-a \
+          successful cleanup of IP address [10.4.1.7] from network net-a"]
+    );
+    Ok(())
+}
+
+/// As upstream's node-slice controller leaves it: two nodes, one free slice.
+async fn plant_slices(scene: &Scene) -> Result<()> {
+    let kind = GroupVersionKind::gvk("whereabouts.cni.cncf.io", "v1alpha1", "NodeSlicePool");
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "NodeSlicePool",
+        "metadata": {"name": "sliced"},
+        "spec": {"range": "10.4.0.0/16", "sliceSize": "/24"},
+        "status": {"allocations": [
+            {"nodeName": "node-a", "sliceRange": "10.4.1.0/24"},
+            {"nodeName": "node-b", "sliceRange": "10.4.2.0/24"},
+            {"nodeName": "", "sliceRange": "10.4.3.0/24"},
+        ]},
+    }))
+    .map_err(Error::malformed("a node slice pool"))?;
+    let client = scene.namespace.client().clone();
+    let name = &scene.namespace.name;
+    Api::<DynamicObject>::namespaced_with(client, name, &ApiResource::from_gvk(&kind))
+        .create(&PostParams::default(), &object)
+        .await
+        .map_err(Error::api("create a node slice pool"))?;
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! A scenario's stage: a namespace, the plugin, and a collector with waits of a second.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use e2e::{
+    Cluster, Error, Namespace, Result,
+    audit::Request,
+    cluster::unique,
+    cni::{Cni, Network, Sandbox},
+    pods::{Interface, PodPlan},
+    pools::Row,
+    wait,
+};
+use futures::{FutureExt, future::BoxFuture};
+use http::{Method, Response};
+use ipgc::{
+    config::Config,
+    core::evidence::Policy,
+    report::Counters,
+    run::{Collector, Running},
+};
+use kube::{
+    Client,
+    client::{Body, ClientBuilder},
+};
+use tokio::sync::oneshot;
+
+/// Wait after an end whose sandbox is known to be stopped.
+pub const COOLDOWN: Duration = Duration::from_secs(1);
+/// First part of the wait after any other end.
+pub const GRACE: Duration = Duration::from_secs(1);
+/// What each row of the pod adds to it.
+pub const DEL_BUDGET: Duration = Duration::from_secs(1);
+/// What the pod's own termination grace adds to it.
+pub const POD_GRACE: Duration = Duration::from_secs(1);
+
+/// The range of most scenarios; pools of other namespaces have the same name.
+pub const RANGE: &str = "10.1.0.0/24";
+/// The name of its pool.
+pub const POOL: &str = "10.1.0.0-24";
+
+/// Longest wait for caches and for the end of a run.
+const RUN: Duration = Duration::from_secs(30);
+
+/// Wait after an end that was only witnessed, of a pod with this many rows.
+pub fn wait_of(rows: u32) -> Duration {
+    GRACE + POD_GRACE + DEL_BUDGET * rows
+}
+
+/// A pod with a short termination grace that asks for `networks`.
+pub fn plan(name: &str, networks: &str) -> PodPlan {
+    let mut plan = PodPlan::new(name).networks(networks);
+    plan.grace = 1;
+    plan
+}
+
+pub fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// The stage of one scenario.
+pub struct Scene {
+    pub namespace: Namespace,
+    pub cni: Cni,
+    /// The user agent of this scenario's collector.
+    pub agent: String,
+}
+
+/// A pod that runs with addresses from the real plugin.
+pub struct Started {
+    pub sandbox: Sandbox,
+    /// Its addresses, in the order of its interfaces and their ranges.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Scene {
+    pub async fn new(prefix: &str) -> Result<Arc<Self>> {
+        Self::on(&Cluster::get().await?, prefix).await
+    }
+
+    pub async fn on(cluster: &Cluster, prefix: &str) -> Result<Arc<Self>> {
+        let namespace = cluster.namespace(prefix).await?;
+        let cni = Cni::new(&namespace).await?;
+        let agent = unique("collector");
+        Ok(Arc::new(Self {
+            namespace,
+            cni,
+            agent,
+        }))
+    }
+
+    /// A scenario with the network attachment `net-a` of [`RANGE`].
+    pub async fn with_network(prefix: &str) -> Result<(Arc<Self>, Network)> {
+        let scene = Self::new(prefix).await?;
+        let network = Network::range("net-a", RANGE);
+        scene.attach(&network).await?;
+        Ok((scene, network))
+    }
+
+    /// Makes the network attachment of a network.
+    pub async fn attach(&self, network: &Network) -> Result<()> {
+        let config = network.config();
+        self.namespace
+            .network_attachment(&network.name, &config)
+            .await
+    }
+
+    /// Podref of a pod of this scenario.
+    pub fn podref(&self, pod: &str) -> String {
+        format!("{}/{pod}", self.namespace.name)
+    }
+
+    /// Makes a pod, calls the plugin's ADD for `net1`, `net2`, …, and lets it run.
+    pub async fn start_pod(&self, plan: &PodPlan, networks: &[&Network]) -> Result<Started> {
+        self.namespace.pod(plan).await?;
+        let started = self.add(&plan.name, networks).await?;
+        let interfaces = self.interfaces(networks, &started.1);
+        self.namespace.run_pod(&plan.name, &interfaces).await?;
+        Ok(Started {
+            sandbox: started.0,
+            addresses: started.1.into_iter().flatten().collect(),
+        })
+    }
+
+    /// A new sandbox of a pod, and the addresses of each of its interfaces.
+    pub async fn add(
+        &self,
+        pod: &str,
+        networks: &[&Network],
+    ) -> Result<(Sandbox, Vec<Vec<IpAddr>>)> {
+        let sandbox = Sandbox::new(&self.namespace.name, pod);
+        let mut addresses = Vec::new();
+        for (number, network) in (1..).zip(networks) {
+            let interface = format!("net{number}");
+            addresses.push(self.cni.add(network, &sandbox, &interface).await?);
+        }
+        Ok((sandbox, addresses))
+    }
+
+    /// What multus reports of them.
+    pub fn interfaces(&self, networks: &[&Network], addresses: &[Vec<IpAddr>]) -> Vec<Interface> {
+        (1..)
+            .zip(networks.iter().zip(addresses))
+            .map(|(number, (network, addresses))| Interface {
+                network: format!("{}/{}", self.namespace.name, network.name),
+                interface: format!("net{number}"),
+                ips: addresses.iter().map(ToString::to_string).collect(),
+            })
+            .collect()
+    }
+
+    /// A client under the user agent of this scenario's collector.
+    pub async fn client(&self) -> Result<Client> {
+        self.namespace.cluster().client_named(&self.agent).await
+    }
+
+    /// Short waits, and this namespace's pools only.
+    pub fn config(&self) -> Config {
+        Config {
+            pool_namespace: Some(self.namespace.name.clone()),
+            policy: Policy {
+                cooldown: COOLDOWN,
+                grace: GRACE,
+                del_budget: DEL_BUDGET,
+                ..Policy::default()
+            },
+            retry_from: Duration::from_millis(50),
+            retry_to: Duration::from_millis(500),
+            instance: self.agent.clone(),
+            ..Config::default()
+        }
+    }
+
+    /// Starts a collector and waits for its caches.
+    pub async fn collect(&self) -> Result<Collecting> {
+        self.collect_through(self.client().await?, self.config())
+            .await
+    }
+
+    /// Starts a collector whose requests, not its watches, go through this client.
+    pub async fn collect_through(&self, requests: Client, config: Config) -> Result<Collecting> {
+        let watches = self.client().await?;
+        let mut running = Collector::new(requests, watches, config).start();
+        let ready = tokio::time::timeout(RUN, running.ready()).await;
+        assert_eq!(ready, Ok(true), "the collector did not get ready");
+        Ok(Collecting(running))
+    }
+
+    /// What the real kubectl shows of the events about pods: `type reason pod message`, sorted.
+    pub async fn pod_events(&self) -> Result<Vec<String>> {
+        const COLUMNS: &str = "custom-columns=TYPE:.type,REASON:.reason,POD:.involvedObject.name,\
+                               MESSAGE:.message";
+        let of_pods = "--field-selector=involvedObject.kind=Pod";
+        let listed = ["get", "events", of_pods, "--no-headers", "-o", COLUMNS];
+        let listed = self.namespace.kubectl(&listed).await?;
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut events: Vec<_> = listed.lines().map(words).collect();
+        events.sort();
+        Ok(events)
+    }
+
+    /// The requests of the collector about this namespace since `mark`, watches aside.
+    pub fn requests(&self, mark: e2e::audit::Mark) -> Result<Vec<Request>> {
+        let audit = self.namespace.cluster().audit()?;
+        let mut requests = audit.by_agent(mark, &self.agent)?;
+        requests
+            .retain(|request| request.namespace == self.namespace.name && request.verb != "watch");
+        Ok(requests)
+    }
+
+    /// Waits until a counter of the collector has this value.
+    pub async fn wait_counter(
+        &self,
+        collecting: &Collecting,
+        what: &str,
+        holds: impl Fn(&Counters) -> bool,
+    ) -> Result<()> {
+        let read = || async { Ok(collecting.counters().snapshot()) };
+        let now = |_: &Vec<_>| holds(collecting.counters());
+        wait::until_state(what, wait::PATIENCE, read, now).await?;
+        Ok(())
+    }
+}
+
+/// A collector that runs.
+pub struct Collecting(Running);
+
+impl Collecting {
+    pub fn counters(&self) -> &Arc<Counters> {
+        self.0.counters()
+    }
+
+    /// Stops the run and waits: then all it had to say, it has said. Returns what it counted.
+    pub async fn end(self) -> BTreeMap<&'static str, u64> {
+        let counters = Arc::clone(self.counters());
+        self.0.stop();
+        let done = tokio::time::timeout(RUN, self.0.done()).await;
+        done.expect("the collector did not stop")
+            .expect("the run failed");
+        counters.snapshot().into_iter().collect()
+    }
+}
+
+/// What a request asks, as it goes out.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: Method,
+    pub path: String,
+}
+
+impl Asked {
+    /// Whether it is this method on an object of this resource.
+    pub fn is(&self, method: &Method, resource: &str) -> bool {
+        self.method == *method && self.path.contains(&format!("/{resource}/"))
+    }
+}
+
+/// A client that asks `hook` before each request: it may do something first, and it may answer in
+/// the server's place.
+pub fn hooked<F>(client: Client, hook: F) -> Client
+where
+    F: Fn(&Asked) -> Option<BoxFuture<'static, Option<Response<Body>>>> + Send + Sync + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
+    let hook = Arc::new(hook);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, hook) = (client.clone(), Arc::clone(&hook));
+        async move {
+            let asked = Asked {
+                method: request.method().clone(),
+                path: request.uri().path().to_owned(),
+            };
+            let answer = match hook(&asked) {
+                Some(interlude) => interlude.await,
+                None => None,
+            };
+            match answer {
+                Some(answer) => Ok(answer),
+                None => client.send(request).await,
+            }
+        }
+    });
+    ClientBuilder::new(service, namespace).build()
+}
+
+/// The outcome of something that a test does between two steps of the collector.
+pub struct Interlude<T>(oneshot::Receiver<Result<T>>);
+
+impl<T> Interlude<T> {
+    /// Waits until it is over.
+    pub async fn over(self, what: &str) -> Result<T> {
+        match tokio::time::timeout(wait::PATIENCE, self.0).await {
+            Ok(Ok(outcome)) => outcome,
+            _ => Err(Error::Deadline {
+                what: what.to_owned(),
+                after: wait::PATIENCE,
+                state: "the request before which it happens was never sent".to_owned(),
+            }),
+        }
+    }
+}
+
+/// A client that holds back the first request that is `awaited`, does `act`, and lets it go.
+pub fn just_before<T: Send + 'static>(
+    client: Client,
+    awaited: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+    act: impl Future<Output = Result<T>> + Send + 'static,
+) -> (Client, Interlude<T>) {
+    let (told, outcome) = oneshot::channel();
+    let act = async move {
+        // Nobody may be waiting any more.
+        let _ = told.send(act.await);
+        None
+    };
+    let act = Mutex::new(Some(act.boxed()));
+    let client = hooked(client, move |asked| {
+        if awaited(asked) {
+            act.lock().unwrap().take()
+        } else {
+            None
+        }
+    });
+    (client, Interlude(outcome))
+}
+
+/// A client to whose `refused` requests some proxy answers 500, the server never sees them; and how
+/// many there were.
+pub fn refusing(
+    client: Client,
+    refused: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+) -> (Client, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let client = hooked(client, move |asked| {
+        refused(asked).then(|| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let answer = Response::builder()
+                .status(500)
+                .body(Body::from(b"no luck today".to_vec()))
+                .unwrap();
+            async { Some(answer) }.boxed()
+        })
+    });
+    (client, count)
+}
+
+/// Rows by offset, from the sandboxes that hold them.
+pub fn rows<'s>(
+    held: impl IntoIterator<Item = (i128, &'s Sandbox, &'s str)>,
+) -> BTreeMap<i128, Row> {
+    held.into_iter()
+        .map(|(offset, sandbox, interface)| {
+            let row = Row::new(&sandbox.id, sandbox.podref(), interface);
+            (offset, row)
+        })
+        .collect()
+}

@@ -1,0 +1,476 @@
+//! Objects that nobody should have written: no panic, no free of what cannot be read, a counter
+//! that moves, and the neighbour's row goes all the same.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod};
+use ipgc::config::Config;
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::{Match, Server, fixtures};
+use tokio::time::{Instant, sleep};
+
+const MEGABYTE: usize = 1_000_000;
+const ODD: &str = "default/odd";
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// A server with the definition `default/net` that takes any pool: what is bad here would be refused
+/// or pruned otherwise, at the latest when we patch.
+fn server() -> Server {
+    let server = Server::builder().adjust("ippools", |ippools| {
+        ippools.schema = None;
+        ippools.prune = false;
+    });
+    let server = server.build();
+    server.put(fixtures::nad(NS, "net", RANGE));
+    server
+}
+
+/// A pool with the good row 1 of `good`, and this row under this key.
+fn put_with(server: &Server, key: &str, row: Value) {
+    let pool = fixtures::pool(NS, RANGE);
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/good", "net1");
+    server.put(pool.raw_row(key, row).build());
+    run_pod(server, "good", 1);
+}
+
+/// Ends the good pod and the odd one, and waits longer than any wait.
+async fn end_both(bench: &Bench) {
+    let odd = bench.server.get("pods", NS, "odd").is_some();
+    bench.end(["good"].into_iter().chain(odd.then_some("odd")));
+    seconds(600).await;
+}
+
+/// Rows of the ended pod `odd` that say nothing which we may act on.
+#[rstest]
+#[case::short_id("2", json!({"id": "abc", "podref": ODD, "ifname": "net1"}))]
+#[case::empty_id("2", json!({"id": "", "podref": ODD, "ifname": "net1"}))]
+#[case::long_id("2", json!({"id": "a".repeat(MEGABYTE), "podref": ODD, "ifname": "net1"}))]
+#[case::no_id("2", json!({"podref": ODD, "ifname": "net1"}))]
+#[case::number_id("2", json!({"id": 7, "podref": ODD, "ifname": "net1"}))]
+#[case::null_interface("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": null}))]
+#[case::list_interface("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": ["net1"]}))]
+#[case::claim_tag("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": "net1", "claim": "x"}))]
+#[case::word_key("two", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::signed_key("+2", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::spaced_key(" 2", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::fraction_key("2.0", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::empty_key("", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::pointer_key("2/id", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::large_key("18446744073709551616", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::far_key("18446744073709551615", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::huge_key(&"9".repeat(MEGABYTE), fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[case] row: Value) {
+    let server = server();
+    put_with(&server, key, row.clone());
+    run_pod(&server, "odd", 2);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_both(&bench).await;
+    assert_eq!(bench.rows(POOL), [key]);
+    let pool = bench.server.get("ippools", NS, POOL).unwrap();
+    assert_eq!(pool["spec"]["allocations"][key], row);
+    assert!(bench.counted("rows_unknown") >= 1);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// Rows that belong to nobody whom we could know.
+#[rstest]
+#[case::null(json!(null))]
+#[case::number(json!(7))]
+#[case::text(json!("default/odd"))]
+#[case::list(json!([{"podref": ODD}]))]
+#[case::empty(json!({}))]
+#[case::number_podref(json!({"id": fixtures::sandbox(2), "podref": 7, "ifname": "net1"}))]
+#[case::null_podref(json!({"id": fixtures::sandbox(2), "podref": null, "ifname": "net1"}))]
+#[case::no_podref(json!({"id": fixtures::sandbox(2), "ifname": "net1"}))]
+#[case::empty_podref(fixtures::row(&fixtures::sandbox(2), "", "net1"))]
+#[case::bare_podref(fixtures::row(&fixtures::sandbox(2), "odd", "net1"))]
+#[case::two_slashes(fixtures::row(&fixtures::sandbox(2), "default/odd/", "net1"))]
+#[case::padded(fixtures::row(&fixtures::sandbox(2), " default/odd", "net1"))]
+#[case::other_case(fixtures::row(&fixtures::sandbox(2), "Default/odd", "net1"))]
+#[case::path(fixtures::row(&fixtures::sandbox(2), "default/../good", "net1"))]
+#[case::control(fixtures::row(&fixtures::sandbox(2), "default/odd\u{0}", "net1"))]
+#[case::long(fixtures::row(&fixtures::sandbox(2), &format!("default/{}", "o".repeat(MEGABYTE)), "net1"))]
+#[case::deep(serde_json::from_str(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap())]
+#[tokio::test(start_paused = true)]
+async fn a_row_of_nobody_stays(#[case] row: Value) {
+    let server = server();
+    put_with(&server, "2", row);
+    run_pod(&server, "odd", 2);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_both(&bench).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// A podref may hold what no URL takes: whatever is asked then, the answer is not about that pod.
+#[rstest]
+#[case("default/odd?x=y")]
+#[case("default/odd#x")]
+#[case("default/o%2e%2e")]
+#[case("default/öäü")]
+#[case("de fault/odd")]
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str) {
+    let (namespace, name) = podref.split_once('/').unwrap();
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), podref, "net1"),
+    );
+    let pod = fixtures::pod(namespace, name)
+        .node("n")
+        .networks("default/net");
+    server.put(
+        pod.reports("default/net", "net1", &["10.0.0.2"])
+            .running()
+            .build(),
+    );
+    // It lives on under that very name; only the watch is told otherwise.
+    let bench = Bench::long_since(server, Config::default()).await;
+    let other = fixtures::pod(namespace, name)
+        .node("n")
+        .networks("default/net");
+    let other = other.uid("00000000-0000-4000-8000-00000000beef").running();
+    bench.server.put(other.build());
+    end_both(&bench).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+#[rstest]
+#[case::text("not json")]
+#[case::empty("")]
+#[case::null("null")]
+#[case::object("{}")]
+#[case::numbers("[1, 2]")]
+#[case::names(r#"[{"name": 7}]"#)]
+#[case::addresses(
+    r#"[{"name": "default/net", "interface": "net1", "ips": ["10.0.0.2", "10.0.0.256"]}]"#
+)]
+#[case::address_list(r#"[{"name": "default/net", "interface": "net1", "ips": "10.0.0.2"}]"#)]
+#[case::half(r#"[{"name": "default/net", "interface": "net1", "ips": ["10.0.0.2"]"#)]
+#[case::deep(&"[".repeat(MEGABYTE))]
+#[case::long(&format!("[{}]", "{},".repeat(MEGABYTE / 3)))]
+#[tokio::test(start_paused = true)]
+async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &str) {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    let odd = fixtures::pod(NS, "odd").node("n").networks("default/net");
+    server.put(
+        odd.annotation(fixtures::NETWORK_STATUS, status)
+            .running()
+            .build(),
+    );
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["good", "odd"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["2"]).await;
+    assert!(ended.elapsed() < Duration::from_secs(5));
+    // A good end, but nobody knows of which row: W and not the cooldown.
+    bench.wait_rows(POOL, &[]).await;
+    assert!(
+        ended.elapsed() >= Duration::from_secs(210),
+        "{:?}",
+        ended.elapsed()
+    );
+    assert_eq!(bench.counted("annotations_unreadable"), 1);
+    bench.stop().await;
+}
+
+/// As long as the pod is there, a status that cannot be read holds its row.
+#[tokio::test(start_paused = true)]
+async fn a_live_pod_whose_status_breaks_keeps_its_row() {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    run_pod(&server, "odd", 2);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["odd"]);
+    let again = fixtures::pod(NS, "odd").node("n").networks("default/net");
+    let again = again.uid("00000000-0000-4000-8000-00000000beef");
+    let again = again.annotation(fixtures::NETWORK_STATUS, "[").running();
+    bench.server.put(again.build());
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+async fn end_good(bench: &Bench) {
+    bench.end(["good"]);
+    seconds(600).await;
+}
+
+#[rstest]
+#[case::json("[{")]
+#[case::nameless(r#"[{"namespace": "default"}]"#)]
+#[case::slashes("a/b/c")]
+#[case::commas(",,,")]
+#[case::number_name(r#"[{"name": 7}]"#)]
+#[case::long(&"x,".repeat(MEGABYTE / 2))]
+#[case::deep(&"[".repeat(MEGABYTE))]
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request: &str) {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    let odd = fixtures::pod(NS, "odd")
+        .node("n")
+        .annotation(fixtures::NETWORKS, request);
+    server.put(
+        odd.reports("default/net", "net1", &["10.0.0.2"])
+            .running()
+            .build(),
+    );
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_both(&bench).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    let told = bench.counted("annotations_unreadable") + bench.counted("left_to_sweep");
+    assert!(told >= 1);
+    bench.stop().await;
+}
+
+#[rstest]
+#[case::empty(json!({"config": ""}))]
+#[case::null(json!({"config": null}))]
+#[case::no_config(json!({}))]
+#[case::number(json!(7))]
+#[case::number_config(json!({"config": 7}))]
+#[case::text(json!({"config": "not json"}))]
+#[case::list(json!({"config": "[]"}))]
+#[case::no_type(json!({"config": "{}"}))]
+#[case::empty_plugins(json!({"config": r#"{"plugins": []}"#}))]
+#[case::null_plugins(json!({"config": r#"{"plugins": [null]}"#}))]
+#[case::no_range(json!({"config": r#"{"type": "macvlan", "ipam": {"type": "whereabouts"}}"#}))]
+#[case::number_range(json!({"config": r#"{"type": "macvlan", "ipam": {"type": "whereabouts", "range": 7}}"#}))]
+#[case::bad_range(json!({"config": r#"{"type": "macvlan", "ipam": {"type": "whereabouts", "range": "10.0.0.0/33"}}"#}))]
+#[case::zone(json!({"config": r#"{"type": "macvlan", "ipam": {"type": "whereabouts", "range": "fe80::1%eth0/64"}}"#}))]
+#[case::long(json!({"config": "x".repeat(MEGABYTE)}))]
+#[case::deep(json!({"config": "[".repeat(MEGABYTE)}))]
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_cannot_be_read_is_left_to_the_sweep(#[case] spec: Value) {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    let mut bad = fixtures::nad(NS, "bad", RANGE);
+    bad["spec"] = spec;
+    server.put(bad);
+    let odd = fixtures::pod(NS, "odd").node("n").networks("default/bad");
+    server.put(
+        odd.reports("default/bad", "net1", &["10.0.0.2"])
+            .running()
+            .build(),
+    );
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_both(&bench).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.counted("left_to_sweep"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_without_spec_hides_no_other() {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    let mut bad = fixtures::nad(NS, "a-bad", RANGE);
+    bad.as_object_mut().unwrap().remove("spec");
+    server.put(bad);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+/// Pools that are none, beside one that is; all of the same name, so that all are looked at.
+#[rstest]
+#[case::no_spec(json!(null))]
+#[case::empty_spec(json!({}))]
+#[case::null_rows(json!({"range": RANGE, "allocations": null}))]
+#[case::no_rows(json!({"range": RANGE}))]
+#[tokio::test(start_paused = true)]
+async fn a_pool_without_rows_has_nothing_to_free(#[case] spec: Value) {
+    let server = server();
+    put_pool(&server, &[(1, "good")]);
+    run_pod(&server, "good", 1);
+    let mut bad = fixtures::pool("another", RANGE).build();
+    bad["spec"] = spec;
+    server.put(bad);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+#[rstest]
+#[case::number_spec(json!(7))]
+#[case::list_rows(json!({"range": RANGE, "allocations": []}))]
+#[case::text_rows(json!({"range": RANGE, "allocations": "x"}))]
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_none_is_told_and_keeps_no_other(#[case] spec: Value) {
+    let server = server();
+    put_pool(&server, &[(1, "good")]);
+    run_pod(&server, "good", 1);
+    let mut bad = fixtures::pool("another", RANGE).build();
+    bad["spec"] = spec.clone();
+    server.put(bad);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(
+        bench.server.get("ippools", "another", POOL).unwrap()["spec"],
+        spec
+    );
+    assert!(bench.counted("pools_unreadable") >= 1);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    bench.stop().await;
+}
+
+/// The range of a pool is not what its name says.
+#[rstest]
+#[case::bare(json!("10.0.0.0"))]
+#[case::mask(json!("10.0.0.0/255.255.255.0"))]
+#[case::long_prefix(json!("10.0.0.0/33"))]
+#[case::empty(json!(""))]
+#[case::null(json!(null))]
+#[case::long(json!("1".repeat(MEGABYTE)))]
+#[tokio::test(start_paused = true)]
+async fn a_pool_whose_range_cannot_be_read_keeps_its_rows(#[case] range: Value) {
+    let server = server();
+    put_pool(&server, &[(1, "good")]);
+    run_pod(&server, "good", 1);
+    let mut bad = fixtures::pool("another", RANGE);
+    bad = bad.row(1, &fixtures::sandbox(1), "default/good", "net1");
+    server.put(bad.build());
+    server.edit("ippools", "another", POOL, |pool| {
+        pool["spec"]["range"] = range;
+    });
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    let bad = bench.server.get("ippools", "another", POOL).unwrap();
+    assert_eq!(bad["spec"]["allocations"].as_object().unwrap().len(), 1);
+    assert!(bench.counted("rows_unknown") >= 1);
+    bench.stop().await;
+}
+
+/// Pods that are hardly any; their rows are not freed on such a word, and the others are followed.
+#[rstest]
+#[case::nothing(json!({}), json!({}))]
+#[case::null(json!(null), json!(null))]
+#[case::phase(json!({"nodeName": "n"}), json!({"phase": "Dreaming"}))]
+#[case::state(json!({"nodeName": "n"}), json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": {"paused": {}}}]}))]
+#[case::nulls(json!({"nodeName": "n"}), json!({"phase": null, "conditions": null, "containerStatuses": null}))]
+#[case::condition(json!({"nodeName": "n"}), json!({"phase": "Failed", "conditions": [{"type": "PodReadyToStartContainers", "status": "Perhaps"}]}))]
+#[case::grace(json!({"nodeName": "n", "terminationGracePeriodSeconds": -5}), json!({"phase": "Running"}))]
+#[case::long_grace(json!({"nodeName": "n", "terminationGracePeriodSeconds": i64::MAX}), json!({"phase": "Running"}))]
+#[tokio::test(start_paused = true)]
+async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
+    #[case] spec: Value,
+    #[case] status: Value,
+) {
+    let server = server();
+    put_with(
+        &server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+    let mut odd = reporting("odd", 2).build();
+    odd["spec"] = spec;
+    odd["status"] = status;
+    server.put(odd);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["good"]);
+    bench.server.delete("pods", NS, "odd");
+    seconds(120).await;
+    assert_eq!(bench.rows(POOL), ["2"], "W is longer than that");
+    bench.stop().await;
+}
+
+/// Names that no API server would let in.
+#[tokio::test(start_paused = true)]
+async fn objects_with_strange_names_hide_no_others() {
+    let server = server();
+    put_pool(&server, &[(1, "good")]);
+    run_pod(&server, "good", 1);
+    for name in ["ü", "a/b", "..", "%2f", "x y", &"n".repeat(300)] {
+        server.put(fixtures::pool(NS, RANGE).name(name).build());
+        server.put(fixtures::pool(name, RANGE).build());
+        server.put(fixtures::nad(name, name, RANGE));
+        server.put(reporting(name, 9).running().build());
+        server.put(fixtures::reservation(NS, name, "default/good", "net1"));
+    }
+    let bench = Bench::long_since(server, Config::default()).await;
+    for name in ["ü", "a/b", "..", "%2f", "x y", &"n".repeat(300)] {
+        bench.server.delete("pods", NS, name);
+    }
+    end_good(&bench).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert!(
+        bench
+            .server
+            .get("overlappingrangeipreservations", NS, "10.0.0.1")
+            .is_none()
+    );
+    assert_eq!(bench.server.count("overlappingrangeipreservations"), 6);
+    bench.stop().await;
+}
+
+/// A full pool, every second row of it unreadable.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
+    let server = server();
+    let mut pool = fixtures::pool(NS, RANGE).build();
+    let rows: serde_json::Map<String, Value> = (0..10_000_u64)
+        .map(|n| {
+            let row = match n % 2 {
+                0 => fixtures::row(&fixtures::sandbox(n), &format!("default/p-{n}"), "net1"),
+                _ => json!({ "id": n, "podref": [n] }),
+            };
+            ((1_000 + n).to_string(), row)
+        })
+        .collect();
+    pool["spec"]["allocations"] = rows.into();
+    pool["spec"]["allocations"]["1"] = fixtures::row(&fixtures::sandbox(1), "default/good", "net1");
+    server.put(pool);
+    run_pod(&server, "good", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    end_good(&bench).await;
+    let rows = bench.rows(POOL);
+    assert_eq!(rows.len(), 10_000);
+    assert!(!rows.contains(&"1".to_owned()));
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    bench.stop().await;
+}

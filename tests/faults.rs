@@ -1,0 +1,510 @@
+//! Every answer that the API server, or something before it, can give to an observation, a proof
+//! or a patch.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use ipgc::config::Config;
+use rstest::rstest;
+use serde_json::json;
+use testkit::{Failure, Garble, Match, Request, Rule, RuleBuilder, Verb, fixtures};
+use tokio::time::{Instant, sleep};
+
+const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
+const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
+
+/// Three running pods with a row and a reservation each.
+async fn three() -> Bench {
+    three_with(Config::default()).await
+}
+
+async fn three_with(config: Config) -> Bench {
+    let bench = Bench::with(server(), config).await;
+    put_pool(&bench.server, &[(1, "web-1"), (2, "web-2"), (3, "web-3")]);
+    for (offset, name) in (1..).zip(PODS) {
+        run_pod(&bench.server, name, offset);
+    }
+    seconds(1).await;
+    bench
+}
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// Whether a patch concerns the row with this key.
+fn removes(request: &Request, key: &str) -> bool {
+    let path = format!("/spec/allocations/{key}");
+    let operations = request.json();
+    let operations = operations.as_array().into_iter().flatten();
+    operations.into_iter().any(|o| o["path"] == path.as_str())
+}
+
+fn successor(name: &str, offset: u64) -> serde_json::Value {
+    reporting(name, offset)
+        .uid("00000000-0000-4000-8000-00000000beef")
+        .running()
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_gone_is_done() {
+    let bench = three().await;
+    let hook = bench.server.on(Match::patch("ippools")).once();
+    hook.before(|server| async move {
+        server.delete("ippools", NS, POOL);
+    });
+    bench.end(PODS);
+    seconds(600).await;
+    let patches = bench.sent(Match::patch("ippools"));
+    assert_eq!(patches.len(), 1);
+    assert_eq!(patches.last().unwrap().status, Some(404));
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    let events = bench.events("Pod");
+    assert!(
+        events.iter().all(|event| event.starts_with("Normal")),
+        "{events:?}"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_a_successor_adopted_survives_and_the_rest_goes() {
+    let bench = three().await;
+    let hook = bench.server.on(Match::patch("ippools")).once();
+    hook.before(|server| async move {
+        server.put(successor("web-2", 2));
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["2"]["id"] = fixtures::sandbox(99).into();
+        });
+    });
+    bench.end(PODS);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    let reservation = &bench.server.list("overlappingrangeipreservations")[0];
+    assert_eq!(reservation["spec"]["podref"], "default/web-2");
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.3"]);
+    // The first turn may begin before all three have reached it.
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= 3, "{patches}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_row_that_the_server_refuses_keeps_no_other_and_is_not_looped() {
+    let bench = Bench::start(server()).await;
+    let names: Vec<String> = (1..=100).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(1).await;
+    let refused = Match::patch("ippools").filter(|request| removes(request, "77"));
+    let rule = bench.server.on(refused).answer(Failure::patch_rejected());
+    bench.end(names.iter().map(String::as_str));
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["77"]);
+    assert_eq!(bench.counted("frees_refused"), 1);
+    assert_eq!(bench.counted("rows_freed"), 99);
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= 20 && rule.hits() >= 1, "{patches}");
+    assert_eq!(bench.told_as_freed().len(), 99);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_fails_validation_is_refused_once() {
+    let bench = three().await;
+    let mut failure = Failure::of_code(422);
+    failure.details = Some(json!({ "causes": [{ "field": "spec.allocations.7.podref" }] }));
+    bench.server.on(Match::patch("ippools")).answer(failure);
+    bench.end(PODS);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert!(bench.sent(Match::patch("ippools")).len() <= 3);
+    assert_eq!(bench.counted("frees_refused"), 3);
+    assert_eq!(bench.told_as_freed(), Vec::<String>::new());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_too_large_is_halved() {
+    let bench = Bench::start(server()).await;
+    let names: Vec<String> = (1..=16).map(|n| format!("web-{n:02}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(1).await;
+    // Three rows at most: the test of the uid, then a test and a removal for each.
+    let large =
+        Match::patch("ippools").filter(|r| r.json().as_array().is_some_and(|o| o.len() > 7));
+    bench.server.on(large).fail(413);
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(POOL, &[]).await;
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= 30, "{patches}");
+    seconds(1).await;
+    assert_eq!(bench.told_as_freed().len(), 16);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_row_that_is_too_large_is_refused() {
+    let bench = three().await;
+    bench.server.on(Match::patch("ippools")).fail(413);
+    bench.end(PODS);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert_eq!(bench.counted("frees_refused"), 3);
+    assert!(bench.sent(Match::patch("ippools")).len() <= 8);
+    bench.stop().await;
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Code(u16),
+    /// An answer that something before the API server made.
+    Proxy(u16, &'static str),
+    Deny,
+    Disconnect,
+    Hang,
+    Spoil(Garble),
+    DoneThenCode(u16),
+    DoneThenDisconnect,
+    DoneThenHang,
+}
+
+impl Fault {
+    fn strike(self, rule: RuleBuilder<'_>) -> Rule {
+        match self {
+            Self::Code(code) => rule.fail(code),
+            // The reason is what kube puts where there is no Status in the body.
+            Self::Proxy(code, text) => {
+                rule.answer(Failure::new(code, "Failed to parse error data", text))
+            }
+            Self::Deny => rule.deny(),
+            Self::Disconnect => rule.disconnect(),
+            Self::Hang => rule.hang(),
+            Self::Spoil(how) => rule.garble(how),
+            Self::DoneThenCode(code) => rule.apply_then_answer(Failure::of_code(code)),
+            Self::DoneThenDisconnect => rule.apply_then_disconnect(),
+            Self::DoneThenHang => rule.apply_then_hang(),
+        }
+    }
+}
+
+/// Faults that pass: the first request of a kind fails, nothing was done.
+#[rstest]
+#[case::conflict(Fault::Code(409))]
+#[case::too_many(Fault::Code(429))]
+#[case::internal(Fault::Code(500))]
+#[case::bad_gateway(Fault::Proxy(502, "<html>bad gateway</html>"))]
+#[case::unavailable(Fault::Code(503))]
+#[case::timeout(Fault::Code(504))]
+#[case::broken(Fault::Disconnect)]
+#[case::hangs(Fault::Hang)]
+#[case::expired(Fault::Code(410))]
+#[case::bad_request(Fault::Code(400))]
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_passes_costs_a_retry(
+    #[case] fault: Fault,
+    #[values("observe", "prove", "patch", "look up pools")] step: &str,
+) {
+    let bench = three().await;
+    let matcher = match step {
+        "observe" => Match::get("ippools"),
+        "prove" => Match::get("pods"),
+        "patch" => Match::patch("ippools"),
+        _ => Match::list("ippools"),
+    };
+    let rule = fault.strike(bench.server.on(matcher).once());
+    bench.end(["web-1"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["2", "3"]).await;
+    // The cooldown, 20 s at most until a hanging request is given up, the pause of the writer.
+    assert!(
+        ended.elapsed() < Duration::from_secs(27),
+        "{:?}",
+        ended.elapsed()
+    );
+    assert_eq!(rule.hits(), 1);
+    seconds(60).await;
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.3"]);
+    bench.stop().await;
+}
+
+/// The patch was done and we were not told.
+#[rstest]
+#[case::broken(Fault::DoneThenDisconnect)]
+#[case::hangs(Fault::DoneThenHang)]
+#[case::unavailable(Fault::DoneThenCode(503))]
+#[case::timeout(Fault::DoneThenCode(504))]
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_one_free_and_one_success(#[case] fault: Fault) {
+    let bench = three().await;
+    fault.strike(bench.server.on(Match::patch("ippools")));
+    bench.end(PODS);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert!(bench.sent(Match::patch("ippools")).len() <= 3);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert_eq!(bench.counted("rows_freed"), 3);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_done_late_takes_nothing_from_a_successor() {
+    let bench = three().await;
+    let late = bench.server.on(Match::patch("ippools")).once();
+    late.apply_late(Duration::from_secs(30));
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &["2", "3"]).await;
+    bench.server.put(successor("web-1", 1));
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(99), "default/web-1", "net1");
+    });
+    seconds(120).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_was_adopted_after_a_lost_patch_is_not_told_as_freed() {
+    let bench = three().await;
+    let rule = bench.server.on(Match::patch("ippools")).once().disconnect();
+    let adopt = bench.server.on(Match::get("ippools")).skip(1).once();
+    adopt.before(|server| async move {
+        server.put(successor("web-1", 1));
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+        });
+    });
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert_eq!(bench.events("Pod"), Vec::<String>::new());
+    assert_eq!(bench.counted("rows_freed"), 0);
+    assert!(
+        bench
+            .sent(Match::writes("overlappingrangeipreservations"))
+            .is_empty()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_waited_for() {
+    let bench = three().await;
+    let rule = bench.server.on(Match::patch("ippools")).times(2);
+    rule.answer(Failure::too_many_requests(17));
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &["2", "3"]).await;
+    let at: Vec<_> = bench
+        .sent(Match::patch("ippools"))
+        .iter()
+        .map(|r| r.at)
+        .collect();
+    assert_eq!(at.len(), 3);
+    for pair in at.windows(2) {
+        let wait = pair[1] - pair[0];
+        assert!((17..19).contains(&wait.as_secs()), "{wait:?}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_double_from_200_ms_and_end_with_a_warning() {
+    let bench = three().await;
+    bench.server.on(Match::patch("ippools")).fail(500);
+    bench.end(["web-1"]);
+    seconds(600).await;
+    let at: Vec<_> = bench
+        .sent(Match::patch("ippools"))
+        .iter()
+        .map(|r| r.at)
+        .collect();
+    assert_eq!(at.len(), 6, "one try and five retries");
+    for (pair, full) in at.windows(2).zip([200, 400, 800, 1_600, 3_200_u128]) {
+        // Jitter takes up to a half away; the timer's grain is a millisecond.
+        let wait = (pair[1] - pair[0]).as_millis();
+        assert!(wait >= full / 2 && wait <= full + 5, "{wait} of {full}");
+    }
+    assert_eq!(bench.events("Pod"), [FAILED]);
+    assert_eq!(bench.counted("retries_exhausted"), 1);
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_retries_is_what_was_set() {
+    let config = Config {
+        max_retries: 1,
+        ..Config::default()
+    };
+    let bench = three_with(config).await;
+    bench.server.on(Match::patch("ippools")).fail(503);
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 2);
+    assert_eq!(bench.events("Pod"), [FAILED]);
+    bench.stop().await;
+}
+
+/// Not being allowed is no failure of a pod: writing stops, and begins again by itself.
+#[rstest]
+#[case::unauthorized(Fault::Code(401))]
+#[case::forbidden(Fault::Deny)]
+#[tokio::test(start_paused = true)]
+async fn a_refusal_shuts_the_gate_and_costs_no_retries(
+    #[case] fault: Fault,
+    #[values("patch", "observe")] step: &str,
+) {
+    let bench = three().await;
+    let may_write = bench.running.may_write();
+    let matcher = match step {
+        "patch" => Match::patch("ippools"),
+        _ => Match::get("ippools"),
+    };
+    let rule = fault.strike(bench.server.on(matcher));
+    assert!(*may_write.borrow());
+    bench.end(PODS);
+    seconds(600).await;
+    assert!(!*may_write.borrow());
+    let hits = rule.hits();
+    assert!((10..=40).contains(&hits), "{hits} tries in ten minutes");
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    assert_eq!(bench.events("Pod"), Vec::<String>::new());
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    rule.remove();
+    seconds(40).await;
+    assert!(*may_write.borrow(), "{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    bench.stop().await;
+}
+
+/// While the proof fails nothing is written, whatever the failure looks like. The pod was in fact
+/// deleted here, so that whoever takes the failure for absence frees the row and is seen.
+#[rstest]
+#[case::internal(Fault::Code(500))]
+#[case::forbidden(Fault::Deny)]
+#[case::broken(Fault::Disconnect)]
+#[case::html(Fault::Spoil(Garble::Html))]
+#[case::half(Fault::Spoil(Garble::Truncated))]
+#[case::proxy(Fault::Proxy(404, "default backend - 404"))]
+#[case::not_served(Fault::Code(404))]
+#[case::gone(Fault::Code(410))]
+#[tokio::test(start_paused = true)]
+async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")] verb: &str) {
+    let bench = Bench::start(server()).await;
+    let count = if verb == "get" { 2 } else { 20 };
+    let names: Vec<String> = (1..=count).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(1).await;
+    // Something must be there to spoil.
+    bench.server.put(fixtures::pod(NS, "other").build());
+    // So slow that the pods gather and a list is the shorter proof.
+    let slow = bench.server.on(Match::get("ippools"));
+    slow.delay(Duration::from_millis(100));
+    let matcher = Match::verbs(&[Verb::Get, Verb::List], "pods");
+    if verb == "get" {
+        // A read that finds the pod: its answer is what is garbled.
+        let rule = bench.server.on(Match::get("pods"));
+        rule.before(|server| async move {
+            server.put(successor("web-1", 1));
+            server.put(successor("web-2", 2));
+        });
+    }
+    fault.strike(bench.server.on(matcher));
+    bench.end(names.iter().map(String::as_str));
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL).len(), count);
+    assert!(bench.sent(Match::writes("ippools")).is_empty());
+    // Not being allowed to look is no failure of the pods.
+    let refused = matches!(fault, Fault::Deny);
+    // The first refusal shuts the gate, before enough of them gather for a list.
+    let lists = bench.sent(Match::list("pods"));
+    assert_eq!(lists.is_empty(), verb == "get" || refused, "{lists}");
+    let exhausted = if refused { 0 } else { count as u64 };
+    assert_eq!(bench.counted("retries_exhausted"), exhausted);
+    assert_eq!(*bench.running.may_write().borrow(), !refused);
+    bench.stop().await;
+}
+
+/// A body that is no pool says nothing about its rows; the next read may.
+#[rstest]
+#[case::html(Garble::Html)]
+#[case::half(Garble::Truncated)]
+#[tokio::test(start_paused = true)]
+async fn a_spoiled_observation_is_tried_again(#[case] how: Garble) {
+    let bench = three().await;
+    bench.server.on(Match::get("ippools")).once().garble(how);
+    bench.end(["web-1"]);
+    seconds(10).await;
+    assert_eq!(bench.rows(POOL), ["2", "3"]);
+    assert_eq!(bench.counted("pools_unreadable"), 1);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_who_write_the_pool_all_the_time_neither_fail_us_nor_lose_a_row() {
+    let bench = three().await;
+    let rule = bench
+        .server
+        .before(Match::patch("ippools"), |server| async move {
+            server.edit("ippools", NS, POOL, |pool| {
+                let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+                let key = (100 + rows.len()).to_string();
+                rows.insert(
+                    key,
+                    fixtures::row(&fixtures::sandbox(7), "default/new", "net1"),
+                );
+                rows.remove("2");
+            });
+        });
+    bench.end(["web-1", "web-3"]);
+    seconds(60).await;
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(bench.rows(POOL), ["103"]);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.3"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_proof_begins_after_the_observation_and_all_reads_are_quorum_reads() {
+    let bench = three().await;
+    let slow = bench.server.on(Match::get("ippools"));
+    slow.delay(Duration::from_millis(700));
+    bench.end(PODS);
+    bench.wait_rows(POOL, &[]).await;
+    let observed = bench.sent(Match::get("ippools"));
+    for proof in &bench.sent(Match::get("pods")) {
+        let under_way = |read: &&Request| {
+            read.at <= proof.at && read.answered_at.is_none_or(|at| at > proof.at)
+        };
+        assert!(!observed.iter().any(|read| under_way(&read)), "{observed}");
+    }
+    let reads = bench.sent(Match::verbs(&[Verb::Get, Verb::List], "pods"));
+    assert!(reads.iter().all(Request::is_quorum_read));
+    assert!(observed.iter().all(Request::is_quorum_read));
+    bench.stop().await;
+}

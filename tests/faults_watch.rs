@@ -1,0 +1,437 @@
+//! What the informers are told late, twice, wrongly or not at all, and what follows from it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, POOL, launch, put_pool, reporting, run_pod, server};
+use ipgc::{config::Config, run::Phase};
+use rstest::rstest;
+use testkit::{ChangeKind, Cut, Failure, Garble, Match, Server, Verb, fixtures};
+use tokio::time::{Instant, sleep};
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// A collector that follows two running pods, each with a row and a reservation.
+async fn two() -> Bench {
+    let server = server();
+    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
+    run_pod(&server, "web-1", 1);
+    run_pod(&server, "web-2", 2);
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    bench
+}
+
+#[rstest]
+#[case::clean(Cut::Clean)]
+#[case::broken(Cut::Broken)]
+#[tokio::test(start_paused = true)]
+async fn a_cut_stream_is_taken_up_where_it_ended(#[case] how: Cut) {
+    let bench = two().await;
+    bench.server.cut(Match::watch("pods"), how);
+    bench.server.on(Match::watch("pods")).times(2).fail(503);
+    bench.end(["web-1"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["2"]).await;
+    assert!(
+        ended.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        ended.elapsed()
+    );
+    seconds(1).await;
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::list("pods").namespace("")).is_empty());
+    bench.stop().await;
+}
+
+/// A terminal state was seen before the gap. A name that may return may have done so within it.
+#[rstest]
+#[case("ReplicaSet", 2)]
+#[case("StatefulSet", 210)]
+#[tokio::test(start_paused = true)]
+async fn a_missed_deletion_is_found_by_the_relist(#[case] owner: &str, #[case] wait: u64) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    server.put(reporting("web-1", 1).owner(owner, "web").running().build());
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    let lost = bench
+        .server
+        .on_events(Match::watch("pods"))
+        .kind(ChangeKind::Deleted);
+    let lost = lost.lose();
+    bench.end(["web-1"]);
+    // No bookmark yet, which would carry the watch beyond the loss.
+    seconds(5).await;
+    assert_eq!(lost.hits(), 1);
+    assert_eq!(bench.rows(POOL), ["1"]);
+    bench.server.compact();
+    bench.server.cut_watches("pods");
+    let cut = Instant::now();
+    bench.wait_rows(POOL, &[]).await;
+    let waited = cut.elapsed().as_secs();
+    assert!(waited >= wait && waited < wait + 5, "{waited}");
+    bench.stop().await;
+}
+
+/// A successor lives, takes the row over and is killed, and its sandbox may still run. All that we
+/// saw is the good end of its predecessor.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn an_incarnation_that_was_missed_counts_all_the_same(
+    #[values("relist", "watch is down")] how: &str,
+) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    bench.end(["web-1"]);
+    sleep(Duration::from_millis(100)).await;
+    let rule = bench.server.on(Match::watch("pods"));
+    let rule = if how == "relist" {
+        rule.times(4).fail(410)
+    } else {
+        rule.fail(503)
+    };
+    bench.server.cut_watches("pods");
+    let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
+    bench.server.put(second.running().build());
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+    });
+    bench.kubelet().force_delete(NS, "web-1");
+    let killed = Instant::now();
+    seconds(205).await;
+    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.server.requests());
+    rule.remove();
+    bench.wait_rows(POOL, &[]).await;
+    let waited = killed.elapsed().as_secs();
+    assert!((210..450).contains(&waited), "{waited}");
+    bench.stop().await;
+}
+
+/// The watch has been down since a good end; a successor that nobody saw is killed just before the
+/// predecessor's W is over, and its own W has hardly begun.
+#[tokio::test(start_paused = true)]
+async fn while_the_watch_is_down_no_wait_runs_out() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["web-1"]);
+    sleep(Duration::from_millis(100)).await;
+    bench.server.on(Match::watch("pods")).fail(503);
+    bench.server.cut_watches("pods");
+    let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
+    bench.server.put(second.running().build());
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+    });
+    seconds(205).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_was_missed_altogether_is_not_settled() {
+    let bench = two().await;
+    bench.server.on(Match::watch("pods")).times(3).fail(410);
+    bench.server.cut_watches("pods");
+    seconds(0).await;
+    bench.end(["web-1"]);
+    bench.server.compact();
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["2"]).await;
+    // W: 120 s, 30 s of the pod, 60 s for its row.
+    let waited = ended.elapsed();
+    assert!(
+        waited >= Duration::from_secs(210) && waited < Duration::from_secs(225),
+        "{waited:?}"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn doubled_events_are_one_end() {
+    let bench = two().await;
+    bench.server.on_events(Match::watch("pods")).duplicate();
+    bench.end(["web-1", "web-2"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.counted("ends_seen"), 2);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.2"]);
+    bench.stop().await;
+}
+
+/// 600 pods are three pages. The second fails, so that the list begins again.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_begins_again_ends_nobody() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    for n in 0..600 {
+        let pod = fixtures::pod(NS, &format!("a-{n}"))
+            .node("n")
+            .networks("default/net");
+        server.put(pod.running().build());
+    }
+    run_pod(&server, "web-1", 1);
+    let further = Match::list("pods").further_pages();
+    let rule = server
+        .on(further)
+        .skip(1)
+        .times(3)
+        .answer(Failure::expired("too old"));
+    let bench = Bench::long_since(server, Config::default()).await;
+    assert_eq!(rule.hits(), 3);
+    seconds(600).await;
+    assert_eq!(bench.counted("ends_seen"), 0);
+    bench.server.on(Match::watch("pods")).once().fail(410);
+    bench.server.cut_watches("pods");
+    let again = bench.server.on(Match::list("pods").further_pages());
+    let again = again.skip(1).times(2).fail(500);
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &[]).await;
+    assert_eq!(again.hits(), 2);
+    assert_eq!(bench.counted("ends_seen"), 1);
+    bench.stop().await;
+}
+
+/// Nothing is freed before every cache is complete, however long that takes.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn without_complete_caches_nothing_is_freed(
+    #[values("pods", "network-attachment-definitions")] resource: &'static str,
+    #[values("hang", "deny", "500", "html", "half")] fault: &str,
+) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let list = server.on(Match::list(resource).namespace(""));
+    let rule = match fault {
+        "hang" => list.hang(),
+        "deny" => list.deny(),
+        "500" => list.fail(500),
+        "html" => list.garble(Garble::Html),
+        _ => list.garble(Garble::Truncated),
+    };
+    let mut running = launch(&server, Config::default());
+    seconds(120).await;
+    server.delete("pods", NS, "web-1");
+    seconds(900).await;
+    assert_eq!(*running.phase().borrow(), Phase::Starting);
+    let writes = Match::verbs(Verb::WRITES, "ippools");
+    assert!(server.requests().matching(&writes).is_empty());
+    // Tried again and again, not in a hot loop.
+    assert!((10..200).contains(&rule.hits()), "{}", rule.hits());
+    rule.remove();
+    assert!(running.ready().await);
+    running.stop();
+    running.done().await.unwrap();
+}
+
+/// A relist that is served from the past does not show the pod that lives.
+#[tokio::test(start_paused = true)]
+async fn a_stale_relist_frees_nothing_and_loses_no_later_end() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    let past = server.revision();
+    let bench = Bench::long_since(server, Config::default()).await;
+    run_pod(&bench.server, "web-1", 1);
+    seconds(1).await;
+    bench.server.on(Match::watch("pods")).times(1).fail(410);
+    let stale = bench.server.on(Match::list("pods").namespace("")).once();
+    stale.serve_stale(past);
+    bench.server.cut_watches("pods");
+    seconds(400).await;
+    assert_eq!(
+        bench.counted("ends_seen"),
+        1,
+        "the stale list shows its end"
+    );
+    assert_eq!(bench.rows(POOL), ["1"]);
+    // It is there all the same, and ends now, by force.
+    bench.kubelet().force_delete(NS, "web-1");
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &[]).await;
+    assert!(
+        ended.elapsed() >= Duration::from_secs(210),
+        "{:?}",
+        ended.elapsed()
+    );
+    bench.stop().await;
+}
+
+/// Upstream's events go to the pod's namespace, which may be on its way out, or gone.
+#[rstest]
+#[case(403)]
+#[case(404)]
+#[case(500)]
+#[tokio::test(start_paused = true)]
+async fn events_that_nobody_takes_do_not_matter(#[case] code: u16) {
+    let bench = two().await;
+    let may_write = bench.running.may_write();
+    let rule = bench.server.on(Match::create("events")).fail(code);
+    bench.end(["web-1", "web-2"]);
+    bench.wait_rows(POOL, &[]).await;
+    seconds(60).await;
+    assert!(rule.hits() >= 3);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(bench.counted("events_dropped"), rule.hits() as u64);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    assert!(*may_write.borrow());
+    bench.stop().await;
+}
+
+/// Events that hang hold nothing up.
+#[tokio::test(start_paused = true)]
+async fn events_that_hang_hold_nothing_up() {
+    let bench = two().await;
+    bench.server.on(Match::create("events")).hang();
+    bench.end(["web-1", "web-2"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &[]).await;
+    assert!(ended.elapsed() < Duration::from_secs(4));
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_into_the_queue_is_counted_and_the_rest_goes_on() {
+    let server = server();
+    let names: Vec<String> = (1..=9).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+    }
+    let config = Config {
+        queue_capacity: 4,
+        ..Config::default()
+    };
+    let bench = Bench::long_since(server, config).await;
+    bench.end(names.iter().take(8).map(String::as_str));
+    seconds(60).await;
+    assert_eq!(bench.counted("queue_overflows"), 4);
+    assert_eq!(bench.rows(POOL).len(), 5);
+    // There is room again.
+    bench.end(["web-9"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL).len(), 4);
+    bench.stop().await;
+}
+
+/// 1,000 pods of one range end at one moment.
+#[tokio::test(start_paused = true)]
+async fn a_mass_of_ends_is_a_handful_of_patches() {
+    const COUNT: u64 = 1_000;
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
+    let names: Vec<String> = (1..=COUNT).map(|n| format!("web-{n}")).collect();
+    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
+    for (n, name) in (1..).zip(&names) {
+        let address = format!("10.0.{}.{}", n / 256, n % 256);
+        let podref = format!("{NS}/{name}");
+        pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
+        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+        let pod = fixtures::pod(NS, name).node("n").networks("default/net");
+        server.put(
+            pod.reports("default/net", "net1", &[&address])
+                .running()
+                .build(),
+        );
+    }
+    server.put(pool.build());
+    // What a real server takes.
+    server
+        .on(Match::patch("ippools"))
+        .delay(Duration::from_millis(500));
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    server
+        .on(Match::resource("overlappingrangeipreservations"))
+        .delay(Duration::from_millis(20));
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(names.iter().map(String::as_str));
+    let ended = Instant::now();
+    bench.wait_rows("10.0.0.0-16", &[]).await;
+    assert!(
+        ended.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        ended.elapsed()
+    );
+    seconds(60).await;
+    assert_eq!(bench.counted("rows_freed"), COUNT);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    let patches = bench.sent(Match::patch("ippools")).len();
+    let observed = bench.sent(Match::get("ippools")).len();
+    assert!(
+        patches <= 4 && observed <= patches + 1,
+        "{patches} patches, {observed} reads"
+    );
+    assert_eq!(bench.sent(Match::list("ippools")).len(), 1);
+    assert!(bench.sent(Match::get("pods")).len() <= 8);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// Two incarnations of one name, both ended, and one row between them.
+#[tokio::test(start_paused = true)]
+async fn two_incarnations_of_one_name_free_one_row_once() {
+    let bench = two().await;
+    bench.end(["web-1"]);
+    let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
+    bench.server.put(second.running().build());
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+    });
+    sleep(Duration::from_millis(100)).await;
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.counted("ends_seen"), 2);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    bench.stop().await;
+}
+
+/// However often an end is told, its pool has one reader and one writer at a time.
+#[tokio::test(start_paused = true)]
+async fn no_two_requests_on_a_pool_overlap() {
+    let bench = two().await;
+    bench.server.on_events(Match::watch("pods")).duplicate();
+    bench
+        .server
+        .on(Match::resource("ippools"))
+        .delay(Duration::from_secs(3));
+    bench.server.on(Match::patch("ippools")).times(2).fail(503);
+    for round in 0..5 {
+        bench.end(["web-1"]);
+        let next =
+            reporting("web-1", 1).uid(&format!("00000000-0000-4000-8000-00000000000{round}"));
+        bench.server.put(next.running().build());
+        bench.server.cut_watches("pods");
+        seconds(1).await;
+    }
+    bench.end(["web-1", "web-2"]);
+    bench.wait_rows(POOL, &[]).await;
+    let requests = bench.sent(Match::verbs(&[Verb::Get, Verb::Patch], "ippools"));
+    let spans: Vec<_> = requests
+        .iter()
+        .map(|r| (r.at, r.answered_at.unwrap()))
+        .collect();
+    assert!(spans.len() >= 4);
+    assert!(
+        spans.windows(2).all(|pair| pair[1].0 >= pair[0].1),
+        "{requests}"
+    );
+    bench.stop().await;
+}

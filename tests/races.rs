@@ -1,0 +1,291 @@
+//! Races between a pod's end, its successors and our own view of them, each with the one course of
+//! events that would free a live address or lose a delete.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use serde_json::json;
+use std::time::Duration;
+use testkit::{Match, fixtures};
+use tokio::time::sleep;
+
+const ORIP: &str = "overlappingrangeipreservations";
+const B: &str = "00000000-0000-4000-8000-00000000beef";
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+fn adopt(s: &testkit::Server) {
+    s.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    bench
+        .server
+        .put(reporting("web-1", 1).uid(B).running().build());
+    adopt(&bench.server);
+    seconds(100).await;
+    bench
+        .server
+        .on_events(Match::watch("pods"))
+        .delay(Duration::from_millis(50));
+    bench
+        .server
+        .on(Match::get("pods"))
+        .once()
+        .before(|s| async move {
+            testkit::pods::Kubelet::new(&s).force_delete(NS, "web-1");
+        });
+    seconds(150).await;
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_that_never_ran_leaves_the_rows_to_be_freed() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench.end(["web-1"]);
+    bench.server.put(
+        fixtures::pod(NS, "web-1")
+            .uid(B)
+            .networks("default/net")
+            .build(),
+    );
+    seconds(10).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(7200).await;
+    assert_eq!(
+        bench.rows(POOL),
+        Vec::<String>::new(),
+        "\n{}",
+        bench.server.requests()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    let a = || {
+        fixtures::pod(NS, "web-1")
+            .node("node-1")
+            .annotation("v1.multus-cni.io/default-network", "default/net")
+    };
+    server.put(
+        a().reports("default/net", "net1", &["10.0.0.1"])
+            .running()
+            .build(),
+    );
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench.end(["web-1"]);
+    bench.server.put(a().uid(B).build());
+    adopt(&bench.server);
+    seconds(1).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(10).await;
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_another_api_group_may_come_back_under_its_name() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    server.put(
+        reporting("web-1", 1)
+            .owner("Job", "web")
+            .with(|p| {
+                p["metadata"]["ownerReferences"][0]["apiVersion"] =
+                    "batch.volcano.sh/v1alpha1".into();
+            })
+            .running()
+            .build(),
+    );
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench.end(["web-1"]);
+    seconds(300).await;
+    assert!(bench.reservations().is_empty());
+    let claims = bench.sent(Match::patch(ORIP));
+    assert_eq!(claims.len(), 1, "{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_being_allowed_to_list_pools_costs_no_retries() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    let rule = bench.server.on(Match::list("ippools")).fail(401);
+    bench.end(["web-1"]);
+    seconds(60).await;
+    rule.remove();
+    seconds(3600).await;
+    assert_eq!(
+        bench.rows(POOL),
+        Vec::<String>::new(),
+        "\n{}",
+        bench.server.requests()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_being_allowed_to_read_pods_costs_no_retries() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    let rule = bench.server.on(Match::get("pods")).fail(401);
+    bench.end(["web-1"]);
+    seconds(60).await;
+    rule.remove();
+    seconds(3600).await;
+    assert_eq!(
+        bench.rows(POOL),
+        Vec::<String>::new(),
+        "\n{}",
+        bench.server.requests()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_was_cut_after_the_last_list_is_found() {
+    let server = testkit::Server::new();
+    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    server.put(fixtures::node_slice_pool(
+        "kube-system",
+        "sliced",
+        "10.8.0.0/16",
+        "/24",
+        &[("node-1", "10.8.3.0/24")],
+    ));
+    let bench = Bench::start(server).await;
+    let put = |node: &str, range: &str, pod: &str, ip: &str| {
+        let name = format!("sliced-{node}-{}", range.replace('/', "-"));
+        bench.server.put(
+            fixtures::pool(NS, range)
+                .name(&name)
+                .row(1, &fixtures::sandbox(1), &format!("default/{pod}"), "net1")
+                .build(),
+        );
+        bench.server.put(
+            fixtures::pod(NS, pod)
+                .node(node)
+                .networks("net")
+                .reports("default/net", "net1", &[ip])
+                .running()
+                .build(),
+        );
+        name
+    };
+    let one = put("node-1", "10.8.3.0/24", "web-0", "10.8.3.1");
+    seconds(1).await;
+    bench.end(["web-0"]);
+    bench.wait_rows(&one, &[]).await;
+    seconds(60).await;
+    bench.server.put(fixtures::node_slice_pool(
+        "kube-system",
+        "sliced",
+        "10.8.0.0/16",
+        "/24",
+        &[("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")],
+    ));
+    let two = put("node-2", "10.8.4.0/24", "web-1", "10.8.4.1");
+    seconds(60).await;
+    bench.end(["web-1"]);
+    seconds(7200).await;
+    assert_eq!(
+        bench.rows(&two),
+        Vec::<String>::new(),
+        "\n{}",
+        bench.server.requests()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_ended_though_its_definition_is_gone() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench
+        .server
+        .on(Match::patch(ORIP))
+        .once()
+        .after(|s| async move {
+            s.on(Match::get("pods")).once().fail(503);
+            s.delete("network-attachment-definitions", NS, "net");
+        });
+    bench.end(["web-1"]);
+    seconds(7200).await;
+    let left: Vec<_> = bench
+        .server
+        .list(ORIP)
+        .iter()
+        .map(|r| r["spec"].clone())
+        .collect();
+    assert!(left.is_empty(), "{left:?}\n{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let first = Bench::start(server.clone()).await;
+    seconds(1).await;
+    first.kubelet().force_delete(NS, "web-1");
+    server.put(reporting("web-1", 1).uid(B).running().build());
+    adopt(&server);
+    first.stop().await;
+    let bench = Bench::start(server).await;
+    seconds(5).await;
+    bench.end(["web-1"]);
+    seconds(30).await;
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_404_is_no_word_about_a_reservation() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    bench.server.on(Match::delete(ORIP)).once().fail(404);
+    bench.end(["web-1"]);
+    seconds(7200).await;
+    let left: Vec<_> = bench
+        .server
+        .list(ORIP)
+        .iter()
+        .map(|r| r["spec"].clone())
+        .collect();
+    assert!(left.is_empty(), "{left:?}\n{}", bench.server.requests());
+    bench.stop().await;
+}

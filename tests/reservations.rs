@@ -1,0 +1,424 @@
+//! The reservations of freed rows: found by parsing, claimed, proven, deleted (docs/safety.md).
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use ipgc::{
+    config::Config,
+    core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
+};
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::{Match, Server, Verb, fixtures, fixtures::PodBuilder};
+use tokio::time::{Instant, sleep};
+
+const ORIP: &str = "overlappingrangeipreservations";
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// A running pod `web-1` with a row and a reservation, followed by a collector.
+async fn one() -> Bench {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    following(server).await
+}
+
+async fn following(server: Server) -> Bench {
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    bench
+}
+
+fn reserved(server: &Server, name: &str) -> Option<Value> {
+    server.get(ORIP, NS, name)
+}
+
+fn podref(server: &Server, name: &str) -> String {
+    let reservation = reserved(server, name).unwrap_or_default();
+    reservation["spec"]["podref"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn successor() -> PodBuilder {
+    reporting("web-1", 1)
+        .uid("00000000-0000-4000-8000-00000000beef")
+        .running()
+}
+
+/// What the collector did to reservations and asked about pods, in order.
+fn steps(bench: &Bench) -> Vec<&'static str> {
+    let requests = bench.sent(Match::any());
+    let step = |r: &testkit::Request| match (r.verb, r.resource.as_str()) {
+        (Verb::Get | Verb::List, "pods") => Some("prove"),
+        (Verb::Patch, "ippools") => Some("free"),
+        (Verb::Patch, ORIP) => Some("patch"),
+        (Verb::Delete, ORIP) => Some("delete"),
+        (Verb::Get | Verb::List, ORIP) => Some("find"),
+        _ => None,
+    };
+    requests.iter().filter_map(step).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_claimed_then_proven_then_deleted() {
+    let bench = one().await;
+    let claimed = bench.server.after(Match::patch(ORIP), |server| async move {
+        let reservation = reserved(&server, "10.0.0.1").unwrap();
+        assert_eq!(reservation["spec"]["podref"], CLAIMED_PODREF);
+        assert_eq!(reservation["spec"]["ifname"], "net1");
+        assert_eq!(
+            reservation["metadata"]["annotations"][CLAIM_ANNOTATION],
+            "default/web-1"
+        );
+    });
+    bench.end(["web-1"]);
+    seconds(10).await;
+    assert_eq!(claimed.hits(), 1);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(
+        steps(&bench),
+        ["prove", "free", "find", "patch", "prove", "delete"]
+    );
+    let proof = bench.sent(Match::get("pods"));
+    let claim = bench.sent(Match::patch(ORIP));
+    assert!(proof.last().unwrap().at >= claim.last().unwrap().answered_at.unwrap());
+    assert_eq!(bench.counted("reservations_freed"), 1);
+    bench.stop().await;
+}
+
+/// A successor accepted the reservation without writing it, before or after our claim.
+#[rstest]
+#[case::before_the_search(Match::get(ORIP))]
+#[case::before_the_claim(Match::patch(ORIP))]
+#[tokio::test(start_paused = true)]
+async fn a_successor_keeps_the_reservation(#[case] moment: Match) {
+    let bench = one().await;
+    bench.server.on(moment).once().before(|server| async move {
+        server.put(successor().build());
+    });
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/web-1");
+    let annotations = &reserved(&bench.server, "10.0.0.1").unwrap()["metadata"]["annotations"];
+    assert!(annotations.get(CLAIM_ANNOTATION).is_none(), "{annotations}");
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
+    let bench = one().await;
+    let claimed = bench.server.on(Match::patch(ORIP)).once();
+    claimed.after(|server| async move {
+        server.put(successor().build());
+    });
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/web-1");
+    assert_eq!(
+        steps(&bench),
+        ["prove", "free", "find", "patch", "prove", "patch"]
+    );
+    // Its own end frees what it had.
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(9), "default/web-1", "net1");
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    bench.stop().await;
+}
+
+#[rstest]
+#[case("ReplicaSet", false)]
+#[case("DaemonSet", false)]
+#[case("Job", false)]
+#[case("StatefulSet", true)]
+#[tokio::test(start_paused = true)]
+async fn only_names_that_may_return_are_claimed(#[case] owner: &str, #[case] claimed: bool) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    server.put(reporting("web-1", 1).owner(owner, "web").running().build());
+    let bench = following(server).await;
+    bench.end(["web-1"]);
+    seconds(10).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(bench.sent(Match::patch(ORIP)).len(), usize::from(claimed));
+    // Proven after the row went, in either case.
+    assert_eq!(bench.sent(Match::get("pods")).len(), 2);
+    bench.stop().await;
+}
+
+#[rstest]
+#[case::another_pod("10.0.0.1", "default/web-10", "net1")]
+#[case::another_namespace("10.0.0.1", "other/web-1", "net1")]
+#[case::another_interface("10.0.0.1", "default/web-1", "net2")]
+#[case::another_network("blue-10.0.0.1", "default/web-1", "net1")]
+#[case::another_address("10.0.0.10", "default/web-1", "net1")]
+#[case::no_pod("10.0.0.1", "", "net1")]
+#[case::somebody_elses_claim("10.0.0.1", CLAIMED_PODREF, "net1")]
+#[tokio::test(start_paused = true)]
+async fn what_is_not_the_rows_is_not_touched(
+    #[case] name: &str,
+    #[case] podref: &str,
+    #[case] interface: &str,
+    #[values(1, 12)] pods: u64,
+) {
+    let server = server();
+    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+        // Gathered in one turn, many are looked up in a list.
+        server.delete(ORIP, NS, &format!("10.0.0.{offset}"));
+    }
+    server.put(fixtures::reservation(NS, name, podref, interface));
+    let before = reserved(&server, name);
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = following(server).await;
+    // Not the owner of another pod's row, which would be the row's after all.
+    bench.end(names.iter().map(String::as_str).filter(|n| *n != "web-10"));
+    seconds(60).await;
+    assert_eq!(reserved(&bench.server, name), before);
+    assert!(bench.sent(Match::writes(ORIP)).is_empty());
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// (range, offset, address as reported, name of the reservation, `network_name`)
+#[rstest]
+#[case("fd00:0:0:10::/64", 10, "fd00:0:0:10::a", "fd00-0-0-10--a", "")]
+#[case(
+    "fd00:0:0:10::/64",
+    10,
+    "fd00:0:0:10::a",
+    "fd00-0000-0000-0010-0000-0000-0000-000a",
+    ""
+)]
+#[case("fd00:0:0:10::/64", 0, "fd00:0:0:10::", "fd00-0-0-10--0", "")]
+#[case("10.0.0.0/24", 5, "10.0.0.5", "blue-10.0.0.5", "blue")]
+#[case("10.0.0.0/24", 5, "10.0.0.5", "blue-green-10.0.0.5", "blue-green")]
+#[case(
+    "fd00:0:0:10::/64",
+    10,
+    "fd00:0:0:10::a",
+    "blue-fd00-0-0-10--a",
+    "blue"
+)]
+#[case("fd00:0:0:10::/64", 0, "fd00:0:0:10::", "blue-fd00-0-0-10--0", "blue")]
+#[tokio::test(start_paused = true)]
+async fn every_spelling_is_found(
+    #[case] range: &str,
+    #[case] offset: u64,
+    #[case] address: &str,
+    #[case] name: &str,
+    #[case] network: &str,
+    #[values(1, 12)] pods: u64,
+) {
+    let server = Server::new();
+    let mut ipam = json!({ "type": "whereabouts", "range": range });
+    let mut pool = fixtures::pool(NS, range);
+    if !network.is_empty() {
+        ipam["network_name"] = network.into();
+        pool = pool.network_name(network);
+    }
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    pool = pool.row(offset, &fixtures::sandbox(1), "default/web-1", "net1");
+    server.put(fixtures::reservation(NS, name, "default/web-1", "net1"));
+    let pod = |name: &str, ip: &str| {
+        let pod = fixtures::pod(NS, name).node("n").networks("default/net");
+        pod.reports("default/net", "net1", &[ip]).running().build()
+    };
+    server.put(pod("web-1", address));
+    for n in 2..=pods {
+        let podref = format!("default/web-{n}");
+        pool = pool.row(100 + n, &fixtures::sandbox(n), &podref, "net1");
+        server.put(pod(&format!("web-{n}"), "192.0.2.1"));
+    }
+    let pool = server.put(pool.build());
+    let pool = pool["metadata"]["name"].as_str().unwrap();
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = following(server).await;
+    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(pool, &[]).await;
+    seconds(60).await;
+    assert_eq!(
+        bench.reservations(),
+        Vec::<String>::new(),
+        "{}",
+        bench.server.requests()
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_looked_up_in_one_list() {
+    let server = server();
+    let names: Vec<String> = (1..=30).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+    }
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = following(server).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(60).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(bench.sent(Match::list(ORIP)).len(), 1);
+    assert!(bench.sent(Match::get(ORIP)).len() <= 4);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_names_uid_and_version_and_spares_what_changed() {
+    let bench = one().await;
+    let changed = bench.server.on(Match::delete(ORIP)).once();
+    changed.before(|server| async move {
+        server.edit(ORIP, NS, "10.0.0.1", |r| {
+            r["spec"]["podref"] = "default/other".into();
+        });
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    let deletes = bench.sent(Match::delete(ORIP));
+    assert_eq!(deletes.len(), 1);
+    let delete = deletes.last().unwrap();
+    assert_eq!(delete.status, Some(409));
+    let wanted = delete.json()["preconditions"].clone();
+    let left = reserved(&bench.server, "10.0.0.1").unwrap();
+    assert_eq!(wanted["uid"], left["metadata"]["uid"]);
+    assert!(wanted["resourceVersion"].is_string());
+    assert_eq!(left["spec"]["podref"], "default/other");
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// A reservation deleted and made again under the same name is another one.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_was_made_anew_is_not_deleted() {
+    let bench = one().await;
+    bench
+        .server
+        .on(Match::delete(ORIP))
+        .once()
+        .before(|server| async move {
+            server.delete(ORIP, NS, "10.0.0.1");
+            server.put(fixtures::reservation(
+                NS,
+                "10.0.0.1",
+                "default/other",
+                "net1",
+            ));
+        });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/other");
+    assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
+    let bench = one().await;
+    bench.server.edit(ORIP, NS, "10.0.0.1", |reservation| {
+        reservation["metadata"]["annotations"][CLAIM_ANNOTATION] = "default/web-1".into();
+        reservation["spec"]["podref"] = CLAIMED_PODREF.into();
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert!(bench.sent(Match::patch(ORIP)).is_empty());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_reservations_there_is_nothing_to_do() {
+    let bench = one().await;
+    bench.server.delete(ORIP, NS, "10.0.0.1");
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(steps(&bench), ["prove", "free", "find"]);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// 1,000 of them on a server that takes 0.1 s for a write.
+#[rstest]
+#[case::claimed("StatefulSet")]
+#[case::unclaimed("ReplicaSet")]
+#[tokio::test(start_paused = true)]
+async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
+    let names: Vec<String> = (1..=1_000).map(|n| format!("web-{n}")).collect();
+    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
+    for (n, name) in (1..).zip(&names) {
+        let address = format!("10.0.{}.{}", n / 256, n % 256);
+        let podref = format!("{NS}/{name}");
+        pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
+        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+        let pod = fixtures::pod(NS, name)
+            .node("n")
+            .networks("default/net")
+            .owner(owner, "web");
+        server.put(
+            pod.reports("default/net", "net1", &[&address])
+                .running()
+                .build(),
+        );
+    }
+    server.put(pool.build());
+    server
+        .on(Match::writes(ORIP))
+        .delay(Duration::from_millis(100));
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(names.iter().map(String::as_str));
+    let ended = Instant::now();
+    let gone = bench
+        .server
+        .wait_until(Duration::from_secs(120), |s| s.count(ORIP) == 0)
+        .await;
+    assert!(gone, "{} left", bench.reservations().len());
+    assert!(
+        ended.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        ended.elapsed()
+    );
+    let requests = bench.sent(Match::any());
+    let (mut proof, mut longest) = (ended, Duration::ZERO);
+    for request in &requests {
+        match (request.verb, request.resource.as_str()) {
+            (Verb::Get | Verb::List, "pods") => proof = request.at,
+            (Verb::Delete, ORIP) => longest = longest.max(request.at - proof),
+            _ => {}
+        }
+    }
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1_000);
+    bench.stop().await;
+}

@@ -1,0 +1,169 @@
+//! Reservations while requests fail: nothing is deleted without a proof, and nothing is forgotten.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use ipgc::config::Config;
+use rstest::rstest;
+use testkit::{Failure, Match, fixtures::PodBuilder};
+use tokio::time::sleep;
+
+const ORIP: &str = "overlappingrangeipreservations";
+const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// A running pod `web-1` with a row and a reservation, followed by a collector.
+async fn one() -> Bench {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    bench
+}
+
+fn successor() -> PodBuilder {
+    reporting("web-1", 1)
+        .uid("00000000-0000-4000-8000-00000000beef")
+        .running()
+}
+
+/// Every step fails once, in every way, when the row is gone already.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_step_that_fails_is_tried_again_without_a_second_success(
+    #[values("find", "claim", "prove", "delete")] step: &str,
+    #[values("409", "500", "broken", "hangs", "lost answer", "lost 503", "too many")] fault: &str,
+) {
+    let bench = one().await;
+    let (matcher, skip) = match step {
+        "find" => (Match::get(ORIP), 0),
+        "claim" => (Match::patch(ORIP), 0),
+        // The first proof is that of the row.
+        "prove" => (Match::get("pods"), 1),
+        _ => (Match::delete(ORIP), 0),
+    };
+    let on = bench.server.on(matcher).skip(skip).once();
+    let rule = match fault {
+        "409" => on.fail(409),
+        "500" => on.fail(500),
+        "broken" => on.disconnect(),
+        "hangs" => on.hang(),
+        "lost answer" => on.apply_then_disconnect(),
+        "lost 503" => on.apply_then_answer(Failure::of_code(503)),
+        _ => on.answer(Failure::too_many_requests(3)),
+    };
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &[]).await;
+    seconds(60).await;
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert_eq!(bench.events("IPPool").len(), 1);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proof_that_fails_between_claim_and_delete_deletes_nothing() {
+    let bench = one().await;
+    bench.server.on(Match::get("pods")).skip(1).fail(500);
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    assert_eq!(bench.counted("retries_exhausted"), 1);
+    let events = bench.events("Pod");
+    assert_eq!(events.len(), 2);
+    assert!(events.contains(&FAILED.to_owned()));
+    bench.stop().await;
+}
+
+/// Not being allowed is no failure of a pod here either.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_refusal_waits_until_it_is_mended(
+    #[values("find", "claim", "delete")] step: &str,
+    #[values(401, 403)] code: u16,
+) {
+    let bench = one().await;
+    let may_write = bench.running.may_write();
+    let matcher = match step {
+        "find" => Match::get(ORIP),
+        "claim" => Match::patch(ORIP),
+        _ => Match::delete(ORIP),
+    };
+    let rule = bench.server.on(matcher).fail(code);
+    bench.end(["web-1"]);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(!*may_write.borrow());
+    assert!(
+        (10..=40).contains(&rule.hits()),
+        "{} in ten minutes",
+        rule.hits()
+    );
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    rule.remove();
+    seconds(40).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    assert!(*may_write.borrow());
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    bench.stop().await;
+}
+
+/// A claim whose connection broke is done by the server much later, when its pod lives again.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
+    let bench = one().await;
+    bench.server.edit(ORIP, NS, "10.0.0.1", |reservation| {
+        reservation["metadata"]["annotations"]["note"] = "there before".into();
+    });
+    let late = bench.server.on(Match::patch(ORIP)).once();
+    late.apply_late(Duration::from_secs(30));
+    // The second claim; the first is settled by the rule above.
+    bench
+        .server
+        .on(Match::patch(ORIP))
+        .once()
+        .after(|server| async move {
+            server.put(successor().build());
+        });
+    bench.end(["web-1"]);
+    seconds(600).await;
+    let left = bench.server.get(ORIP, NS, "10.0.0.1").unwrap();
+    assert_eq!(left["spec"]["podref"], "default/web-1");
+    bench.stop().await;
+}
+
+/// One that fails for good keeps none of the others.
+#[tokio::test(start_paused = true)]
+async fn one_bad_reservation_keeps_no_other() {
+    let server = server();
+    let names: Vec<String> = (1..=12).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+    }
+    server.on(Match::writes(ORIP).name("10.0.0.7")).fail(500);
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.7"]);
+    assert_eq!(bench.counted("retries_exhausted"), 1);
+    bench.stop().await;
+}
