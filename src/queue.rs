@@ -1,7 +1,8 @@
 //! A keyed delay queue with bounded retries.
 //!
 //! One item for each key. An item is either waiting for its time or checked out by one worker;
-//! pushing a key that is there changes nothing, so two workers never hold one item. A worker that
+//! pushing a key that is there never makes a second one, so two workers never hold one item; pushed
+//! while it is checked out, it comes out once more after it was finished. A worker that
 //! has an item must give it back with exactly one of [`Queue::finish`], [`Queue::retry`] and
 //! [`Queue::defer`]. The queue holds no more than its capacity: what does not fit is refused.
 
@@ -44,6 +45,8 @@ struct Item<V> {
     value: V,
     failures: u32,
     place: Place,
+    /// Pushed while it was checked out, with this wait.
+    again: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +86,16 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         }
     }
 
-    /// Puts an item in, to come out after `wait`. Does nothing if the key is there.
+    /// Puts an item in, to come out after `wait`. Of a key that is there, the value stays.
     ///
     /// # Errors
     /// When the queue is full.
     pub fn push(&self, key: K, value: V, wait: Duration) -> Result<(), Full> {
         let mut inner = self.lock();
-        if inner.items.contains_key(&key) {
+        if let Some(item) = inner.items.get_mut(&key) {
+            if item.place == Place::CheckedOut {
+                item.again = Some(wait);
+            }
             return Ok(());
         }
         if inner.items.len() >= self.capacity {
@@ -100,6 +106,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
             value,
             failures: 0,
             place: Place::Waiting,
+            again: None,
         };
         inner.items.insert(key, item);
         Ok(())
@@ -133,7 +140,19 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.lock().items.remove(key);
+        let mut inner = self.lock();
+        if let Some((key, item)) = inner.items.remove_entry(key)
+            && let Some(wait) = item.again
+        {
+            inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
+            let item = Item {
+                failures: 0,
+                place: Place::Waiting,
+                again: None,
+                ..item
+            };
+            inner.items.insert(key, item);
+        }
     }
 
     /// Gives an item back that is not due yet; this counts as no failure.
@@ -156,7 +175,8 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
                 return Retry::Exhausted;
             };
             if item.failures >= self.max_retries {
-                inner.items.remove(key);
+                drop(inner);
+                self.finish(key);
                 return Retry::Exhausted;
             }
             item.failures += 1;
@@ -245,11 +265,22 @@ mod tests {
         assert_eq!(queue.push("a", 1, Duration::ZERO), Ok(()));
         assert_eq!(queue.push("a", 2, Duration::ZERO), Ok(()));
         assert_eq!(queue.next().await, ("a", 1));
-        assert_eq!(queue.push("a", 3, Duration::ZERO), Ok(()));
         assert!(timeout(SECOND, queue.next()).await.is_err());
         queue.finish("a");
         assert_eq!(queue.push("a", 4, Duration::ZERO), Ok(()));
         assert_eq!(queue.next().await, ("a", 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_pushed_while_it_is_checked_out_comes_out_once_more() {
+        let queue = queue(10, 0);
+        assert_eq!(queue.push("a", 1, Duration::ZERO), Ok(()));
+        queue.next().await;
+        assert_eq!(queue.push("a", 2, SECOND), Ok(()));
+        queue.finish("a");
+        assert_eq!(queue.next().await, ("a", 1));
+        queue.finish("a");
+        assert!(queue.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

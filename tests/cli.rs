@@ -24,6 +24,7 @@ fn ipgc(args: &[&str]) -> (i32, String, String) {
 #[case::bad_duration(&["run", "--grace", "soon"], "not a duration like 90s, 5m or 1h30m")]
 #[case::negative(&["run", "--grace=-5s"], "a duration cannot be negative")]
 #[case::short_cooldown(&["run", "--cooldown", "500ms"], "--cooldown must be at least 1s")]
+#[case::no_podref(&["run", "--keep-podref", "web"], "--keep-podref \"web\" matches no namespace/name")]
 #[case::no_workers(&["run", "--workers", "0"], "0 is not in 1..=1024")]
 #[case::no_kubeconfig(&["run", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
 #[case::no_cluster(&["run"], "ipgc: ")]

@@ -48,11 +48,12 @@ impl PodRef {
 impl FromStr for PodRef {
     type Err = NotAPodRef;
 
+    /// Only what can name a pod is one: other characters would change the meaning of a request.
     fn from_str(text: &str) -> Result<Self, NotAPodRef> {
+        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+        let is_name = |part: &str| !part.is_empty() && part.bytes().all(names);
         match text.split_once('/') {
-            Some((namespace, name))
-                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-            {
+            Some((namespace, name)) if is_name(namespace) && is_name(name) => {
                 Ok(Self {
                     text: text.into(),
                     slash: namespace.len(),
@@ -131,6 +132,10 @@ mod tests {
     #[case("/web-0", None)]
     #[case("default/", None)]
     #[case("a/b/c", None)]
+    #[case("default/web?x=y", None)]
+    #[case("default/Web", None)]
+    #[case("default/web 0", None)]
+    #[case("kube-system/etcd-node.example.org", Some(("kube-system", "etcd-node.example.org")))]
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();
         assert_eq!(podref.as_ref().map(|p| (p.namespace(), p.name())), parts);

@@ -182,6 +182,11 @@ impl Args {
         if self.cooldown < Duration::from_secs(1) {
             return Err("--cooldown must be at least 1s: the pod watch may lag".to_owned());
         }
+        for glob in &self.keep_podref {
+            if !glob.contains(['/', '*']) {
+                return Err(format!("--keep-podref {glob:?} matches no namespace/name"));
+            }
+        }
         let policy = Policy {
             cooldown: self.cooldown,
             grace: self.grace,
@@ -236,16 +241,19 @@ impl Args {
 }
 
 fn start_log(format: LogFormat) -> Result<(), String> {
-    let filter = match std::env::var("RUST_LOG") {
-        Ok(text) if !text.is_empty() => text
+    let wanted = std::env::var("RUST_LOG").unwrap_or_default();
+    let mut filter = if wanted.is_empty() {
+        Targets::new().with_default(LevelFilter::INFO)
+    } else {
+        wanted
             .parse::<Targets>()
-            .map_err(|error| format!("RUST_LOG: {error}"))?,
-        _ => Targets::new()
-            .with_default(LevelFilter::INFO)
-            // Of a page that does not parse it logs the whole body: megabytes, and the environment
-            // of every pod on it.
-            .with_target("kube_client", LevelFilter::OFF),
+            .map_err(|error| format!("RUST_LOG: {error}"))?
     };
+    if !wanted.contains("kube_client") {
+        // Of a page that does not parse it logs the whole body as a warning: megabytes, and the
+        // environment of every pod on it.
+        filter = filter.with_target("kube_client", LevelFilter::ERROR);
+    }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
