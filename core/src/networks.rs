@@ -46,7 +46,7 @@ impl Status {
         }
         let raw: Vec<RawEntry> = match serde_json::from_str(annotation) {
             Ok(raw) => raw,
-            Err(error) => return Self::Malformed(error.to_string().into()),
+            Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
         let mut entries = Vec::with_capacity(raw.len());
         for entry in raw {
@@ -188,7 +188,8 @@ impl Request {
             namespace: Option<String>,
             interface: Option<String>,
         }
-        let elements: Vec<Element> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let elements: Vec<Element> =
+            serde_json::from_str(text).map_err(|e| excerpt(&e.to_string()).to_owned())?;
         elements
             .into_iter()
             .map(|element| {

@@ -50,18 +50,28 @@ impl FromStr for PodRef {
 
     /// Only what can name a pod is one: other characters would change the meaning of a request.
     fn from_str(text: &str) -> Result<Self, NotAPodRef> {
-        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-        let is_name = |part: &str| !part.is_empty() && part.bytes().all(names);
-        match text.split_once('/') {
-            Some((namespace, name)) if is_name(namespace) && is_name(name) => {
-                Ok(Self {
-                    text: text.into(),
-                    slash: namespace.len(),
-                })
-            }
-            _ => Err(NotAPodRef),
-        }
+        let slash = slash_of(text).ok_or(NotAPodRef)?;
+        Ok(Self {
+            text: text.into(),
+            slash,
+        })
     }
+}
+
+impl PodRef {
+    /// Whether the text is a podref.
+    #[must_use]
+    pub fn is_valid(text: &str) -> bool {
+        slash_of(text).is_some()
+    }
+}
+
+/// Where the slash of a podref is.
+fn slash_of(text: &str) -> Option<usize> {
+    let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    let is_name = |part: &str| !part.is_empty() && part.bytes().all(names);
+    let (namespace, name) = text.split_once('/')?;
+    (is_name(namespace) && is_name(name)).then_some(namespace.len())
 }
 
 impl fmt::Display for PodRef {
@@ -123,6 +133,7 @@ impl Glob {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use proptest::prelude::*;
     use rstest::rstest;
 
     #[rstest]
@@ -139,6 +150,25 @@ mod tests {
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();
         assert_eq!(podref.as_ref().map(|p| (p.namespace(), p.name())), parts);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}", pattern in "[a-z/*?]{0,20}") {
+            let glob = Glob::new(&pattern);
+            let _ = glob.matches(&text);
+            if let Ok(podref) = text.parse::<PodRef>() {
+                prop_assert_eq!(format!("{}/{}", podref.namespace(), podref.name()), text);
+            }
+        }
+
+        #[test]
+        fn what_names_a_pod_is_a_podref(namespace in "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", name in "[a-z0-9]([-.a-z0-9]{0,8}[a-z0-9])?") {
+            let podref = PodRef::new(&namespace, &name).unwrap();
+            prop_assert_eq!(podref.namespace(), namespace);
+            prop_assert_eq!(podref.name(), name);
+            prop_assert!(Glob::new("*").matches(podref.as_str()));
+        }
     }
 
     #[rstest]

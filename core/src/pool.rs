@@ -3,7 +3,13 @@
 //! A row is kept exactly as stored, because the patch that removes it tests the whole of it. A row
 //! that cannot be read is a row all the same: it gets a verdict (Unknown) and is never touched.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData, net::IpAddr};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    marker::PhantomData,
+    net::IpAddr,
+};
 
 use serde::{
     Deserialize,
@@ -54,6 +60,25 @@ pub struct ObservedPool {
 struct Exempt {
     whole_pool: bool,
     keys: BTreeSet<String>,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Exempt {
+    fn read(annotations: &BTreeMap<String, String>) -> Self {
+        let keep = annotations.get(KEEP_ANNOTATION).map_or("", String::as_str);
+        let mut exempt = Self {
+            whole_pool: annotations.contains_key(HOLD_ANNOTATION),
+            ..Self::default()
+        };
+        for word in keep.split(|c: char| c == ',' || c.is_whitespace()) {
+            if let Ok(address) = word.parse::<IpAddr>() {
+                exempt.addresses.insert(address.to_canonical());
+            } else if !word.is_empty() {
+                exempt.keys.insert(word.to_owned());
+            }
+        }
+        exempt
+    }
 }
 
 /// One entry of `spec.allocations`.
@@ -143,17 +168,7 @@ impl ObservedPool {
             },
             uid: raw.metadata.uid,
             range,
-            exempt: Exempt {
-                whole_pool: annotations.contains_key(HOLD_ANNOTATION),
-                keys: annotations
-                    .get(KEEP_ANNOTATION)
-                    .map(String::as_str)
-                    .unwrap_or_default()
-                    .split(|c: char| c == ',' || c.is_whitespace())
-                    .filter(|key| !key.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-            },
+            exempt: Exempt::read(&annotations),
             rows,
             total_rows,
             read_at,
@@ -213,13 +228,9 @@ impl ObservedPool {
     pub fn is_exempt(&self, row: &Row) -> bool {
         self.exempt.whole_pool
             || self.exempt.keys.contains(row.key())
-            || row.content().is_ok_and(|content| {
-                self.exempt
-                    .keys
-                    .iter()
-                    .filter_map(|key| key.parse::<IpAddr>().ok())
-                    .any(|kept| kept.to_canonical() == content.address)
-            })
+            || row
+                .content()
+                .is_ok_and(|content| self.exempt.addresses.contains(&content.address))
     }
 }
 
@@ -309,7 +320,7 @@ struct RawMetadata {
     name: String,
     namespace: Option<String>,
     uid: String,
-    annotations: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
