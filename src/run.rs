@@ -210,6 +210,7 @@ impl Collector {
             prover,
             index: Arc::clone(&index),
             freshness,
+            kept: Mutex::default(),
             policy: config.policy,
             clock,
             gate: Arc::clone(&gate),
@@ -229,6 +230,7 @@ impl Collector {
             events,
             counters,
             tasks: tasks.clone(),
+            stop: stop.clone(),
         });
         let mut workers = JoinSet::new();
         for number in 0..config.workers.max(1) {

@@ -266,3 +266,78 @@ fn start_log(format: LogFormat) -> Result<(), String> {
         .init();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn config(args: &[&str]) -> Result<Config, String> {
+        let args = ["ipgc"].iter().chain(args);
+        Only::try_parse_from(args).unwrap().args.config()
+    }
+
+    #[test]
+    fn every_flag_reaches_the_settings() {
+        let config = config(&[
+            "--pool-namespace=net",
+            "--cooldown=3s",
+            "--grace=4s",
+            "--del-budget=5s",
+            "--max-pod-grace=6s",
+            "--leftover-grace=7s",
+            "--keep-podref=a/*",
+            "--keep-podref=b/*",
+            "--max-retries=8",
+            "--workers=9",
+        ])
+        .unwrap();
+        assert_eq!(config.pool_namespace.as_deref(), Some("net"));
+        assert_eq!((config.max_retries, config.workers), (8, 9));
+        let policy = config.policy;
+        let waits = [
+            policy.cooldown,
+            policy.grace,
+            policy.del_budget,
+            policy.max_pod_grace,
+            policy.leftover_grace,
+        ];
+        assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7]);
+        let kept = |podref: &str| policy.keep_podrefs.iter().any(|glob| glob.matches(podref));
+        assert!(kept("a/x") && kept("b/x") && !kept("c/x"));
+    }
+
+    #[test]
+    fn the_defaults_of_the_flags_are_those_of_the_library() {
+        let (flags, library) = (config(&[]).unwrap(), Config::default());
+        let waits = |policy: &Policy| {
+            [
+                policy.cooldown,
+                policy.grace,
+                policy.del_budget,
+                policy.max_pod_grace,
+                policy.leftover_grace,
+            ]
+        };
+        assert_eq!(waits(&flags.policy), waits(&library.policy));
+        assert_eq!(flags.max_retries, library.max_retries);
+        assert_eq!(flags.workers, library.workers);
+    }
+
+    proptest! {
+        #[test]
+        fn no_duration_panics(text in "\\PC{0,20}", unit in "[0-9]{0,25}[a-zµ]{0,3}") {
+            let _ = duration(&text);
+            let _ = duration(&unit);
+        }
+    }
+}

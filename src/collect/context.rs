@@ -1,6 +1,9 @@
 //! What all writers share.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use ipgc_core::evidence::Policy;
 
@@ -23,6 +26,8 @@ pub struct Context {
     pub index: Arc<Mutex<PodIndex>>,
     /// Whether the index hears of pods at present.
     pub freshness: Arc<Freshness>,
+    /// Rows that were reported as kept, by pool uid and key: each is news once.
+    pub kept: Mutex<HashSet<(String, Box<str>)>>,
     /// Waits and exemptions.
     pub policy: Policy,
     /// The present.
@@ -33,4 +38,18 @@ pub struct Context {
     pub events: Events,
     /// Counts.
     pub counters: Arc<Counters>,
+}
+
+/// Most rows whose report is remembered; a cluster with more of them hears of some twice.
+const REMEMBERED: usize = 10_000;
+
+impl Context {
+    /// Whether it is news that this row is kept.
+    pub fn is_news(&self, pool_uid: &str, key: &str) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= REMEMBERED {
+            kept.clear();
+        }
+        kept.insert((pool_uid.to_owned(), key.into()))
+    }
 }

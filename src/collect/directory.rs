@@ -7,7 +7,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use ipgc_core::{address::Range, pool::PoolKey, time::Moment};
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, Client, api::ListParams, core::DeserializeGuard};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -144,7 +144,7 @@ impl Directory {
     }
 
     async fn list_slices(&self) -> Result<Listed<(String, Range)>, CallError> {
-        let api: Api<NodeSlicePool> = self.api();
+        let api: Api<DeserializeGuard<NodeSlicePool>> = self.api();
         let mut listed = Listed {
             begun: Some(self.clock.now()),
             by_name: HashMap::<_, Vec<_>>::new(),
@@ -154,12 +154,22 @@ impl Directory {
             let page = call(api.list(&params)).await?;
             let next = next_page(&params, &page.metadata);
             for pool in page.items {
+                let pool = match pool.0 {
+                    Ok(pool) => pool,
+                    Err(invalid) => {
+                        let name = invalid.metadata.name.unwrap_or_default();
+                        tracing::warn!(pool = name, reason = %invalid.error, "NodeSlicePool cannot be read");
+                        continue;
+                    }
+                };
                 let name = pool.metadata.name.clone().unwrap_or_default();
-                let slices = listed.by_name.entry(name).or_default();
+                let slices = listed.by_name.entry(name.clone()).or_default();
                 for (node, range) in pool.assigned() {
                     match Range::parse(range) {
                         Ok(range) => slices.push((node.to_owned(), range)),
-                        Err(reason) => tracing::warn!(node, %reason, "slice cannot be read"),
+                        Err(reason) => {
+                            tracing::warn!(pool = name, node, %reason, "slice cannot be read")
+                        }
                     }
                 }
             }

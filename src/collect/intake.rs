@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ipgc_core::{
+    address::excerpt,
     evidence::{Ended, Policy},
     time::Moment,
 };
@@ -105,7 +106,10 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
 
     fn apply(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
         let Some(name) = name_of(&object) else { return };
-        let config = object.0.as_ref().ok().and_then(|nad| nad.config());
+        let config = match &object.0 {
+            Ok(nad) => Ok(nad.config()),
+            Err(invalid) => Err(excerpt(&invalid.error).to_owned()),
+        };
         self.with(|index| index.apply(&name, config));
     }
 

@@ -43,7 +43,7 @@ impl PoolApi {
         Self { client, clock }
     }
 
-    /// Reads the rows of these pods in one quorum read; `None` if there is no such pool.
+    /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
     ///
     /// # Errors
     /// As [`ObserveError`] says.
@@ -63,7 +63,10 @@ impl PoolApi {
         };
         let read_at = self.clock.now();
         let wanted: BTreeSet<&str> = podrefs.iter().map(PodRef::as_str).collect();
-        let is_wanted = |podref: Option<&str>| podref.is_some_and(|p| wanted.contains(p));
+        // Rows of nobody come along: they are kept, and somebody should hear of it.
+        let is_wanted = |podref: Option<&str>| {
+            podref.is_none_or(|p| wanted.contains(p) || !PodRef::is_valid(p))
+        };
         Ok(Some(ObservedPool::parse(&text, read_at, is_wanted)?))
     }
 

@@ -54,7 +54,7 @@ pub struct Released {
     pub deleted: usize,
     /// Podrefs to try again.
     pub failed: Vec<(PodRef, String)>,
-    /// Podrefs that we were not allowed to do anything for.
+    /// Podrefs that nothing was done for, since we may not write or are shutting down.
     pub refused: Vec<PodRef>,
     /// The words of the refusal.
     pub forbidden: Option<CallError>,
@@ -86,7 +86,7 @@ impl Reservations {
 
     /// Removes the reservations of these rows in `namespace`.
     ///
-    /// After `stop` no round is begun; what is left then counts as failed.
+    /// After `stop` no round is begun; what is left then counts as refused.
     pub async fn release(
         &self,
         namespace: &str,
@@ -99,11 +99,9 @@ impl Reservations {
         while found.peek().is_some() {
             let round: Vec<_> = found.by_ref().take(TO_A_PROOF).collect();
             if stop.is_cancelled() {
+                // No failure: whatever is left is postponed.
                 let left = round.iter().map(|(_, wanted)| wanted.row.podref.clone());
-                let reason = "shutting down".to_owned();
-                outcome
-                    .failed
-                    .extend(left.map(|podref| (podref, reason.clone())));
+                outcome.refused.extend(left);
                 continue;
             }
             self.release_round(namespace, round, &mut outcome).await;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use ipgc_core::{
+    address::excerpt,
     evidence::{Ended, free_time},
     judge::{Release, Unknown, Verdict},
     patch::{Answer, FreePatch, MAX_ROWS},
@@ -166,7 +167,7 @@ impl<'t> Turn<'t> {
                 // No API server sends such a pool; what spoiled it may pass.
                 self.context.counters.pools_unreadable.increment();
                 Err(Failure::Retry {
-                    reason: format!("could not observe the pool: {reason}"),
+                    reason: format!("could not observe pool {}: {reason}", self.key),
                     at_least: Duration::ZERO,
                 })
             }
@@ -414,8 +415,12 @@ impl<'t> Turn<'t> {
     }
 
     fn unknown(&self, row: &Row, reason: &Unknown) {
-        self.context.counters.rows_unknown.increment();
-        warn!(pool = %self.key, key = row.key(), podref = row.podref_text(), %reason, "row kept");
+        if self.context.is_news(&self.pool_uid, row.key()) {
+            self.context.counters.rows_unknown.increment();
+            let key = excerpt(row.key());
+            let podref = row.podref_text().map(excerpt);
+            warn!(pool = %self.key, key, podref, %reason, "row kept");
+        }
     }
 
     fn known(&self, observed: &ObservedPool) -> HashMap<PodRef, Known> {

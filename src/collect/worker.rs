@@ -56,6 +56,8 @@ pub struct Shared {
     pub counters: Arc<Counters>,
     /// Where the waiting for writers runs.
     pub tasks: TaskTracker,
+    /// Whether we are shutting down, which is no failure of any item.
+    pub stop: CancellationToken,
 }
 
 /// Works until `stop`. `number` tells this worker from the others in the log.
@@ -117,7 +119,12 @@ impl Shared {
         let settle = async move {
             let mut all = Outcome::Done;
             for outcome in waiting {
-                let lost = || Outcome::retry("its writer ended early".to_owned());
+                let lost = || {
+                    if shared.stop.is_cancelled() {
+                        return Outcome::Postponed(Duration::ZERO);
+                    }
+                    Outcome::retry("its writer ended early".to_owned())
+                };
                 all = all.and(outcome.await.unwrap_or_else(|_| lost()));
             }
             shared.give_back(&uid, &item, all);
@@ -196,9 +203,10 @@ impl Shared {
         }
         if !resolved.unresolved.is_empty() {
             self.counters.left_to_sweep.increment();
-            for reason in &resolved.unresolved {
-                warn!(%pod, reason, "network leads to no pool, its rows are left to the sweep");
-            }
+            let networks = resolved.unresolved.len();
+            let first = resolved.unresolved.iter().take(3).cloned();
+            let first = first.collect::<Vec<_>>().join("; ");
+            warn!(%pod, networks, reason = first, "network leads to no pool, its rows are left to the sweep");
         }
     }
 }

@@ -24,9 +24,13 @@ pub struct NadIndex {
 }
 
 impl NadIndex {
-    /// Takes in a definition; `name` is `namespace/name`, `config` its `spec.config`.
-    pub fn apply(&mut self, name: &str, config: Option<&str>) {
-        let definition = match parse(config.unwrap_or_default()) {
+    /// Takes in a definition; `name` is `namespace/name`, `config` its `spec.config`, or why the
+    /// object could not be read as far as that.
+    pub fn apply(&mut self, name: &str, config: Result<Option<&str>, String>) {
+        let sections = config
+            .map_err(InvalidConfig::Json)
+            .and_then(|config| parse(config.unwrap_or_default()));
+        let definition = match sections {
             Ok(sections) => Definition::Read(sections),
             Err(reason) => Definition::Invalid(reason),
         };
@@ -71,14 +75,14 @@ mod tests {
     fn a_relist_drops_what_is_gone() {
         let mut index = NadIndex::default();
         index.begin_list();
-        index.apply("d/a", Some(WHEREABOUTS));
-        index.apply("d/b", Some(WHEREABOUTS));
+        index.apply("d/a", Ok(Some(WHEREABOUTS)));
+        index.apply("d/b", Ok(Some(WHEREABOUTS)));
         index.end_list();
         index.begin_list();
-        index.apply("d/b", Some(WHEREABOUTS));
+        index.apply("d/b", Ok(Some(WHEREABOUTS)));
         // The list begins again before it ended.
         index.begin_list();
-        index.apply("d/a", Some(WHEREABOUTS));
+        index.apply("d/a", Ok(Some(WHEREABOUTS)));
         index.end_list();
         assert!(index.get("d/a").is_some());
         assert!(index.get("d/b").is_none());
@@ -87,8 +91,8 @@ mod tests {
     #[test]
     fn unreadable_is_not_missing() {
         let mut index = NadIndex::default();
-        index.apply("d/a", None);
-        index.apply("d/b", Some("{"));
+        index.apply("d/a", Ok(None));
+        index.apply("d/b", Ok(Some("{")));
         assert!(matches!(
             index.get("d/a"),
             Some(Definition::Invalid(InvalidConfig::Empty))
