@@ -342,6 +342,27 @@ async fn kept_owners_and_exempted_rows_stay() {
     bench.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_row_of_nobody_is_counted_once() {
+    let bench = Bench::start(server()).await;
+    put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["9"] = json!({"id": fixtures::sandbox(9), "podref": "nobody"});
+        pool["spec"]["allocations"]["10"] = json!({"id": fixtures::sandbox(9), "podref": ""});
+    });
+    for (name, offset, keys) in [
+        ("web-0", 1, &["10", "2", "9"][..]),
+        ("web-1", 2, &["10", "9"]),
+    ] {
+        run_pod(&bench.server, name, offset);
+        settle().await;
+        bench.kubelet().terminate_pod(NS, name).await;
+        bench.wait_rows(POOL, keys).await;
+    }
+    assert_eq!(bench.running.counters().rows_unknown.get(), 2);
+    bench.stop().await;
+}
+
 /// Long enough for the informers to see what was put.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(500)).await;

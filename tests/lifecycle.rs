@@ -148,6 +148,37 @@ async fn nothing_new_is_begun_after_a_stop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_is_no_failure_of_those_who_wait() {
+    let config = Config {
+        max_retries: 0,
+        ..Config::default()
+    };
+    let bench = Bench::with(server(), config).await;
+    put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
+    run_pod(&bench.server, "web-0", 1);
+    run_pod(&bench.server, "web-1", 2);
+    sleep(Duration::from_millis(500)).await;
+    let _slow = bench
+        .server
+        .on(Match::patch("ippools"))
+        .delay(Duration::from_secs(3));
+    bench.kubelet().terminate_pod(NS, "web-0").await;
+    sleep(Duration::from_secs(1)).await;
+    bench.kubelet().terminate_pod(NS, "web-1").await;
+    // The first is being patched, the second waits for its turn.
+    sleep(Duration::from_millis(2_500)).await;
+    let (server, counters) = (bench.server.clone(), bench.running.counters().clone());
+    bench.stop().await;
+    assert_eq!(common_rows(&server), ["2"]);
+    assert_eq!(counters.retries_exhausted.get(), 0);
+    assert_eq!(
+        server.list("events").len(),
+        2,
+        "of the first pod and its pool"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn missing_rights_shut_the_gate_and_mended_rights_open_it() {
     let bench = Bench::start(server()).await;
     put_pool(&bench.server, &[(1, "web-0")]);

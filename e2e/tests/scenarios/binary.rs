@@ -11,6 +11,7 @@ use e2e::{
     Cluster, ControlPlane, Error, Result,
     access::Access,
     cluster::unique,
+    control_plane::Options,
     pods::End,
     process::{Process, tail, tied},
     wait::{self, Probe},
@@ -38,19 +39,21 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The binary in the target directory that this test came from, built from the present source.
-/// Cargo tells a package nothing about another package's binaries, so ask it to build.
+/// `ipgc` in the target directory that this test came from, built from the present source.
 async fn program() -> Result<PathBuf> {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
-    let built = PROGRAM.get_or_try_init(|| async {
-        tokio::task::spawn_blocking(build)
-            .await
-            .map_err(|error| Error::Unsupported(error.to_string()))?
-    });
+    let built = PROGRAM.get_or_try_init(|| build("ipgc"));
     built.await.cloned()
 }
 
-fn build() -> Result<PathBuf> {
+/// Cargo tells a package nothing about another package's binaries, so ask it to build.
+async fn build(package: &'static str) -> Result<PathBuf> {
+    tokio::task::spawn_blocking(move || build_blocking(package))
+        .await
+        .map_err(|error| Error::Unsupported(error.to_string()))?
+}
+
+fn build_blocking(package: &str) -> Result<PathBuf> {
     // <target>/<profile>/deps/scenarios-<hash>
     let test = env::current_exe().map_err(Error::io("find this test's program"))?;
     let output = test.ancestors().nth(2).unwrap();
@@ -60,7 +63,7 @@ fn build() -> Result<PathBuf> {
     };
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--package=ipgc", "--bin=ipgc"])
+        .args(["build", "--quiet", "--package", package, "--bin", package])
         .args(["--profile", profile, "--target-dir"])
         .arg(output.parent().unwrap())
         .current_dir(workspace())
@@ -68,12 +71,12 @@ fn build() -> Result<PathBuf> {
         .map_err(Error::io("start cargo"))?;
     if !built.status.success() {
         return Err(Error::Command {
-            what: "cargo build --package ipgc".into(),
+            what: format!("cargo build --package {package}"),
             status: built.status.to_string(),
             output: String::from_utf8_lossy(&built.stderr).into_owned(),
         });
     }
-    Ok(output.join("ipgc"))
+    Ok(output.join(package))
 }
 
 /// `ipgc` with these arguments and a clean environment, to its end.
@@ -373,5 +376,53 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     let (status, took, log) = ipgc.terminate().await?;
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    Ok(())
+}
+
+/// The story takes 13 s, a busy machine several times that.
+const THE_STORY: Duration = Duration::from_secs(90);
+
+#[tokio::test]
+async fn the_demo_plays_on_a_real_cluster_and_leaves_nothing_behind() -> Result<()> {
+    // The namespace goes only where the namespace controller empties it.
+    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
+    let cluster = Cluster::of(&plane).await?;
+    let kubeconfig = cluster
+        .dir()
+        .join(unique("demo"))
+        .with_extension("kubeconfig");
+    cluster.access().write(&kubeconfig)?;
+    let mut command = tokio::process::Command::from(clean(Command::new(build("demo").await?)));
+    command
+        .arg("--kubeconfig")
+        .arg(&kubeconfig)
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(THE_STORY, command.output())
+        .await
+        .map_err(|_| Error::Deadline {
+            what: "the demo to end".into(),
+            after: THE_STORY,
+            state: "it still ran".into(),
+        })?
+        .map_err(Error::io("start the demo"))?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{told}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(told.contains("Writes tried outside of namespace"), "{told}");
+    let namespace = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("namespace "))
+        .map(|rest| rest.trim().to_owned());
+    let namespace = namespace.expect("the demo names its namespace");
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client().clone());
+    let left = namespaces
+        .get_opt(&namespace)
+        .await
+        .map_err(Error::api("look for it"))?;
+    let going = left.is_none_or(|left| left.metadata.deletion_timestamp.is_some());
+    assert!(going, "namespace {namespace} is still there");
     Ok(())
 }
