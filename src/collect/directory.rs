@@ -168,7 +168,7 @@ impl Directory {
                     match Range::parse(range) {
                         Ok(range) => slices.push((node.to_owned(), range)),
                         Err(reason) => {
-                            tracing::warn!(pool = name, node, %reason, "slice cannot be read")
+                            tracing::warn!(pool = name, node, %reason, "slice cannot be read");
                         }
                     }
                 }
