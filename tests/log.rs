@@ -1,0 +1,132 @@
+//! What the log says: one line for each free, and for what is wrong one with its pool or pod.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{Bench, NS, POOL, put_pool, run_pod, server};
+use serde_json::json;
+use testkit::Match;
+use tokio::time::sleep;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Keeps what is logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        (log, guard)
+    }
+
+    /// The lines that hold this text.
+    fn lines(&self, text: &str) -> Vec<String> {
+        let all = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        all.lines()
+            .filter(|line| line.contains(text))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_is_one_line_with_the_whole_row() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::start(server()).await;
+    put_pool(&bench.server, &[(1, "web-0")]);
+    run_pod(&bench.server, "web-0", 1);
+    sleep(Duration::from_millis(500)).await;
+    bench.kubelet().terminate_pod(NS, "web-0").await;
+    bench.wait_rows(POOL, &[]).await;
+    sleep(Duration::from_secs(1)).await;
+    let lines = log.lines("freed row");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in [
+        "pool=default/10.0.0.0-24",
+        "key=\"1\"",
+        "address=10.0.0.1",
+        "podref=default/web-0",
+        "interface=\"net1\"",
+        "grade=\"settled\"",
+        "cause=\"deleted\"",
+    ] {
+        assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_try_names_the_pod_the_reason_and_the_worker() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::start(server()).await;
+    put_pool(&bench.server, &[(1, "web-0")]);
+    run_pod(&bench.server, "web-0", 1);
+    sleep(Duration::from_millis(500)).await;
+    bench.server.on(Match::patch("ippools")).once().fail(500);
+    bench.kubelet().terminate_pod(NS, "web-0").await;
+    bench.wait_rows(POOL, &[]).await;
+    let lines = log.lines("will try again");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("worker{number="), "{}", lines[0]);
+    assert!(lines[0].contains("pod=default/web-0"), "{}", lines[0]);
+    assert!(lines[0].contains("could not remove rows"), "{}", lines[0]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_is_one_line_however_often_it_is_seen() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::start(server()).await;
+    put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["x".repeat(100_000)] =
+            json!({"id": "short", "podref": "default/web-0"});
+    });
+    for (name, offset) in [("web-0", 1), ("web-1", 2)] {
+        run_pod(&bench.server, name, offset);
+        sleep(Duration::from_millis(500)).await;
+        bench.kubelet().terminate_pod(NS, name).await;
+        sleep(Duration::from_secs(10)).await;
+    }
+    let lines = log.lines("row kept");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains("pool=default/10.0.0.0-24"),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[0].contains("not 64 hex digits"), "{}", lines[0]);
+    assert!(lines[0].len() < 1_000, "{} bytes", lines[0].len());
+    bench.stop().await;
+}
