@@ -1,10 +1,10 @@
 //! How an incarnation ended, and what that is worth.
 //!
 //! Evidence belongs to an incarnation, never to a name: [`Trail`] follows the states of one pod
-//! object, [`Ended`] is what remains of it, and [`free_time`] weighs all that is known of the
-//! incarnations of one podref against one row (docs/safety.md).
+//! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
+//! [`crate::clearance`].
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     pod::{ContainerState, PodState},
@@ -24,10 +24,25 @@ pub struct Policy {
     pub max_pod_grace: Duration,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
-    /// `--leftover-grace`: least wait for rows of mirror pods.
+    /// `--leftover-grace`: least wait for rows of mirror pods, and for rows of pods that are there
+    /// and do not use them.
     pub leftover_grace: Duration,
+    /// `--unfenced`: what becomes of rows whose node is silent.
+    pub unfenced: Unfenced,
+    /// `--unwitnessed-hold`: longest wait for nodes that may run the sandbox of somebody whom nobody
+    /// saw; for ever if there is none.
+    pub unwitnessed_hold: Option<Duration>,
     /// `--keep-podref`: rows of these owners are never touched.
     pub keep_podrefs: Vec<Glob>,
+}
+
+/// What becomes of the rows of a pod that is gone while its node is silent and not fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfenced {
+    /// They are held until the node is back, or fenced.
+    Hold,
+    /// They go so long after the pod's end.
+    FreeAfter(Duration),
 }
 
 /// Within W where a pod's own termination grace is not known: Kubernetes' default.
@@ -41,6 +56,8 @@ impl Default for Policy {
             max_pod_grace: Duration::from_hours(1),
             del_budget: Duration::from_mins(1),
             leftover_grace: Duration::from_mins(10),
+            unfenced: Unfenced::Hold,
+            unwitnessed_hold: None,
             keep_podrefs: Vec::new(),
         }
     }
@@ -71,6 +88,8 @@ pub struct Trail {
     /// A terminal phase was seen while containers were not terminated: somebody else than the
     /// kubelet wrote it, so that the phase says nothing about the sandbox any more.
     foreign_end: bool,
+    /// All containers that ever started are terminated.
+    stopped: bool,
     settled: bool,
 }
 
@@ -106,6 +125,7 @@ impl Trail {
             // It died, and the kubelet makes another: the end of that one is nobody's word yet.
             self.sandbox_up = false;
         }
+        self.stopped = all_terminated;
         self.foreign_end |= state.phase.is_terminal() && !all_terminated;
         self.settled =
             state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;
@@ -124,21 +144,79 @@ impl Trail {
     pub fn is_settled(&self) -> bool {
         self.settled
     }
+
+    /// Whether every container that ever started was terminated in the last state.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
 }
 
-/// An incarnation that ended.
+/// A sandbox id, shortened: its first 64 bits. Ids are random, and this is a memory, no proof: the
+/// patch that removes a row tests the whole id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SandboxTag(u64);
+
+impl SandboxTag {
+    /// The tag of an id; `None` where it is no sandbox id.
+    #[must_use]
+    pub fn of(id: &str) -> Option<Self> {
+        u64::from_str_radix(id.get(..16)?, 16).ok().map(Self)
+    }
+}
+
+/// The last two sandboxes that rows of an incarnation were seen with while it lived, and the second
+/// in which that was seen first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sandboxes([Option<(SandboxTag, u32)>; 2]);
+
+impl Sandboxes {
+    /// A row of it bore this sandbox at `now`.
+    pub fn note(&mut self, sandbox: SandboxTag, now: Moment) {
+        let known = |seen: &Option<(SandboxTag, u32)>| seen.is_some_and(|(tag, _)| tag == sandbox);
+        if !self.0.iter().any(known) {
+            // Rounded up: it was seen no later than that.
+            let seconds = now.since_epoch().as_secs().saturating_add(1);
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            self.0 = [Some((sandbox, seconds)), self.0[0]];
+        }
+    }
+
+    /// Whether a row of it bore this sandbox before `moment`.
+    #[must_use]
+    pub fn had(&self, sandbox: SandboxTag, moment: Moment) -> bool {
+        let seen = self.0.iter().flatten().find(|(tag, _)| *tag == sandbox);
+        seen.is_some_and(|(_, seconds)| u64::from(*seconds) <= moment.since_epoch().as_secs())
+    }
+
+    /// Takes back what was seen after `moment`.
+    pub fn forget_after(&mut self, moment: Moment) {
+        for seen in &mut self.0 {
+            *seen = seen.filter(|(_, second)| u64::from(*second) <= moment.since_epoch().as_secs());
+        }
+    }
+}
+
+/// An incarnation that ended, or is at its end: deleted, or in a terminal phase.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Its last state.
     pub last: PodState,
     /// When its end was seen (or found out).
     pub at: Moment,
+    /// Whether its end was seen as it happened; otherwise it was found out by a list.
+    pub watched: bool,
     /// Whether its sandbox is known to be stopped: see [`Trail::is_settled`].
     pub settled: bool,
-    /// Until this moment an incarnation of the same name may have lived that nobody saw: the last
-    /// gap in the watch since its end, or the list in which it was first seen. Nothing for names
-    /// that never return.
-    pub doubt_until: Option<Moment>,
+    /// Whether all its containers were terminated: see [`Trail::is_stopped`].
+    pub stopped: bool,
+    /// The list in which it was first seen, if it was one: who bore its name before, nobody saw.
+    pub listed_at: Option<Moment>,
+    /// The last gap in the watch since its end, that of its end included: one of its name may have
+    /// been born and killed in it, unseen.
+    pub gap_at: Option<Moment>,
+    /// The sandboxes that its rows were seen with while it lived.
+    pub sandboxes: Sandboxes,
 }
 
 impl Ended {
@@ -156,6 +234,14 @@ impl Ended {
             .is_some_and(|interface| self.last.status.reported(interface, row.address).is_some())
     }
 
+    /// Whether the row was seen with its present sandbox while this incarnation lived: before its
+    /// end by as much as the watch may lag, which is less than `cooldown`.
+    #[must_use]
+    pub fn bore(&self, row: &RowContent, cooldown: Duration) -> bool {
+        let before = Moment::new(self.at.since_epoch().saturating_sub(cooldown));
+        SandboxTag::of(&row.sandbox).is_some_and(|tag| self.sandboxes.had(tag, before))
+    }
+
     /// Rows that it can be expected to have: as many as it reported addresses (those of the default
     /// network too, which may be whereabouts' as well) or asked for networks, whichever is more.
     #[must_use]
@@ -170,44 +256,27 @@ impl Ended {
         reported.max(self.last.request.networks().len())
     }
 
-    /// Before this moment none of its rows may be freed, so that nobody need look.
+    /// When to look at its rows first: not before any of them could go, and soon, since from the
+    /// first look on the wait of an end that was not clean is known.
     #[must_use]
-    pub fn earliest_free_time(&self, policy: &Policy) -> Moment {
-        self.free_time(true, self.expected_rows(), policy)
-    }
-
-    /// When a row that it wrote may be freed, were it the only incarnation that was seen.
-    fn free_time(&self, settles: bool, rows: usize, policy: &Policy) -> Moment {
-        let wait = policy.wait(self.last.termination_grace, rows);
-        let own = if self.settled && settles {
-            self.at + policy.cooldown
-        } else if self.last.mirror {
-            // The sandbox of a static pod does not end with its mirror.
-            self.at + wait.max(policy.leftover_grace)
-        } else {
-            self.at + wait
-        };
-        match self.doubt_until {
-            // Whoever was not seen may have taken the rows over and been killed.
-            Some(doubt) => own.max(doubt + wait),
-            None => own,
-        }
-    }
-
-    fn settles_alone(&self) -> bool {
-        self.settled && self.doubt_until.is_none()
+    pub fn first_look(&self, policy: &Policy) -> Moment {
+        self.at + policy.cooldown
     }
 }
 
-/// How good the evidence is that no sandbox answers on a row's address.
+/// How good the evidence is that no sandbox answers on a row's address, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grade {
     /// The kubelet stopped the sandbox and said so.
     Settled,
-    /// The end was seen, nothing more: a live kubelet has stopped the sandbox within W.
+    /// The node runs no sandboxes.
+    Fenced,
+    /// The end was seen or found, nothing more: a live kubelet stops the sandbox within W.
     Witnessed,
     /// The pod is gone, and nobody saw the incarnation that wrote this row.
     Unwitnessed,
+    /// The node is silent and not fenced: the sandbox may answer for as long as it stays so.
+    Unfenced,
 }
 
 impl Grade {
@@ -216,49 +285,10 @@ impl Grade {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Settled => "settled",
+            Self::Fenced => "fenced",
             Self::Witnessed => "witnessed",
             Self::Unwitnessed => "unwitnessed",
+            Self::Unfenced => "unfenced",
         }
     }
-}
-
-/// From when on a row of an absent podref may be freed, and how well that is known.
-///
-/// `ended` are the known incarnations of the row's podref in the order of their ends, `rows` the
-/// rows of the podref that were observed. `None` without a scheduled incarnation: there is no
-/// evidence at all.
-///
-/// The incarnation that *answers* for the row is the last that reported its address on its
-/// interface. Every other one may still hold it: a later one took it over without reporting it,
-/// so its good end is no evidence; an earlier one may still run on a sandbox of its own after the
-/// answering one adopted its row, so its own wait counts. The row waits for the latest of them.
-#[must_use]
-pub fn free_time(
-    row: &RowContent,
-    ended: &[Arc<Ended>],
-    rows: usize,
-    policy: &Policy,
-) -> Option<(Grade, Moment)> {
-    // Whoever was not seen to be scheduled was not, unless nobody looked.
-    let scheduled: Vec<_> = ended
-        .iter()
-        .filter(|e| e.last.node.is_some() || e.doubt_until.is_some())
-        .collect();
-    let answering = scheduled.iter().rposition(|e| e.reported(row));
-    let free_at = scheduled
-        .iter()
-        .enumerate()
-        .map(|(i, e)| {
-            let settles = answering.is_some_and(|answering| i <= answering);
-            e.free_time(settles, rows, policy)
-        })
-        .max()?;
-    let grade = match answering {
-        None => Grade::Unwitnessed,
-        Some(i) if i + 1 == scheduled.len() && scheduled.iter().all(|e| e.settles_alone()) => {
-            Grade::Settled
-        }
-        Some(_) => Grade::Witnessed,
-    };
-    Some((grade, free_at))
 }

@@ -1,15 +1,17 @@
 //! The verdict on a row.
 //!
 //! [`judge`] goes through the rules of docs/safety.md in their order; the first that fits decides.
-//! Held and Unknown rows stay. A Stale row carries the grade of its evidence and the moment from
-//! which it may go, and only [`Proof::release`] turns it into something that a patch can be made
-//! of.
+//! Held and Unknown rows stay. A Stale row carries what its wait is for
+//! ([`crate::clearance`]), and only [`Proof::release`] turns it into something that a patch can be
+//! made of.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use crate::{
-    evidence::{Ended, Grade, Policy, free_time},
+    clearance::{Clearance, Facts, LOOK_AGAIN, Subject, Wait},
+    evidence::{Grade, Policy},
     networks::Status,
+    node::Standing,
     pod::{Phase, PodState},
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
@@ -21,15 +23,17 @@ use crate::{
 pub enum Verdict {
     /// A pod may answer on it.
     Held(Held),
-    /// Nobody answers on it any more, or will not from a known moment on.
+    /// Nobody answers on it any more, or will not once its wait is over.
     Stale(Stale),
     /// We cannot tell. Never freed.
     Unknown(Unknown),
 }
 
 /// Why a row is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Held {
+    /// Rule 2: its pod is the mirror of a static pod.
+    Mirror,
     /// Rule 5: the pod reports the address.
     Reported,
     /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
@@ -40,22 +44,40 @@ pub enum Held {
     Present,
 }
 
-/// A row whose pod is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A row that nobody needs any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// How well it is known that no sandbox answers.
-    pub grade: Grade,
     /// What made it stale.
     pub cause: Cause,
-    /// From when on it may be freed.
-    pub free_at: Moment,
+    /// When it may go, and how well it is known that no sandbox answers.
+    pub clearance: Clearance,
+}
+
+impl Stale {
+    /// How well it is known that no sandbox answers.
+    #[must_use]
+    pub fn grade(&self) -> Grade {
+        self.clearance.grade
+    }
+
+    /// Whether it may go at `now`.
+    #[must_use]
+    pub fn is_free(&self, now: Moment) -> bool {
+        matches!(self.clearance.wait, Wait::Until(moment) if moment <= now)
+    }
 }
 
 /// What made a row stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Rule 3: its pod was deleted.
+    /// Rules 2 and 3: its pod was deleted.
     Deleted,
+    /// Rule 4: its pod is at its end, and stays.
+    Completed,
+    /// Rule 6: it was there before its pod was.
+    Predecessor,
+    /// Rule 8: its pod lives on another sandbox.
+    Leftover,
 }
 
 impl Cause {
@@ -64,6 +86,9 @@ impl Cause {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
+            Self::Completed => "completed",
+            Self::Predecessor => "predecessor",
+            Self::Leftover => "leftover",
         }
     }
 }
@@ -79,13 +104,12 @@ pub enum Unknown {
     Exempt,
     /// The pod's presence could not be read.
     NoProof(Box<str>),
-    /// The pod is absent, and no incarnation of it was ever seen.
-    NoEvidence,
 }
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Mirror => "its pod is the mirror of a static pod",
             Self::Reported => "its pod reports the address",
             Self::Young => "its pod is starting or ending, or its network-status cannot be read",
             Self::Drift => "its pod is there and does not report the address",
@@ -101,43 +125,140 @@ impl fmt::Display for Unknown {
             Self::KeptOwner => f.write_str("--keep-podref matches its owner"),
             Self::Exempt => f.write_str("an annotation of its pool exempts it"),
             Self::NoProof(reason) => write!(f, "its pod could not be read: {reason}"),
-            Self::NoEvidence => f.write_str("nothing is known of how its pod ended"),
         }
     }
 }
 
-/// Judges one row of `pool`.
-///
-/// `ended` are the known incarnations of the row's podref in the order of their ends; `rows` is
-/// the number of rows that the podref was observed to have.
+/// Judges one row of `pool`, whose pod was read as `presence` after the row was observed.
 #[must_use]
 pub fn judge(
     pool: &ObservedPool,
     row: &Row,
     presence: &Presence,
-    ended: &[Arc<Ended>],
-    rows: usize,
+    facts: &Facts<'_>,
     policy: &Policy,
+    now: Moment,
 ) -> Verdict {
     // Rule 1
     let content = match readable(pool, row, policy) {
         Ok(content) => content,
         Err(unknown) => return Verdict::Unknown(unknown),
     };
+    let subject = Subject {
+        row: content,
+        facts,
+        policy,
+        now,
+    };
     match presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
         Presence::Present(None) => Verdict::Held(Held::Present),
-        Presence::Present(Some(pod)) => Verdict::Held(present(pod, content)),
-        // Rule 3
-        Presence::Absent => match free_time(content, ended, rows, policy) {
-            None => Verdict::Unknown(Unknown::NoEvidence),
-            Some((grade, free_at)) => Verdict::Stale(Stale {
-                grade,
-                cause: Cause::Deleted,
-                free_at,
-            }),
+        Presence::Present(Some(pod)) => present(&subject, pod),
+        Presence::Absent => Verdict::Stale(absent(&subject)),
+    }
+}
+
+fn absent(subject: &Subject<'_>) -> Stale {
+    let Subject { row, facts, .. } = subject;
+    // Rule 2; rule 3
+    let clearance = match mirror_of(row, facts) {
+        Some(node) => subject.of_mirror(node.as_deref()),
+        None => subject.of_deleted(),
+    };
+    Stale {
+        cause: Cause::Deleted,
+        clearance: match facts.living {
+            // Its end is on its way, and what that says is evidence too.
+            Some(_) => clearance.not_before(subject.now + LOOK_AGAIN),
+            None => clearance,
         },
     }
+}
+
+/// Whether an absent pod was a static pod's mirror, and of which node, if that is known. Where
+/// nobody saw it, its name tells: the kubelet appends its own.
+fn mirror_of(row: &RowContent, facts: &Facts<'_>) -> Option<Option<Box<str>>> {
+    if let Some(last) = facts.ended.last() {
+        return last.last.mirror.then(|| last.last.node.clone());
+    }
+    let is_suffix = |node: &str| {
+        let rest = row.podref.name().strip_suffix(node);
+        rest.is_some_and(|rest| rest.ends_with('-'))
+    };
+    let mut nodes = facts.nodes.existing().map(|(name, _)| name);
+    nodes.find(|node| is_suffix(node)).map(|node| Some(node.into()))
+}
+
+fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
+    let Subject { row, facts, .. } = subject;
+    let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
+    // Rule 2
+    if pod.mirror {
+        return Verdict::Held(Held::Mirror);
+    }
+    // Rule 4
+    let completed = facts.living.as_ref().and_then(|l| l.completed.as_ref());
+    if let Some(completed) = completed.filter(|completed| completed.last.uid == pod.uid)
+        && pod.phase.is_terminal()
+        && (completed.stopped || is_fenced(pod, subject))
+    {
+        return stale(Cause::Completed, subject.of_completed(completed));
+    }
+    // Rule 5
+    if pod.status.has_address(row.address) {
+        return Verdict::Held(Held::Reported);
+    }
+    // Rule 6
+    let leftover_grace = subject.policy.leftover_grace;
+    if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
+        let running_since = facts.living.as_ref().and_then(|l| l.running_since);
+        let from = match &row.interface {
+            // ADD can never adopt it.
+            None => Some(seen),
+            Some(_) => running_since
+                .filter(|_| is_running(pod))
+                .map(|since| since + leftover_grace),
+        };
+        if let Some(from) = from {
+            return stale(Cause::Predecessor, subject.of_former_sandbox(pod, from));
+        }
+    }
+    // Rule 7
+    if !is_running(pod) || !matches!(pod.status, Status::Valid(_)) {
+        return Verdict::Held(Held::Young);
+    }
+    // Rule 8
+    if pod.status.is_complete_for(&pod.request) && lives_elsewhere(pod, row, facts.siblings) {
+        let first = facts.sighting.map_or(subject.now, |sighting| sighting.first);
+        let clearance = subject.of_former_sandbox(pod, first + leftover_grace);
+        return stale(Cause::Leftover, clearance);
+    }
+    // Rule 9
+    Verdict::Held(Held::Drift)
+}
+
+fn is_running(pod: &PodState) -> bool {
+    pod.phase == Phase::Running && !pod.deleting
+}
+
+fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
+    pod.node.as_ref().is_some_and(|node| {
+        let nodes = subject.facts.nodes;
+        nodes.standing(node, subject.now, subject.now) == Standing::Fenced
+    })
+}
+
+/// Whether all rows that the pod reports, in any pool, bear one sandbox, and this row another.
+fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
+    let reported = siblings.unwrap_or_default().iter().filter(|sibling| {
+        let interface = sibling.interface.as_deref().unwrap_or_default();
+        sibling.podref == row.podref && pod.status.reported(interface, sibling.address).is_some()
+    });
+    let mut sandboxes = reported.map(|sibling| &sibling.sandbox);
+    let Some(first) = sandboxes.next() else {
+        return false;
+    };
+    *first != row.sandbox && sandboxes.all(|sandbox| sandbox == first)
 }
 
 fn readable<'r>(
@@ -156,20 +277,6 @@ fn readable<'r>(
         return Err(Unknown::KeptOwner);
     }
     Ok(content)
-}
-
-fn present(pod: &PodState, row: &RowContent) -> Held {
-    // Rule 5
-    if pod.status.has_address(row.address) {
-        return Held::Reported;
-    }
-    // Rule 7
-    let unread = !matches!(pod.status, Status::Valid(_));
-    if unread || pod.deleting || matches!(pod.phase, Phase::Pending | Phase::Unknown) {
-        return Held::Young;
-    }
-    // Rule 9
-    Held::Drift
 }
 
 /// A row that may go now. Only [`Proof::release`] makes one.
@@ -195,8 +302,8 @@ impl<'a> Release<'a> {
 
     /// Why it may go.
     #[must_use]
-    pub fn stale(&self) -> Stale {
-        self.stale
+    pub fn stale(&self) -> &Stale {
+        &self.stale
     }
 }
 
@@ -209,8 +316,7 @@ impl<'a> Proof<'a> {
     pub fn release(
         &self,
         row: &'a Row,
-        ended: &[Arc<Ended>],
-        rows: usize,
+        facts: &Facts<'_>,
         policy: &Policy,
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
@@ -219,8 +325,8 @@ impl<'a> Proof<'a> {
             Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };
-        match judge(self.observed(), row, &presence, ended, rows, policy) {
-            Verdict::Stale(stale) if stale.free_at <= now => match row.content() {
+        match judge(self.observed(), row, &presence, facts, policy, now) {
+            Verdict::Stale(stale) if stale.is_free(now) => match row.content() {
                 Ok(content) => Ok(Release {
                     row,
                     content,

@@ -6,8 +6,8 @@
 //! ```text
 //!  IPPool text ──▶ pool::ObservedPool ──▶ proof::Ticket ──▶ proof::Proof ──▶ judge ──▶ patch
 //!                       (rows)            (begun after)     (pods' presence)           │
-//!  pod states ───▶ evidence::Trail ───▶ evidence::Ended ───────────────────▲           ▼
-//!                                                                          API server's answer
+//!  pod states ───▶ evidence::Trail ───▶ evidence::Ended ───▶ clearance ────▲           ▼
+//!  node states, Leases ───▶ node::Nodes ──────────────────────▲            API server's answer
 //! ```
 //!
 //! | module | what lives there |
@@ -19,21 +19,29 @@
 //! | [`pool`] | an IPPool as it was observed |
 //! | [`pod`] | what we keep of a pod |
 //! | [`evidence`] | how an incarnation ended, and what that is worth |
+//! | [`node`] | nodes: whether a kubelet is at work there |
+//! | [`sighting`] | when a row was first seen as it is |
+//! | [`clearance`] | when a row may go, and how well that is known |
 //! | [`proof`] | presence of pods, learned after an observation |
 //! | [`judge`](mod@judge) | the verdict on a row |
+//! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
 //! | [`time`] | moments without a clock |
 
 pub mod address;
+pub mod breaker;
+pub mod clearance;
 pub mod evidence;
 pub mod ipam;
 pub mod judge;
 pub mod networks;
+pub mod node;
 pub mod patch;
 pub mod pod;
 pub mod podref;
 pub mod pool;
 pub mod proof;
 pub mod reservation;
+pub mod sighting;
 pub mod time;

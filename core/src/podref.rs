@@ -3,10 +3,15 @@
 //! Upstream writes exactly one slash and never a uid (whereabouts `pkg/types`), so a podref names
 //! a pod of any incarnation.
 
-use std::{fmt, str::FromStr};
+use std::{
+    borrow::Borrow,
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 /// Namespace and name of the pod that a row or a reservation belongs to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodRef {
     text: Box<str>,
     slash: usize,
@@ -72,6 +77,19 @@ fn slash_of(text: &str) -> Option<usize> {
     let is_name = |part: &str| !part.is_empty() && part.bytes().all(names);
     let (namespace, name) = text.split_once('/')?;
     (is_name(namespace) && is_name(name)).then_some(namespace.len())
+}
+
+/// The same hash as that of its text, so that maps can be asked with a text.
+impl Hash for PodRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Borrow<str> for PodRef {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
 }
 
 impl fmt::Display for PodRef {

@@ -11,6 +11,7 @@ use std::{
     net::IpAddr,
 };
 
+use jiff::Timestamp;
 use serde::{
     Deserialize,
     de::{MapAccess, Visitor},
@@ -19,6 +20,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     address::{Offset, Range, excerpt, network_of_pool},
+    breaker::ACK_ANNOTATION,
     podref::PodRef,
     time::Moment,
 };
@@ -51,6 +53,7 @@ pub struct ObservedPool {
     uid: String,
     range: Option<Range>,
     exempt: Exempt,
+    acknowledged: Option<Timestamp>,
     rows: Vec<Row>,
     total_rows: usize,
     read_at: Moment,
@@ -128,6 +131,26 @@ pub enum Unreadable {
     SandboxId,
 }
 
+/// A row before it is kept: borrowed from the text, and as much of it as can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The text of the podref, whatever it is worth.
+    pub podref: Option<&'a str>,
+    /// The text of the id.
+    pub sandbox: Option<&'a str>,
+    range: Option<Range>,
+}
+
+impl Glance<'_> {
+    /// The address that the row holds.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.range?.address_at(Offset::parse(self.key)?)
+    }
+}
+
 /// Why a text is not an IPPool.
 #[derive(Debug, thiserror::Error)]
 #[error("not an IPPool: {0}")]
@@ -137,15 +160,14 @@ impl ObservedPool {
     /// Reads the JSON text of an IPPool, as the API server sent it in answer to a quorum read that
     /// ended at `read_at`.
     ///
-    /// Of the rows only those are kept whose podref `wanted` asks for; it is handed the text of the
-    /// podref, or `None` where there is none to read. All rows are counted.
+    /// Of the rows only those are kept that `wanted` asks for. All rows are counted.
     ///
     /// # Errors
     /// When the text is not JSON, or has no name and uid. A row never makes the pool fail.
     pub fn parse(
         text: &str,
         read_at: Moment,
-        mut wanted: impl FnMut(Option<&str>) -> bool,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
         let raw: RawPool = serde_json::from_str(text)?;
         let spec = raw.spec.unwrap_or_default();
@@ -155,9 +177,14 @@ impl ObservedPool {
         let rows = allocations
             .into_iter()
             .filter_map(|(key, value)| {
-                let head: Option<RowHead> = serde_json::from_str(value.get()).ok();
-                let podref = head.as_ref().and_then(|head| head.podref.as_ref());
-                wanted(podref.map(|text| &*text.0)).then(|| Row::read(&key.0, value, range))
+                let head: RowHead = serde_json::from_str(value.get()).unwrap_or_default();
+                let glance = Glance {
+                    key: &key.0,
+                    podref: head.podref.as_ref().map(|text| &*text.0),
+                    sandbox: head.id.as_ref().map(|text| &*text.0),
+                    range,
+                };
+                wanted(&glance).then(|| Row::read(&key.0, value, range))
             })
             .collect();
         let annotations = raw.metadata.annotations.unwrap_or_default();
@@ -169,6 +196,9 @@ impl ObservedPool {
             uid: raw.metadata.uid,
             range,
             exempt: Exempt::read(&annotations),
+            acknowledged: annotations
+                .get(ACK_ANNOTATION)
+                .and_then(|text| text.parse().ok()),
             rows,
             total_rows,
             read_at,
@@ -221,6 +251,12 @@ impl ObservedPool {
     #[must_use]
     pub fn network(&self) -> Option<Option<&str>> {
         network_of_pool(&self.key.name, self.range?)
+    }
+
+    /// When a person acknowledged what the breaker found: see [`crate::breaker`].
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<Timestamp> {
+        self.acknowledged
     }
 
     /// Whether a person exempted this row by an annotation of the pool.
@@ -331,10 +367,12 @@ struct RawSpec<'a> {
 }
 
 /// Only as much of a row as decides whether it is wanted.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RowHead<'a> {
     #[serde(borrow)]
     podref: Option<Text<'a>>,
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
 }
 
 /// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
@@ -459,7 +497,7 @@ mod tests {
             r#"{{"metadata":{{"name":"p","uid":"u"}},"spec":{{"range":"10.0.0.0/24","allocations":{{
                 "1":{{"podref":"d/a","id":"{ID}"}},"2":{{"podref":"d/b","id":"{ID}"}},"3":null}}}}}}"#
         );
-        let pool = ObservedPool::parse(&text, Moment::EPOCH, |p| p == Some("d/b")).unwrap();
+        let pool = ObservedPool::parse(&text, Moment::EPOCH, |row| row.podref == Some("d/b")).unwrap();
         assert_eq!(pool.total_rows(), 3);
         assert_eq!(pool.rows().len(), 1);
         assert_eq!(pool.rows()[0].key(), "2");

@@ -1,0 +1,134 @@
+//! The breaker, against what nobody foresaw: when most rows look stale and nobody saw their pods
+//! end, the API server's data is the suspect and not the pods.
+//!
+//! It concerns rows whose pod's end was not watched. They go only after a sweep has found that they
+//! are few; when they are many, only after each has been stale for long, or after a person has
+//! acknowledged the finding on their pool. A restart begins with the same caution: before the
+//! first sweep has ended, none of them goes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::time::Moment;
+
+/// Annotation on an IPPool by which a person acknowledges what the breaker found: an RFC 3339 time
+/// later than the finding.
+pub const ACK_ANNOTATION: &str = "ipgc.dev/ack";
+
+/// When the breaker opens, and for how long it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// `--breaker-fraction`: more than this part of all rows.
+    pub fraction: f64,
+    /// `--breaker-min`: and more than so many.
+    pub min: usize,
+    /// `--breaker-hold`: a row that has been stale for so long goes all the same.
+    pub hold: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            fraction: 0.5,
+            min: 50,
+            hold: Duration::from_mins(30),
+        }
+    }
+}
+
+/// What the last sweep found, as far as it concerns the breaker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Breaker {
+    assessed: Option<Moment>,
+    open_since: Option<Timestamp>,
+}
+
+/// Why a row does not go although its wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// No sweep has looked yet at how many there are.
+    NotAssessed,
+    /// There are too many: not before this moment, unless the finding is acknowledged.
+    Until(Moment),
+}
+
+/// What a sweep's count did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// It opened.
+    Opened,
+    /// It closed.
+    Closed,
+}
+
+impl Breaker {
+    /// Takes in what a sweep that began at `begun` counted: `suspect` of `total` rows are stale
+    /// without that their pod's end was watched.
+    pub fn assess(
+        &mut self,
+        limits: &Limits,
+        (suspect, total): (usize, usize),
+        begun: Moment,
+        wall: Timestamp,
+    ) -> Change {
+        self.assessed = Some(begun);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "no cluster has 2^52 addresses in use"
+        )]
+        let too_many =
+            suspect > limits.min && suspect as f64 > limits.fraction * total.max(1) as f64;
+        match (too_many, self.open_since) {
+            (true, None) => {
+                self.open_since = Some(wall);
+                Change::Opened
+            }
+            (false, Some(_)) => {
+                self.open_since = None;
+                Change::Closed
+            }
+            _ => Change::None,
+        }
+    }
+
+    /// Since when it is open, if it is.
+    #[must_use]
+    pub fn open_since(&self) -> Option<Timestamp> {
+        self.open_since
+    }
+
+    /// Whether a row whose pod's end nobody watched may go: it is known to be stale since
+    /// `stale_since`, the pods were last listed at `listed`, and its pool was acknowledged at
+    /// `acknowledged`.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(
+        &self,
+        limits: &Limits,
+        stale_since: Moment,
+        listed: Moment,
+        acknowledged: Option<Timestamp>,
+        now: Moment,
+    ) -> Result<(), Open> {
+        // Rows that nobody saw ending become many by a list and in no other way, so the count of a
+        // sweep begun after the last list covers them.
+        if self.assessed.is_none_or(|begun| begun < listed) {
+            return Err(Open::NotAssessed);
+        }
+        match self.open_since {
+            Some(open) if acknowledged.is_none_or(|ack| ack <= open) => {
+                let until = stale_since + limits.hold;
+                if until <= now {
+                    Ok(())
+                } else {
+                    Err(Open::Until(until))
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}

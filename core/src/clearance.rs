@@ -1,0 +1,307 @@
+//! When a row may go, and how well it is known that nobody answers on its address.
+//!
+//! A row names no incarnation, so everyone who may have had it is asked: each incarnation that was
+//! seen, by its end and by the standing of its node; and whoever nobody saw, by all nodes that may
+//! still run its sandbox. The row waits for the last of them (docs/safety.md, Hazard B).
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Unfenced},
+    node::{Blocked, Nodes, Standing},
+    pod::PodState,
+    pool::RowContent,
+    sighting::Sighting,
+    time::Moment,
+};
+
+/// How long until we look again at what a moment cannot be named for.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What is known of a row's pod and of the nodes, besides the row and the presence of its pod.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The known incarnations of the podref that ended, in the order of their ends.
+    pub ended: &'a [Arc<Ended>],
+    /// The incarnation that lives, as far as the watch tells.
+    pub living: Option<Living>,
+    /// How many DELs the kubelet has to do for the podref: one for each of its rows.
+    pub rows: usize,
+    /// Earlier observations of the row; without any, it is seen for the first time.
+    pub sighting: Option<Sighting>,
+    /// All rows of the podref in any pool, where they were looked for.
+    pub siblings: Option<&'a [RowContent]>,
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// The node whose slice the pool provably is.
+    pub slice: Option<&'a str>,
+    /// The longest termination grace of any pod: that of a pod that nobody saw.
+    pub longest_grace: Duration,
+    /// Whether the pod watch is heard at present.
+    pub fresh: bool,
+}
+
+/// An incarnation that lives.
+#[derive(Clone, Debug)]
+pub struct Living {
+    /// Since when it is known to be in phase Running.
+    pub running_since: Option<Moment>,
+    /// In a terminal phase, what would remain of it if it went now, counted from that phase on.
+    pub completed: Option<Arc<Ended>>,
+}
+
+/// When a row may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// From this moment on, unless something happens until then.
+    Until(Moment),
+    /// Not before something happens on these nodes, in the order of their names.
+    For(Box<[Box<str>]>),
+}
+
+/// What all the evidence about a row comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clearance {
+    /// The worst grade of all who may have had the row.
+    pub grade: Grade,
+    /// When it may go.
+    pub wait: Wait,
+    /// Whether the end of the incarnation that answers for the row was watched, so that the breaker
+    /// does not concern it.
+    pub watched: bool,
+}
+
+impl Clearance {
+    fn new(grade: Grade, wait: Wait) -> Self {
+        Self {
+            grade,
+            wait,
+            watched: true,
+        }
+    }
+
+    /// Both have to be waited for.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let wait = match (self.wait, other.wait) {
+            (Wait::Until(a), Wait::Until(b)) => Wait::Until(a.max(b)),
+            (Wait::For(a), Wait::For(b)) => {
+                let mut all = [a, b].concat();
+                all.sort_unstable();
+                all.dedup();
+                Wait::For(all.into())
+            }
+            (Wait::For(nodes), _) | (_, Wait::For(nodes)) => Wait::For(nodes),
+        };
+        Self {
+            grade: self.grade.max(other.grade),
+            wait,
+            watched: self.watched && other.watched,
+        }
+    }
+
+    /// It waits until this moment as well.
+    #[must_use]
+    pub fn not_before(self, moment: Moment) -> Self {
+        let grade = self.grade;
+        self.and(Self::new(grade, Wait::Until(moment)))
+    }
+}
+
+/// A row and all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The row.
+    pub row: &'a RowContent,
+    /// What is known of its pod.
+    pub facts: &'a Facts<'a>,
+    /// The waits.
+    pub policy: &'a Policy,
+    /// The present.
+    pub now: Moment,
+}
+
+impl Subject<'_> {
+    /// Rule 3: its pod is gone.
+    #[must_use]
+    pub fn of_deleted(&self) -> Clearance {
+        self.of_incarnations(self.facts.ended, Duration::ZERO)
+    }
+
+    /// Rule 2: the static pod behind a mirror that is gone. Its sandbox does not end with the
+    /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
+    /// longer, and its own node counts as well.
+    #[must_use]
+    pub fn of_mirror(&self, node: Option<&str>) -> Clearance {
+        let wait = self.unseen_wait().max(self.policy.leftover_grace);
+        let all = self.of_incarnations(self.facts.ended, self.policy.leftover_grace);
+        let all = all.and(self.of_unseen(self.first_seen(), wait));
+        match node {
+            Some(node) => all.and(self.of_node(node, self.first_seen(), wait)),
+            None => all,
+        }
+    }
+
+    /// Rule 4: its pod is at its end and still there.
+    #[must_use]
+    pub fn of_completed(&self, completed: &Arc<Ended>) -> Clearance {
+        let mut all = self.facts.ended.to_vec();
+        all.push(Arc::clone(completed));
+        let mut clearance = self.of_incarnations(&all, Duration::ZERO);
+        // The API server itself says so, again in the proof: no mass of unseen ends.
+        clearance.watched = true;
+        clearance.not_before(completed.at + self.policy.grace)
+    }
+
+    /// Rules 6 and 8: its pod is there and lives on another sandbox, on `node` if that is known;
+    /// not before `from`.
+    #[must_use]
+    pub fn of_former_sandbox(&self, pod: &PodState, from: Moment) -> Clearance {
+        let wait = self.unseen_wait();
+        let mut all = self.of_unseen(self.first_seen(), wait);
+        if !self.scheduled(self.facts.ended).is_empty() {
+            all = all.and(self.of_incarnations(self.facts.ended, Duration::ZERO));
+        }
+        if let Some(node) = &pod.node {
+            all = all.and(self.of_node(node, self.first_seen(), wait));
+        }
+        all.not_before(from)
+    }
+
+    fn first_seen(&self) -> Moment {
+        self.facts.sighting.map_or(self.now, |seen| seen.first)
+    }
+
+    fn unseen_wait(&self) -> Duration {
+        let grace = self.facts.longest_grace.max(DEFAULT_POD_GRACE);
+        self.policy.wait(Some(grace), self.facts.rows)
+    }
+
+    /// Whoever was not seen to be scheduled was not, unless nobody looked.
+    fn scheduled<'e>(&self, ended: &'e [Arc<Ended>]) -> Vec<&'e Ended> {
+        let scheduled = |end: &&Ended| {
+            end.last.node.is_some() || end.listed_at.is_some() || end.gap_at.is_some()
+        };
+        ended.iter().map(AsRef::as_ref).filter(scheduled).collect()
+    }
+
+    fn of_incarnations(&self, ended: &[Arc<Ended>], least: Duration) -> Clearance {
+        let scheduled = self.scheduled(ended);
+        let bore = |end: &Ended| end.bore(self.row, self.policy.cooldown);
+        // The incarnation that answers for the row is the last that reported it, or that it was
+        // seen with as it is now.
+        let answering = scheduled
+            .iter()
+            .rposition(|end| end.reported(self.row) || bore(end));
+        // Whoever takes a row over writes another id into it: unchanged since, it is no later one's.
+        let pinned = answering.filter(|i| scheduled[*i].reported(self.row) && bore(scheduled[*i]));
+        let concerned = match pinned {
+            Some(answering) => &scheduled[..=answering],
+            None => &scheduled[..],
+        };
+        let own = concerned.iter().enumerate().map(|(i, end)| {
+            // A later one took the row over without reporting it: its good end is no evidence. An
+            // earlier one may still run on a sandbox of its own: its own end counts.
+            let answers = answering.is_some_and(|answering| i <= answering);
+            self.of_end(end, answers, least)
+        });
+        let own = own.reduce(Clearance::and);
+        let watched = answering.is_some_and(|i| scheduled[i].watched);
+        let mut all = match (own, self.unseen(&scheduled, answering, pinned.is_some())) {
+            (Some(own), Some(unseen)) => own.and(unseen),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => self.of_unseen(self.first_seen(), self.unseen_wait()),
+        };
+        if !self.facts.fresh && self.may_return(&scheduled) {
+            // Somebody may have been born and killed while nothing was heard.
+            all = all.not_before(self.now + LOOK_AGAIN);
+        }
+        all.watched = watched || (!scheduled.is_empty() && scheduled.iter().all(|e| e.watched));
+        all
+    }
+
+    fn may_return(&self, scheduled: &[&Ended]) -> bool {
+        scheduled.is_empty() || scheduled.iter().any(|end| end.last.name_may_return)
+    }
+
+    /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
+    fn unseen(
+        &self,
+        scheduled: &[&Ended],
+        answering: Option<usize>,
+        pinned: bool,
+    ) -> Option<Clearance> {
+        if !self.may_return(scheduled) {
+            return None;
+        }
+        let wait = self.unseen_wait();
+        if answering.is_none() {
+            return Some(self.of_unseen(self.first_seen(), wait));
+        }
+        let before = scheduled.iter().filter_map(|end| end.listed_at).max();
+        // Born and killed in a gap, they had the row changed.
+        let since = scheduled.iter().filter_map(|end| end.gap_at).max();
+        let doubt = before.max(since.filter(|_| !pinned))?;
+        let mut unseen = self.of_unseen(doubt, wait);
+        // The one who answers was seen.
+        unseen.grade = Grade::Witnessed;
+        Some(unseen)
+    }
+
+    /// One incarnation's end.
+    fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
+        let grace = end.last.termination_grace;
+        let grace = grace.or(Some(self.facts.longest_grace));
+        let mut wait = self.policy.wait(grace, self.facts.rows).max(least);
+        if end.last.mirror {
+            wait = wait.max(self.policy.leftover_grace);
+        } else if end.settled && least.is_zero() {
+            return if answers {
+                let free_at = end.at + self.policy.cooldown;
+                Clearance::new(Grade::Settled, Wait::Until(free_at))
+            } else {
+                Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait))
+            };
+        }
+        match &end.last.node {
+            Some(node) => self.of_node(node, end.at, wait),
+            // It may have been scheduled unseen, anywhere: see `of_unseen`.
+            None => Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait)),
+        }
+    }
+
+    /// A sandbox on `node` whose pod ended at `end`.
+    fn of_node(&self, node: &str, end: Moment, wait: Duration) -> Clearance {
+        match self.facts.nodes.standing(node, end, self.now) {
+            Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
+            Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
+            Standing::Alive(since) => Clearance::new(Grade::Witnessed, Wait::Until(since + wait)),
+            Standing::Listening => Clearance::new(Grade::Witnessed, Wait::Until(self.now + wait)),
+            Standing::Silent => {
+                let wait = match self.policy.unfenced {
+                    Unfenced::Hold => Wait::For([node.into()].into()),
+                    Unfenced::FreeAfter(least) => Wait::Until(end + wait.max(least)),
+                };
+                Clearance::new(Grade::Unfenced, wait)
+            }
+        }
+    }
+
+    /// Whoever may have had the row and was seen by nobody, not after `since`.
+    fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
+        let nodes = self.facts.nodes;
+        let free_at = Wait::Until(since + wait);
+        let capped = self.policy.unwitnessed_hold.map(|hold| since + hold.max(wait));
+        let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
+            (None, _) => free_at.clone(),
+            (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
+            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::Until(cap),
+            (Some(Blocked::Until(moment)), None) => Wait::Until(moment),
+            (Some(Blocked::By(nodes)), _) => Wait::For(nodes),
+        };
+        let mut all = Clearance::new(Grade::Unwitnessed, free_at)
+            .and(Clearance::new(Grade::Unwitnessed, blocked));
+        all.watched = false;
+        all
+    }
+}

@@ -1,0 +1,392 @@
+//! Nodes: whether a kubelet is at work there, and for how long without a break.
+//!
+//! The sandbox of a pod that is gone is stopped by the kubelet of its node, or not at all. So the
+//! worth of an end that was not clean depends on that node (docs/safety.md): [`Node::standing`]
+//! says what is known of one, [`Nodes::blockers`] which nodes may still run a sandbox that nobody
+//! saw. Both are told of nodes and of their Leases; neither reads anything.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::time::Moment;
+
+/// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
+pub const NO_SANDBOXES_ANNOTATION: &str = "ipgc.dev/no-sandboxes";
+/// Taint that says that a node is shut down for good.
+pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
+
+/// A kubelet whose Lease was not seen to change for so long is silent.
+pub const SILENCE: Duration = Duration::from_secs(60);
+
+/// What we keep of a Node object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeState {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// Whether its condition Ready is True.
+    pub ready: bool,
+    /// Whether it is tainted `node.kubernetes.io/out-of-service`.
+    pub out_of_service: bool,
+    /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
+    pub declared_empty: bool,
+}
+
+impl NodeState {
+    /// Whether it runs no sandboxes: it is not ready, and a person or a controller that knows says
+    /// so. What is said of a node that is ready does not count: pods may have come since.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        !self.ready && (self.out_of_service || self.declared_empty)
+    }
+}
+
+/// One name of a node, followed through removals and returns.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// `None` while no node of that name exists.
+    state: Option<NodeState>,
+    /// When the last change of existence was seen.
+    since: Moment,
+    lease: Lease,
+    /// Nobody saw what happened on it before this gap in the pod watch.
+    suspect: Option<Suspect>,
+}
+
+/// What was seen of a kubelet's Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Lease {
+    version: Option<Box<str>>,
+    /// First and last read of the present series, without a pause as long as [`SILENCE`].
+    read: Option<(Moment, Moment)>,
+    /// First and last change of the present series, without a pause longer than [`SILENCE`], while
+    /// the node was ready.
+    beat: Option<(Moment, Moment)>,
+}
+
+/// A node that may run a sandbox of a pod that nobody saw.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Suspect {
+    /// When the pod watch began, or began anew.
+    since: Moment,
+    /// The longest time since then for which its kubelet was at work without a break, or for which
+    /// there was no such node.
+    longest: Duration,
+}
+
+/// What is known of the node of an incarnation that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is fenced: no sandbox runs there.
+    Fenced,
+    /// No node of that name has existed since.
+    Gone(Moment),
+    /// Its kubelet has been at work since, and is at present.
+    Alive(Moment),
+    /// Its Lease has not been watched long enough to tell.
+    Listening,
+    /// It is not ready, or its Lease does not change.
+    Silent,
+}
+
+impl Node {
+    fn new(state: Option<NodeState>, now: Moment) -> Self {
+        Self {
+            state,
+            since: now,
+            lease: Lease::default(),
+            suspect: None,
+        }
+    }
+
+    /// Its last state; `None` while it does not exist.
+    #[must_use]
+    pub fn state(&self) -> Option<&NodeState> {
+        self.state.as_ref()
+    }
+
+    fn apply(&mut self, state: NodeState, now: Moment) {
+        if self.state.is_none() {
+            self.end_stretch(now);
+            self.since = now;
+        }
+        if !state.ready {
+            self.end_stretch(now);
+            self.lease.beat = None;
+        }
+        if state.is_fenced() {
+            self.suspect = None;
+        }
+        self.state = Some(state);
+    }
+
+    fn remove(&mut self, now: Moment) {
+        if self.state.take().is_some() {
+            self.end_stretch(now);
+            self.since = now;
+            self.lease = Lease::default();
+        }
+    }
+
+    /// Takes in a read of its Lease; `None` where it has none.
+    fn hear(&mut self, version: Option<&str>, now: Moment) {
+        let lease = &mut self.lease;
+        let in_series = lease.read.is_some_and(|(_, last)| now.since(last) < SILENCE);
+        let changed = version.is_some() && lease.version.as_deref() != version;
+        lease.read = match lease.read {
+            Some((first, _)) if in_series => Some((first, now)),
+            _ => Some((now, now)),
+        };
+        lease.version = version.map(Into::into);
+        let ready = self.state.as_ref().is_some_and(|state| state.ready);
+        // The first read shows no change: who knows when it was written.
+        if !(in_series && changed && ready) {
+            return;
+        }
+        match self.lease.beat {
+            Some((first, last)) if now.since(last) <= SILENCE => {
+                self.lease.beat = Some((first, now));
+            }
+            _ => {
+                self.end_stretch(now);
+                self.lease.beat = Some((now, now));
+            }
+        }
+    }
+
+    /// Since when the kubelet has been at work without a break, if it is.
+    fn alive_since(&self, now: Moment) -> Option<Moment> {
+        let ready = self.state.as_ref().is_some_and(|state| state.ready);
+        let (first, last) = self.lease.beat?;
+        (ready && now.since(last) <= SILENCE).then_some(first)
+    }
+
+    /// Whether it exists, and nothing shows that its kubelet is at work.
+    fn is_silent(&self, now: Moment) -> bool {
+        let Some(state) = &self.state else {
+            return false;
+        };
+        let listened = self.lease.read.is_some_and(|(first, last)| {
+            now.since(last) < SILENCE && last.since(first.max(self.beat_end())) >= SILENCE
+        });
+        !state.ready || (listened && self.alive_since(now).is_none())
+    }
+
+    fn beat_end(&self) -> Moment {
+        self.lease.beat.map_or(Moment::EPOCH, |(_, last)| last)
+    }
+
+    /// What is known of it with regard to an incarnation that ended at `end`.
+    #[must_use]
+    pub fn standing(&self, end: Moment, now: Moment) -> Standing {
+        let Some(state) = &self.state else {
+            return Standing::Gone(self.since.max(end));
+        };
+        if state.is_fenced() {
+            return Standing::Fenced;
+        }
+        match self.alive_since(now) {
+            Some(first) if first >= end => Standing::Alive(first),
+            // It was at work before: its first change after the end came within one silence.
+            Some(_) => Standing::Alive(end + SILENCE),
+            None if self.is_silent(now) => Standing::Silent,
+            None => Standing::Listening,
+        }
+    }
+
+    /// Counts the present stretch of work or of absence, which ends.
+    fn end_stretch(&mut self, now: Moment) {
+        let stretch = match (&self.state, self.lease.beat) {
+            (None, _) => Some((self.since, now)),
+            (Some(_), beat) => beat,
+        };
+        if let (Some(suspect), Some((first, last))) = (&mut self.suspect, stretch) {
+            let length = last.since(first.max(suspect.since));
+            suspect.longest = suspect.longest.max(length);
+        }
+    }
+
+    /// Until when it blocks, if it does: a moment, or until something happens there.
+    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
+        let suspect = self.suspect.as_ref()?;
+        if suspect.longest >= wait {
+            return None;
+        }
+        let first = match &self.state {
+            None => Some(self.since),
+            Some(_) => self.alive_since(now),
+        };
+        let until = first.map(|first| first.max(suspect.since) + wait);
+        match until {
+            Some(until) if until <= now => None,
+            until => Some(until),
+        }
+    }
+}
+
+/// All nodes by name, those that are gone included as long as they matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Nodes {
+    by_name: BTreeMap<Box<str>, Node>,
+    /// Since when the names are complete; before, nobody can say that a node does not exist.
+    complete_since: Option<Moment>,
+    /// A gap in the pod watch whose nodes are not known yet.
+    gap: Option<Moment>,
+}
+
+/// What an address waits for before nobody unseen can answer on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// No longer than until this moment, if nothing happens.
+    Until(Moment),
+    /// Until something happens on these nodes, in the order of their names. Empty while the nodes
+    /// are not known.
+    By(Box<[Box<str>]>),
+}
+
+impl Nodes {
+    /// Takes in the state of a node that exists.
+    pub fn apply(&mut self, name: &str, state: NodeState, now: Moment) {
+        match self.by_name.get_mut(name) {
+            Some(node) => node.apply(state, now),
+            None => {
+                self.by_name.insert(name.into(), Node::new(Some(state), now));
+            }
+        }
+    }
+
+    /// A node was deleted.
+    pub fn remove(&mut self, name: &str, now: Moment) {
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.remove(now);
+        }
+    }
+
+    /// A complete list of nodes was taken in; these are the names in it.
+    pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
+        for (name, node) in &mut self.by_name {
+            if !listed(name) {
+                node.remove(now);
+            }
+        }
+        self.complete_since.get_or_insert(now);
+    }
+
+    /// Takes in a read of a node's Lease.
+    pub fn hear(&mut self, name: &str, version: Option<&str>, now: Moment) {
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.hear(version, now);
+        }
+    }
+
+    /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
+    /// [`Nodes::suspect`] follows, every node blocks.
+    pub fn gap(&mut self, now: Moment) {
+        self.gap = Some(now);
+    }
+
+    /// The nodes that exist after the gap, by a quorum LIST begun after it.
+    pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
+        let since = self.gap.take().unwrap_or(now);
+        for name in names {
+            let node = self
+                .by_name
+                .entry(name.into())
+                .or_insert_with(|| Node::new(None, now));
+            node.suspect = match &node.state {
+                Some(state) if state.is_fenced() => None,
+                _ => Some(Suspect {
+                    since,
+                    longest: Duration::ZERO,
+                }),
+            };
+        }
+    }
+
+    /// The gap whose nodes are not known yet.
+    #[must_use]
+    pub fn pending_gap(&self) -> Option<Moment> {
+        self.gap
+    }
+
+    /// What is known of the node `name` with regard to an incarnation that ended at `end`.
+    #[must_use]
+    pub fn standing(&self, name: &str, end: Moment, now: Moment) -> Standing {
+        match (self.by_name.get(name), self.complete_since) {
+            (Some(node), _) => node.standing(end, now),
+            (None, Some(since)) => Standing::Gone(since.max(end)),
+            (None, None) => Standing::Listening,
+        }
+    }
+
+    /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
+    /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
+    /// for `wait` without a break. `None` if there is none.
+    #[must_use]
+    pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+        if self.gap.is_some() || self.complete_since.is_none() {
+            return Some(Blocked::By(Box::default()));
+        }
+        let mut until = None;
+        let mut by: Vec<Box<str>> = Vec::new();
+        let mut ask = |name: &str, node: &Node| match node.blocks(wait, now) {
+            Some(Some(moment)) => until = until.max(Some(moment)),
+            Some(None) => by.push(name.into()),
+            None => {}
+        };
+        if let Some(name) = slice {
+            if let Some(node) = self.by_name.get(name) {
+                ask(name, node);
+            }
+        } else {
+            for (name, node) in &self.by_name {
+                ask(name, node);
+            }
+        }
+        if by.is_empty() {
+            return until.map(Blocked::Until);
+        }
+        by.sort_unstable();
+        Some(Blocked::By(by.into()))
+    }
+
+    /// Forgets nodes that have been gone for `keep` and block nothing any more.
+    pub fn forget(&mut self, keep: Duration, now: Moment) {
+        self.by_name
+            .retain(|_, node| node.state.is_some() || now.since(node.since) < keep);
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.by_name.get(name)
+    }
+
+    /// The nodes that exist, with their names.
+    pub fn existing(&self) -> impl Iterator<Item = (&str, &NodeState)> {
+        let named = self.by_name.iter();
+        named.filter_map(|(name, node)| Some((&**name, node.state.as_ref()?)))
+    }
+
+    /// How each node that exists stands at present, for whoever waits on it: two of these that
+    /// differ mean that something happened there.
+    #[must_use]
+    pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
+        let pulse = |node: &Node| Pulse {
+            exists: node.state.is_some(),
+            fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
+            alive_since: node.alive_since(now),
+        };
+        let all = self.by_name.iter();
+        all.map(|(name, node)| (&**name, pulse(node))).collect()
+    }
+}
+
+/// How a node stands, as far as anybody waits on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// It exists.
+    pub exists: bool,
+    /// It runs no sandboxes.
+    pub fenced: bool,
+    /// Since when its kubelet has been at work.
+    pub alive_since: Option<Moment>,
+}

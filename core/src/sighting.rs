@@ -1,0 +1,108 @@
+//! When a row was first seen as it is now.
+//!
+//! Rows bear no time. Where nobody saw the incarnation that wrote a row, its wait begins with the
+//! first observation of the unchanged row; and a row that was seen while its pod was proven absent
+//! is not the one of a pod that came back later. Kept for rows that may go, and for nothing else.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use crate::{pool::Row, time::Moment};
+
+/// What is remembered of earlier observations of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sighting {
+    /// The first observation of the row as it is.
+    pub first: Moment,
+    /// The first one after which its pod was proven absent.
+    pub while_absent: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    content: u64,
+    sighting: Sighting,
+    last: Moment,
+}
+
+/// All sightings, by the uid of a pool and the key of a row in it.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    by_pool: HashMap<Box<str>, HashMap<Box<str>, Seen>>,
+}
+
+impl Sightings {
+    /// Notes that a row of this pool was observed at `now`.
+    pub fn see(&mut self, pool_uid: &str, row: &Row, now: Moment) -> Sighting {
+        self.note(pool_uid, row.key(), fingerprint(row.stored()), now)
+            .sighting
+    }
+
+    /// Notes that the pod of a row was proven absent after the row was observed at `observed`.
+    pub fn see_absent(&mut self, pool_uid: &str, row: &Row, observed: Moment) {
+        let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), observed);
+        seen.sighting.while_absent.get_or_insert(observed);
+    }
+
+    /// Notes that an object which is no row was observed: a reservation, by its uid and what
+    /// it said.
+    pub fn see_object(&mut self, uid: &str, content: &impl Hash, now: Moment) -> Sighting {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        self.note(uid, "", hasher.finish(), now).sighting
+    }
+
+    /// What is remembered of a row as it is now.
+    #[must_use]
+    pub fn get(&self, pool_uid: &str, row: &Row) -> Option<Sighting> {
+        let seen = self.by_pool.get(pool_uid)?.get(row.key())?;
+        (seen.content == fingerprint(row.stored())).then_some(seen.sighting)
+    }
+
+    fn note(&mut self, pool_uid: &str, key: &str, content: u64, now: Moment) -> &mut Seen {
+        let new = Seen {
+            content,
+            sighting: Sighting {
+                first: now,
+                while_absent: None,
+            },
+            last: now,
+        };
+        let rows = self.by_pool.entry(pool_uid.into()).or_default();
+        let seen = rows.entry(key.into()).or_insert(new);
+        if seen.content != content {
+            *seen = new;
+        }
+        seen.last = now;
+        seen
+    }
+
+    /// Forgets what was not seen for `keep`.
+    pub fn forget(&mut self, keep: Duration, now: Moment) {
+        self.by_pool.retain(|_, rows| {
+            rows.retain(|_, seen| now.since(seen.last) < keep);
+            !rows.is_empty()
+        });
+    }
+
+    /// How many rows are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_pool.values().map(HashMap::len).sum()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_pool.is_empty()
+    }
+}
+
+fn fingerprint(stored: &serde_json::Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    stored.hash(&mut hasher);
+    hasher.finish()
+}
