@@ -187,19 +187,9 @@ impl Subject<'_> {
 
     fn of_incarnations(&self, ended: &[Arc<Ended>], least: Duration) -> Clearance {
         let scheduled = self.scheduled(ended);
-        let bore = |end: &Ended| end.bore(self.row, self.policy.cooldown);
-        // The incarnation that answers for the row is the last that reported it, or that it was
-        // seen with as it is now.
-        let answering = scheduled
-            .iter()
-            .rposition(|end| end.reported(self.row) || bore(end));
-        // Whoever takes a row over writes another id into it: unchanged since, it is no later one's.
-        let pinned = answering.filter(|i| scheduled[*i].reported(self.row) && bore(scheduled[*i]));
-        let concerned = match pinned {
-            Some(answering) => &scheduled[..=answering],
-            None => &scheduled[..],
-        };
-        let own = concerned.iter().enumerate().map(|(i, end)| {
+        // The incarnation that answers for the row is the last that reported it.
+        let answering = scheduled.iter().rposition(|end| end.reported(self.row));
+        let own = scheduled.iter().enumerate().map(|(i, end)| {
             // A later one took the row over without reporting it: its good end is no evidence. An
             // earlier one may still run on a sandbox of its own: its own end counts.
             let answers = answering.is_some_and(|answering| i <= answering);
@@ -207,7 +197,7 @@ impl Subject<'_> {
         });
         let own = own.reduce(Clearance::and);
         let watched = answering.is_some_and(|i| scheduled[i].watched);
-        let mut all = match (own, self.unseen(&scheduled, answering, pinned.is_some())) {
+        let mut all = match (own, self.unseen(&scheduled, answering)) {
             (Some(own), Some(unseen)) => own.and(unseen),
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => self.of_unseen(self.first_seen(), self.unseen_wait()),
@@ -229,19 +219,19 @@ impl Subject<'_> {
         &self,
         scheduled: &[&Ended],
         answering: Option<usize>,
-        pinned: bool,
     ) -> Option<Clearance> {
         if !self.may_return(scheduled) {
             return None;
         }
         let wait = self.unseen_wait();
-        if answering.is_none() {
+        let Some(answering) = answering else {
             return Some(self.of_unseen(self.first_seen(), wait));
-        }
+        };
         let before = scheduled.iter().filter_map(|end| end.listed_at).max();
-        // Born and killed in a gap, they had the row changed.
+        // Whoever was born and killed in a gap took the row over, which changes its id.
+        let taken_over = !scheduled[answering].bore(self.row, self.policy.cooldown);
         let since = scheduled.iter().filter_map(|end| end.gap_at).max();
-        let doubt = before.max(since.filter(|_| !pinned))?;
+        let doubt = before.max(since.filter(|_| taken_over))?;
         let mut unseen = self.of_unseen(doubt, wait);
         // The one who answers was seen.
         unseen.grade = Grade::Witnessed;

@@ -14,6 +14,7 @@ use std::{
 };
 
 use http_body_util::BodyExt;
+use ipgc_core::time::Moment;
 use kube::{
     Client,
     client::{Body, ClientBuilder},
@@ -39,6 +40,8 @@ pub struct Freshness {
     heard: AtomicU64,
     /// When it was heard first after nothing was, in milliseconds since the epoch.
     since: AtomicU64,
+    /// When it was heard last before it was lost, in milliseconds since the epoch.
+    until: AtomicU64,
 }
 
 impl Freshness {
@@ -49,6 +52,7 @@ impl Freshness {
             clock,
             heard: AtomicU64::new(0),
             since: AtomicU64::new(0),
+            until: AtomicU64::new(0),
         }
     }
 
@@ -62,7 +66,15 @@ impl Freshness {
 
     /// The watch failed: stale until something is heard again.
     pub fn lose(&self) {
-        self.heard.store(0, Ordering::Relaxed);
+        if let Some(heard) = self.heard.swap(0, Ordering::Relaxed).checked_sub(1) {
+            self.until.store(heard, Ordering::Relaxed);
+        }
+    }
+
+    /// Up to when it was heard before it was lost last.
+    #[must_use]
+    pub fn heard_until(&self) -> Moment {
+        Moment::new(Duration::from_millis(self.until.load(Ordering::Relaxed)))
     }
 
     /// Whether something was heard within [`FRESH`], and no failure since, nor shortly before.

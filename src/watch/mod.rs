@@ -6,6 +6,7 @@
 //! Nothing here writes to the API server.
 
 mod freshness;
+mod lean_node;
 mod lean_pod;
 mod nad_index;
 mod pod_index;
@@ -23,9 +24,10 @@ use tracing::{debug, warn};
 
 pub use self::{
     freshness::Freshness,
+    lean_node::LeanNode,
     lean_pod::LeanPod,
     nad_index::{Definition, NadIndex},
-    pod_index::PodIndex,
+    pod_index::{PodIndex, Presumed},
 };
 use crate::{backoff::Backoff, calls::with_causes};
 

@@ -5,20 +5,23 @@
 //! another incarnation. The index never asks the API server, and it never decides.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
 
 use ipgc_core::{
-    evidence::{Ended, Trail},
-    pod::PodState,
+    clearance::Living,
+    evidence::{Ended, SandboxTag, Sandboxes, Trail},
+    judge::Held,
+    pod::{Phase, PodState},
     podref::PodRef,
     time::Moment,
 };
 
-/// How long the evidence of an incarnation is kept after its end, besides the time that its item
-/// is in the queue: two default sweep intervals.
+/// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
 
 /// Live pods that can have rows, and recent ends.
@@ -26,10 +29,19 @@ const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
 pub struct PodIndex {
     live: HashMap<PodRef, Live>,
     ended: HashMap<PodRef, Vec<Arc<Ended>>>,
+    /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
+    /// their annotations tell.
+    others: HashSet<u64>,
+    /// The same, of the list that is being read.
+    listed_others: HashSet<u64>,
     /// Counts relists: after one, an entry that still bears an older number was not seen in it.
     generation: u64,
     /// Between the beginning and the end of a list.
     listing: bool,
+    /// When the last list ended.
+    listed_at: Moment,
+    /// The longest termination grace seen so far.
+    longest_grace: Duration,
 }
 
 #[derive(Debug)]
@@ -39,31 +51,57 @@ struct Live {
     generation: u64,
     /// When it was first seen, if that was in a list: who bore its name before, nobody saw.
     listed_at: Option<Moment>,
+    /// When it was first seen Running.
+    running_since: Option<Moment>,
+    /// When it was first seen in a terminal phase, and whether that happened before our eyes.
+    terminal_since: Option<(Moment, bool)>,
+    sandboxes: Sandboxes,
+}
+
+/// What the watch tells of the pod of a name, before anybody asks the API server.
+#[derive(Debug)]
+pub enum Presumed {
+    /// None of that name exists.
+    Absent,
+    /// One exists that cannot have rows as far as its annotations tell; nothing more is known.
+    Other,
+    /// One exists.
+    Live(Box<PodState>, Living),
 }
 
 impl PodIndex {
     /// Takes in a state of a pod that exists. Returns the predecessor of the same name, if this
     /// state shows that it ended unseen.
     pub fn apply(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
+        self.longest_grace = self.longest_grace.max(state.termination_grace.unwrap_or_default());
         let generation = self.generation;
-        let new = |state| Live::new(state, generation, self.listing.then_some(now));
+        let listed_at = self.listing.then_some(now);
+        let new = |state| Live::new(state, generation, listed_at, now);
         match self.live.entry(state.podref.clone()) {
             Entry::Occupied(mut entry) if entry.get().state.uid == state.uid => {
                 let live = entry.get_mut();
-                live.trail.advance(&state);
+                live.advance(&state, !self.listing, now);
                 live.state = state;
                 live.generation = generation;
                 None
             }
             Entry::Occupied(mut entry) => {
                 let predecessor = entry.insert(new(state));
-                Some(Self::end(&mut self.ended, predecessor, now))
+                Some(Self::end(&mut self.ended, predecessor, !self.listing, now))
             }
             Entry::Vacant(entry) => {
-                // A pod that cannot have rows costs nothing until that changes, unless it bears the
-                // name of one whose rows it may take over.
+                // A pod that cannot have rows costs a number until that changes, unless it bears
+                // the name of one whose rows it may take over.
+                let name = hash_of(entry.key().as_str());
                 if state.can_have_rows() || self.ended.contains_key(entry.key()) {
+                    self.others.remove(&name);
+                    self.listed_others.remove(&name);
                     entry.insert(new(state));
+                } else {
+                    if self.listing {
+                        self.listed_others.insert(name);
+                    }
+                    self.others.insert(name);
                 }
                 None
             }
@@ -75,7 +113,11 @@ impl PodIndex {
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
         let known = match self.live.entry(last.podref.clone()) {
             Entry::Occupied(entry) if entry.get().state.uid == last.uid => Some(entry.remove()),
-            _ => None,
+            Entry::Occupied(_) => None,
+            Entry::Vacant(entry) => {
+                self.others.remove(&hash_of(entry.key().as_str()));
+                None
+            }
         };
         // Whoever was seen again after its end ends once more: a list from the past lacked it.
         if known.is_none() && self.is_ended(&last) {
@@ -83,24 +125,28 @@ impl PodIndex {
         }
         let gone = match known {
             Some(mut live) => {
-                live.trail.advance(&last);
+                live.advance(&last, true, now);
                 live.state = last;
                 live
             }
             None if last.can_have_rows() || self.ended.contains_key(&last.podref) => {
-                Live::new(last, self.generation, Some(now))
+                Live::new(last, self.generation, Some(now), now)
             }
             None => return None,
         };
-        Some(Self::end(&mut self.ended, gone, now))
+        Some(Self::end(&mut self.ended, gone, true, now))
     }
 
-    /// A list begins, the first one or one after a lost watch. States may have been missed.
-    pub fn begin_list(&mut self) {
+    /// A list begins, the first one or one after a lost watch. States may have been missed since
+    /// the watch was heard last; what was observed of a pod since then, it may not have lived to
+    /// see.
+    pub fn begin_list(&mut self, heard_until: Moment) {
         self.generation += 1;
         self.listing = true;
+        self.listed_others.clear();
         for live in self.live.values_mut() {
             live.trail.gap();
+            live.sandboxes.forget_after(heard_until);
         }
     }
 
@@ -110,6 +156,8 @@ impl PodIndex {
     pub fn end_list(&mut self, now: Moment) -> Vec<Arc<Ended>> {
         let generation = self.generation;
         self.listing = false;
+        self.listed_at = now;
+        self.others = std::mem::take(&mut self.listed_others);
         let missing = self
             .live
             .extract_if(|_, live| live.generation != generation)
@@ -117,19 +165,66 @@ impl PodIndex {
             .collect::<Vec<_>>();
         let missing: Vec<_> = missing
             .into_iter()
-            .map(|live| Self::end(&mut self.ended, live, now))
-            .map(|end| in_doubt(&end, now))
+            .map(|live| Self::end(&mut self.ended, live, false, now).last.uid.clone())
             .collect();
         for end in self.ended.values_mut().flatten() {
-            *end = in_doubt(end, now);
+            *end = Arc::new(Ended {
+                gap_at: Some(now),
+                ..Ended::clone(end)
+            });
         }
-        missing
+        let missing: HashSet<_> = missing.into_iter().collect();
+        let ended = self.ended.values().flatten();
+        ended
+            .filter(|end| missing.contains(&end.last.uid))
+            .cloned()
+            .collect()
     }
 
-    /// Whether a pod of this name is alive, as far as the watch tells.
+    /// When the last list ended.
     #[must_use]
-    pub fn is_live(&self, podref: &PodRef) -> bool {
-        self.live.contains_key(podref)
+    pub fn listed_at(&self) -> Moment {
+        self.listed_at
+    }
+
+    /// The longest termination grace of any pod seen so far.
+    #[must_use]
+    pub fn longest_grace(&self) -> Duration {
+        self.longest_grace
+    }
+
+    /// What the watch tells of the pod of a name.
+    #[must_use]
+    pub fn presumed(&self, podref: &str) -> Presumed {
+        match self.live.get(podref) {
+            Some(live) => Presumed::Live(Box::new(live.state.clone()), live.living()),
+            None if self.others.contains(&hash_of(podref)) => Presumed::Other,
+            None => Presumed::Absent,
+        }
+    }
+
+    /// Whether the pod of a name needs a row with this address, by what the watch tells; and if it
+    /// does, notes the sandbox that the row bears. `None` where that takes a closer look.
+    pub fn glance(
+        &mut self,
+        podref: &str,
+        address: Option<IpAddr>,
+        sandbox: Option<&str>,
+        now: Moment,
+    ) -> Option<Held> {
+        let Some(live) = self.live.get_mut(podref) else {
+            let exists = self.others.contains(&hash_of(podref));
+            return exists.then_some(Held::Present);
+        };
+        if live.state.phase.is_terminal() {
+            return None;
+        }
+        let reported = address.is_some_and(|address| live.state.status.has_address(address));
+        // Only of rows that it reports: others may be left of somebody before it.
+        if let Some(tag) = sandbox.filter(|_| reported).and_then(SandboxTag::of) {
+            live.sandboxes.note(tag, now);
+        }
+        reported.then_some(Held::Reported)
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.
@@ -138,27 +233,24 @@ impl PodIndex {
         self.ended.get(podref).cloned().unwrap_or_default()
     }
 
-    /// Forgets ends that are old, unless one of the same podref is still `in_work`, by uid, or a
-    /// successor lives, whose rows may be theirs.
-    pub fn forget(&mut self, now: Moment, in_work: impl Fn(&str) -> bool) {
+    /// Forgets ends that are old, and since which a sweep that began at `swept` has ended, unless
+    /// they are `needed`: in work, or of a node that is silent. As long as one of a podref is kept
+    /// or a successor lives, all are: the rows may be anyone's.
+    pub fn forget(&mut self, swept: Moment, now: Moment, needed: impl Fn(&Ended) -> bool) {
         let live = &self.live;
         self.ended.retain(|podref, ends| {
-            live.contains_key(podref) || ends.iter().any(|end| in_work(&end.last.uid)) || {
-                ends.retain(|end| now.since(end.at) < KEEP_EVIDENCE);
-                !ends.is_empty()
-            }
+            let recent = |end: &Ended| end.at >= swept || now.since(end.at) < KEEP_EVIDENCE;
+            live.contains_key(podref) || ends.iter().any(|end| recent(end) || needed(end))
         });
     }
 
     /// How many live pods can have rows.
-    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
     /// Whether there is none.
-    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
@@ -170,13 +262,13 @@ impl PodIndex {
             .is_some_and(|ends| ends.iter().any(|end| end.last.uid == state.uid))
     }
 
-    fn end(ended: &mut HashMap<PodRef, Vec<Arc<Ended>>>, live: Live, now: Moment) -> Arc<Ended> {
-        let end = Arc::new(Ended {
-            settled: live.trail.is_settled(),
-            doubt_until: live.listed_at.filter(|_| live.state.name_may_return),
-            last: live.state,
-            at: now,
-        });
+    fn end(
+        ended: &mut HashMap<PodRef, Vec<Arc<Ended>>>,
+        live: Live,
+        watched: bool,
+        now: Moment,
+    ) -> Arc<Ended> {
+        let end = Arc::new(live.into_ended(watched, now));
         ended
             .entry(end.podref().clone())
             .or_default()
@@ -185,28 +277,68 @@ impl PodIndex {
     }
 }
 
-/// An end after a gap in the watch.
-fn in_doubt(end: &Arc<Ended>, now: Moment) -> Arc<Ended> {
-    if !end.last.name_may_return {
-        return Arc::clone(end);
-    }
-    Arc::new(Ended {
-        last: end.last.clone(),
-        at: end.at,
-        settled: end.settled,
-        doubt_until: Some(now),
-    })
+fn hash_of(podref: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    podref.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Live {
-    fn new(state: PodState, generation: u64, listed_at: Option<Moment>) -> Self {
-        let mut trail = Trail::default();
-        trail.advance(&state);
-        Self {
-            state,
-            trail,
+    fn new(state: PodState, generation: u64, listed_at: Option<Moment>, now: Moment) -> Self {
+        let mut live = Self {
+            trail: Trail::default(),
             generation,
             listed_at,
+            running_since: None,
+            terminal_since: None,
+            sandboxes: Sandboxes::default(),
+            state,
+        };
+        let first = live.state.clone();
+        live.advance(&first, listed_at.is_none(), now);
+        live
+    }
+
+    fn advance(&mut self, next: &PodState, watched: bool, now: Moment) {
+        self.trail.advance(next);
+        if next.phase == Phase::Running {
+            self.running_since.get_or_insert(now);
+        }
+        if next.phase.is_terminal() {
+            self.terminal_since.get_or_insert((now, watched));
+        }
+    }
+
+    fn living(&self) -> Living {
+        let completed = self.terminal_since.map(|(since, watched)| {
+            let end = Ended {
+                last: self.state.clone(),
+                at: since,
+                watched,
+                settled: self.trail.is_settled(),
+                stopped: self.trail.is_stopped(),
+                listed_at: self.listed_at,
+                gap_at: None,
+                sandboxes: self.sandboxes,
+            };
+            Arc::new(end)
+        });
+        Living {
+            running_since: self.running_since,
+            completed,
+        }
+    }
+
+    fn into_ended(self, watched: bool, now: Moment) -> Ended {
+        Ended {
+            at: now,
+            watched,
+            settled: self.trail.is_settled(),
+            stopped: self.trail.is_stopped(),
+            listed_at: self.listed_at,
+            gap_at: None,
+            sandboxes: self.sandboxes,
+            last: self.state,
         }
     }
 }
@@ -319,7 +451,7 @@ mod tests {
     #[test]
     fn who_is_missing_after_a_relist_ended_in_the_gap() {
         let mut index = PodIndex::default();
-        index.begin_list();
+        index.begin_list(at(0));
         index.apply(state(web("a").running()), at(0));
         index.apply(
             state(
@@ -334,9 +466,9 @@ mod tests {
         assert!(index.end_list(at(0)).is_empty());
         // The list begins twice, as it does when a page fails; what only the first one showed does
         // not count.
-        index.begin_list();
+        index.begin_list(at(0));
         index.apply(state(web("a").running()), at(1));
-        index.begin_list();
+        index.begin_list(at(0));
         index.apply(
             state(
                 pod("d", "stays")
@@ -355,7 +487,7 @@ mod tests {
     fn a_new_uid_after_a_gap_is_a_new_incarnation() {
         let mut index = PodIndex::default();
         index.apply(state(web("a").running()), at(0));
-        index.begin_list();
+        index.begin_list(at(0));
         let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
         assert_eq!(&*predecessor.last.uid, "a");
         assert!(index.end_list(at(2)).is_empty());
@@ -365,7 +497,7 @@ mod tests {
     fn a_gap_takes_away_what_was_known_of_the_sandbox() {
         let mut index = PodIndex::default();
         index.apply(state(web("a").running()), at(0));
-        index.begin_list();
+        index.begin_list(at(0));
         index.apply(state(web("a").ended("Succeeded")), at(1));
         index.end_list(at(1));
         assert!(
@@ -382,11 +514,13 @@ mod tests {
         index.apply(state(web("a").running()), at(0));
         index.delete(state(web("a").running()), at(0));
         let podref = "d/web-0".parse().unwrap();
-        index.forget(at(3_600), |uid| uid == "a");
+        index.forget(at(60), at(3_600), |end| &*end.last.uid == "a");
         assert_eq!(index.ended(&podref).len(), 1);
-        index.forget(at(599), |_| false);
+        index.forget(at(60), at(599), |_| false);
         assert_eq!(index.ended(&podref).len(), 1);
-        index.forget(at(3_600), |_| false);
+        index.forget(at(0), at(3_600), |_| false);
+        assert_eq!(index.ended(&podref).len(), 1, "no sweep has looked since");
+        index.forget(at(60), at(3_600), |_| false);
         assert!(index.ended(&podref).is_empty());
     }
 }

@@ -1,0 +1,214 @@
+//! A node as it comes from the API server, with nothing but what tells whether sandboxes run there.
+//!
+//! Total like [`LeanPod`](super::LeanPod): every field may be absent or null.
+
+use std::borrow::Cow;
+
+use ipgc_core::node::{NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
+use jiff::Timestamp;
+use k8s_openapi::{
+    ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::Deserialize;
+
+/// A node, stripped while it is read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Wire")]
+pub struct LeanNode {
+    meta: ObjectMeta,
+    state: NodeState,
+}
+
+impl LeanNode {
+    /// Its name and its state; `None` for an object without a name.
+    #[must_use]
+    pub fn into_state(self) -> Option<(String, NodeState)> {
+        Some((self.meta.name?, self.state))
+    }
+}
+
+/// The informer reads nodes: same API, same paths, fewer fields.
+impl kube::Resource for LeanNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(dt: &()) -> Cow<'_, str> {
+        Node::kind(dt)
+    }
+
+    fn group(dt: &()) -> Cow<'_, str> {
+        Node::group(dt)
+    }
+
+    fn version(dt: &()) -> Cow<'_, str> {
+        Node::version(dt)
+    }
+
+    fn plural(dt: &()) -> Cow<'_, str> {
+        Node::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: Option<Metadata>,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    annotations: Option<Annotations>,
+}
+
+/// Only this one is read; all others are skipped without being kept.
+#[derive(Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "ipgc.dev/no-sandboxes")]
+    no_sandboxes: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Spec {
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Deserialize)]
+struct Taint {
+    key: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    status: Option<String>,
+    last_transition_time: Option<String>,
+}
+
+impl From<Wire> for LeanNode {
+    fn from(wire: Wire) -> Self {
+        let metadata = wire.metadata.unwrap_or_default();
+        let spec = wire.spec.unwrap_or_default();
+        let conditions = wire.status.unwrap_or_default().conditions;
+        let ready = conditions
+            .unwrap_or_default()
+            .into_iter()
+            .find(|condition| condition.kind.as_deref() == Some("Ready"));
+        let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
+        let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
+        let declared = time(declared.as_deref());
+        let changed = ready.as_ref().map(|ready| ready.last_transition_time.as_deref());
+        Self {
+            state: NodeState {
+                uid: metadata.uid.unwrap_or_default().into(),
+                ready: ready
+                    .as_ref()
+                    .is_some_and(|ready| ready.status.as_deref() == Some("True")),
+                out_of_service: spec
+                    .taints
+                    .unwrap_or_default()
+                    .iter()
+                    .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
+                // A statement about a node whose changes bear no time cannot be told from an old one.
+                declared_empty: match (declared, changed.map(time)) {
+                    (Some(declared), Some(Some(changed))) => declared > changed,
+                    _ => false,
+                },
+            },
+            meta: ObjectMeta {
+                name: metadata.name,
+                resource_version: metadata.resource_version,
+                ..ObjectMeta::default()
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn state(node: Value) -> NodeState {
+        let node: LeanNode = serde_json::from_value(node).unwrap();
+        node.into_state().unwrap().1
+    }
+
+    fn with(ready: &str, taint: &str, declared: &str) -> NodeState {
+        state(json!({
+            "metadata": {"name": "n", "uid": "u", "resourceVersion": "1", "annotations": {"ipgc.dev/no-sandboxes": declared}},
+            "spec": {"taints": [{"key": taint, "effect": "NoExecute"}]},
+            "status": {"conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T10:00:00Z"}
+            ]}
+        }))
+    }
+
+    #[rstest]
+    #[case("False", OUT_OF_SERVICE_TAINT, "", true)]
+    #[case("Unknown", OUT_OF_SERVICE_TAINT, "", true)]
+    #[case("True", OUT_OF_SERVICE_TAINT, "", false)]
+    #[case("Unknown", "node.kubernetes.io/unreachable", "", false)]
+    #[case("Unknown", "x", "2026-01-01T10:00:01Z", true)]
+    #[case("Unknown", "x", "2026-01-01T12:30:00+02:00", true)]
+    #[case("Unknown", "x", "2026-01-01T10:00:00Z", false)]
+    #[case("Unknown", "x", "yes", false)]
+    // Whatever is said of a node that is ready: pods may have come since.
+    #[case("True", "x", "2027-01-01T00:00:00Z", false)]
+    fn fencing(#[case] ready: &str, #[case] taint: &str, #[case] declared: &str, #[case] fenced: bool) {
+        assert_eq!(with(ready, taint, declared).is_fenced(), fenced);
+    }
+
+    #[test]
+    fn every_field_may_be_null_or_absent() {
+        for node in [
+            json!({"metadata": {"name": "n"}}),
+            json!({"metadata": {"name": "n", "annotations": null}, "spec": null, "status": null}),
+            json!({"metadata": {"name": "n"}, "spec": {"taints": null}, "status": {"conditions": null}}),
+            json!({"metadata": {"name": "n"}, "spec": {"taints": [{}]}, "status": {"conditions": [{}]}}),
+            json!({"metadata": {"name": "n", "annotations": {"ipgc.dev/no-sandboxes": "2026-01-01T10:00:01Z"}},
+                "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": null}]}}),
+        ] {
+            let state = state(node);
+            assert!(!state.ready && !state.is_fenced());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_time_panics(declared in "\\PC{0,30}", digits in "[0-9TZ:+.-]{0,30}") {
+            for text in [&declared, &digits] {
+                let _ = with("Unknown", "x", text);
+            }
+        }
+    }
+
+    #[test]
+    fn the_annotation_is_the_one_that_is_documented() {
+        assert_eq!(NO_SANDBOXES_ANNOTATION, "ipgc.dev/no-sandboxes");
+    }
+}
