@@ -80,6 +80,12 @@ impl Clearance {
         }
     }
 
+    /// Nobody can answer any more; it goes from `moment` on.
+    #[must_use]
+    pub fn certain(moment: Moment) -> Self {
+        Self::new(Grade::Settled, Wait::Until(moment))
+    }
+
     /// Both have to be waited for.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -98,6 +104,15 @@ impl Clearance {
             wait,
             watched: self.watched && other.watched,
         }
+    }
+
+    /// It waits so much longer.
+    #[must_use]
+    pub fn later(mut self, more: Duration) -> Self {
+        if let Wait::Until(moment) = &mut self.wait {
+            *moment = *moment + more;
+        }
+        self
     }
 
     /// It waits until this moment as well.
@@ -215,11 +230,7 @@ impl Subject<'_> {
     }
 
     /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
-    fn unseen(
-        &self,
-        scheduled: &[&Ended],
-        answering: Option<usize>,
-    ) -> Option<Clearance> {
+    fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
         if !self.may_return(scheduled) {
             return None;
         }
@@ -281,7 +292,10 @@ impl Subject<'_> {
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
         let free_at = Wait::Until(since + wait);
-        let capped = self.policy.unwitnessed_hold.map(|hold| since + hold.max(wait));
+        let capped = self
+            .policy
+            .unwitnessed_hold
+            .map(|hold| since + hold.max(wait));
         let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
