@@ -215,11 +215,7 @@ impl Subject<'_> {
     }
 
     /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
-    fn unseen(
-        &self,
-        scheduled: &[&Ended],
-        answering: Option<usize>,
-    ) -> Option<Clearance> {
+    fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
         if !self.may_return(scheduled) {
             return None;
         }
@@ -281,7 +277,10 @@ impl Subject<'_> {
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
         let free_at = Wait::Until(since + wait);
-        let capped = self.policy.unwitnessed_hold.map(|hold| since + hold.max(wait));
+        let capped = self
+            .policy
+            .unwitnessed_hold
+            .map(|hold| since + hold.max(wait));
         let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),

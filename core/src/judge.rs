@@ -186,7 +186,9 @@ fn mirror_of(row: &RowContent, facts: &Facts<'_>) -> Option<Option<Box<str>>> {
         rest.is_some_and(|rest| rest.ends_with('-'))
     };
     let mut nodes = facts.nodes.existing().map(|(name, _)| name);
-    nodes.find(|node| is_suffix(node)).map(|node| Some(node.into()))
+    nodes
+        .find(|node| is_suffix(node))
+        .map(|node| Some(node.into()))
 }
 
 fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
@@ -229,7 +231,9 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     }
     // Rule 8
     if pod.status.is_complete_for(&pod.request) && lives_elsewhere(pod, row, facts.siblings) {
-        let first = facts.sighting.map_or(subject.now, |sighting| sighting.first);
+        let first = facts
+            .sighting
+            .map_or(subject.now, |sighting| sighting.first);
         let clearance = subject.of_former_sandbox(pod, first + leftover_grace);
         return stale(Cause::Leftover, clearance);
     }

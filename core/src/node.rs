@@ -129,7 +129,9 @@ impl Node {
     /// Takes in a read of its Lease; `None` where it has none.
     fn hear(&mut self, version: Option<&str>, now: Moment) {
         let lease = &mut self.lease;
-        let in_series = lease.read.is_some_and(|(_, last)| now.since(last) < SILENCE);
+        let in_series = lease
+            .read
+            .is_some_and(|(_, last)| now.since(last) < SILENCE);
         let changed = version.is_some() && lease.version.as_deref() != version;
         lease.read = match lease.read {
             Some((first, _)) if in_series => Some((first, now)),
@@ -248,7 +250,8 @@ impl Nodes {
         match self.by_name.get_mut(name) {
             Some(node) => node.apply(state, now),
             None => {
-                self.by_name.insert(name.into(), Node::new(Some(state), now));
+                self.by_name
+                    .insert(name.into(), Node::new(Some(state), now));
             }
         }
     }

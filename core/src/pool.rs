@@ -497,7 +497,8 @@ mod tests {
             r#"{{"metadata":{{"name":"p","uid":"u"}},"spec":{{"range":"10.0.0.0/24","allocations":{{
                 "1":{{"podref":"d/a","id":"{ID}"}},"2":{{"podref":"d/b","id":"{ID}"}},"3":null}}}}}}"#
         );
-        let pool = ObservedPool::parse(&text, Moment::EPOCH, |row| row.podref == Some("d/b")).unwrap();
+        let pool =
+            ObservedPool::parse(&text, Moment::EPOCH, |row| row.podref == Some("d/b")).unwrap();
         assert_eq!(pool.total_rows(), 3);
         assert_eq!(pool.rows().len(), 1);
         assert_eq!(pool.rows()[0].key(), "2");
