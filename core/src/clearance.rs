@@ -187,8 +187,13 @@ impl Subject<'_> {
         self.facts.sighting.map_or(self.now, |seen| seen.first)
     }
 
+    /// What the termination grace of a pod may be whose own is not known.
+    fn longest_grace(&self) -> Duration {
+        self.facts.longest_grace.max(DEFAULT_POD_GRACE)
+    }
+
     fn unseen_wait(&self) -> Duration {
-        let grace = self.facts.longest_grace.max(DEFAULT_POD_GRACE);
+        let grace = self.longest_grace();
         self.policy.wait(Some(grace), self.facts.rows)
     }
 
@@ -251,9 +256,8 @@ impl Subject<'_> {
 
     /// One incarnation's end.
     fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
-        let grace = end.last.termination_grace;
-        let grace = grace.or(Some(self.facts.longest_grace));
-        let mut wait = self.policy.wait(grace, self.facts.rows).max(least);
+        let own = end.last.termination_grace.unwrap_or(self.longest_grace());
+        let mut wait = self.policy.wait(Some(own), self.facts.rows).max(least);
         if end.last.mirror {
             wait = wait.max(self.policy.leftover_grace);
         } else if end.settled && least.is_zero() {

@@ -4,23 +4,23 @@
 
 mod common;
 
-use std::{collections::HashMap, slice::from_ref, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use common::{
-    POD, all_absent, at, ended, observe, pod, podref, pool_document, pool_with, release, reporting,
-    row_value, sandbox, secs, status,
+    Known, POD, W, all_absent, at, beat, ended, node_state, nodes_with, observe, pod, podref,
+    pool_document, pool_with, release, reporting, row_value, sandbox, status,
 };
 use ipgc_core::{
+    clearance::{Clearance, Wait},
     evidence::{Ended, Grade, Policy},
     judge::{Cause, Held, Stale, Unknown, Verdict, judge},
-    networks::{Request, Status},
+    networks::Status,
     pod::{Phase, PodState},
     podref::Glob,
     pool::{ObservedPool, Unreadable},
     proof::Presence,
     time::Moment,
 };
-use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -30,10 +30,22 @@ fn verdict(pool: &ObservedPool, presence: &Presence, ended: &[Arc<Ended>]) -> Ve
         pool,
         &pool.rows()[0],
         presence,
-        ended,
-        1,
+        &Known::of(ended).seen(0).facts(),
         &Policy::default(),
+        at(0),
     )
+}
+
+/// Stale by a deletion, with this grade and from this second on.
+fn deleted(grade: Grade, second: u64) -> Verdict {
+    Verdict::Stale(Stale {
+        cause: Cause::Deleted,
+        clearance: Clearance {
+            grade,
+            wait: Wait::Until(at(second)),
+            watched: true,
+        },
+    })
 }
 
 /// The verdict on 10.0.0.5, net1, of a pod in this state.
@@ -69,21 +81,30 @@ fn annotated(annotations: &Value) -> ObservedPool {
 fn a_row_of_an_absent_pod_is_stale_with_the_grade_of_its_evidence() {
     assert_eq!(
         verdict(&pool_with("5"), &Presence::Absent, &[good_end()]),
-        Verdict::Stale(Stale {
-            grade: Grade::Settled,
-            cause: Cause::Deleted,
-            free_at: at(2)
-        })
+        deleted(Grade::Settled, 2)
     );
     let forced = ended(reporting(POD, "net1", "10.0.0.5"), 0, false);
+    // Its node does not exist any more.
     assert_eq!(
-        verdict(&pool_with("5"), &Presence::Absent, &[forced]),
-        Verdict::Stale(Stale {
-            grade: Grade::Witnessed,
-            cause: Cause::Deleted,
-            free_at: at(210)
-        })
+        verdict(
+            &pool_with("5"),
+            &Presence::Absent,
+            std::slice::from_ref(&forced)
+        ),
+        deleted(Grade::Fenced, W)
     );
+    let mut nodes = nodes_with(&[("node-1", node_state())]);
+    beat(&mut nodes, "node-1", 0, 20);
+    let pool = pool_with("5");
+    let verdict = judge(
+        &pool,
+        &pool.rows()[0],
+        &Presence::Absent,
+        &Known::of(&[forced]).seen(0).on(nodes).facts(),
+        &Policy::default(),
+        at(20),
+    );
+    assert_eq!(verdict, deleted(Grade::Witnessed, 10 + W));
 }
 
 #[test]
@@ -97,44 +118,60 @@ fn evidence_is_weighed_row_by_row() {
             ("7", row_value(POD, &sandbox(1), "net2")),
         ],
     ));
-    let grades: Vec<_> = pool
-        .rows()
-        .iter()
-        .map(|row| {
-            match judge(
-                &pool,
-                row,
-                &Presence::Absent,
-                &[good_end()],
-                3,
-                &Policy::default(),
-            ) {
-                Verdict::Stale(stale) => (stale.grade, stale.free_at),
-                other => panic!("{other:?}"),
-            }
-        })
-        .collect();
+    let known = Known {
+        rows: 3,
+        ..Known::of(&[good_end()]).seen(0)
+    };
+    let verdicts = pool.rows().iter().map(|row| {
+        judge(
+            &pool,
+            row,
+            &Presence::Absent,
+            &known.facts(),
+            &Policy::default(),
+            at(0),
+        )
+    });
     assert_eq!(
-        grades,
+        Vec::from_iter(verdicts),
         [
-            (Grade::Settled, at(2)),
-            (Grade::Unwitnessed, at(330)),
-            (Grade::Unwitnessed, at(330))
+            deleted(Grade::Settled, 2),
+            deleted(Grade::Unwitnessed, 330),
+            deleted(Grade::Unwitnessed, 330)
         ]
     );
 }
 
 #[test]
-fn absence_without_evidence_never_frees() {
+fn absence_without_evidence_waits_from_the_first_observation() {
     let never_scheduled = PodState {
         node: None,
         ..reporting(POD, "net1", "10.0.0.5")
     };
     for evidence in [vec![], vec![ended(never_scheduled, 0, true)]] {
-        assert_eq!(
-            verdict(&pool_with("5"), &Presence::Absent, &evidence),
-            Verdict::Unknown(Unknown::NoEvidence)
+        let verdict = verdict(&pool_with("5"), &Presence::Absent, &evidence);
+        let Verdict::Stale(stale) = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!(stale.grade(), Grade::Unwitnessed);
+        assert_eq!(stale.clearance.wait, Wait::Until(at(W)));
+        assert!(!stale.clearance.watched);
+    }
+}
+
+#[test]
+fn a_row_seen_for_the_first_time_never_goes_without_evidence() {
+    let pool = pool_with("5");
+    let proof = all_absent(&pool);
+    let unseen = Known::default();
+    for now in [0, 1_000_000] {
+        let release = proof.release(
+            &pool.rows()[0],
+            &unseen.facts(),
+            &Policy::default(),
+            at(now),
         );
+        assert!(release.is_err());
     }
 }
 
@@ -185,7 +222,7 @@ fn a_pod_that_is_there_holds_its_rows_even_when_nothing_more_was_read() {
 #[case::another_address(Phase::Running, false, status(&[("net1", &["10.0.0.6"])]), Held::Drift)]
 #[case::no_addresses(Phase::Running, false, status(&[("net1", &[])]), Held::Drift)]
 #[case::no_entries(Phase::Running, false, status(&[]), Held::Drift)]
-#[case::succeeded(Phase::Succeeded, false, status(&[("net1", &["10.0.0.6"])]), Held::Drift)]
+#[case::succeeded(Phase::Succeeded, false, status(&[("net1", &["10.0.0.6"])]), Held::Young)]
 fn a_pod_that_is_there_holds_its_row(
     #[case] phase: Phase,
     #[case] deleting: bool,
@@ -227,10 +264,7 @@ fn addresses_are_compared_as_addresses(
     // The same report is evidence when the pod is gone.
     assert!(matches!(
         verdict(&pool, &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(Stale {
-            grade: Grade::Settled,
-            ..
-        })
+        Verdict::Stale(stale) if stale.grade() == Grade::Settled
     ));
 }
 
@@ -265,10 +299,7 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(Stale {
-            grade: Grade::Unwitnessed,
-            ..
-        })
+        Verdict::Stale(stale) if stale.grade() == Grade::Unwitnessed
     ));
 }
 
@@ -323,7 +354,8 @@ fn rows_of_kept_owners_are_never_touched(#[case] pattern: &str, #[case] kept: bo
     };
     let pool = pool_with("5");
     let proof = all_absent(&pool);
-    let released = proof.release(&pool.rows()[0], &[good_end()], 1, &policy, at(1000));
+    let known = Known::of(&[good_end()]);
+    let released = proof.release(&pool.rows()[0], &known.facts(), &policy, at(1000));
     if kept {
         assert_eq!(released.unwrap_err(), Verdict::Unknown(Unknown::KeptOwner));
     } else {
@@ -389,17 +421,18 @@ fn a_row_goes_at_its_moment_and_not_before() {
     let pool = pool_with("5");
     let proof = all_absent(&pool);
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let release = |now| proof.release(&pool.rows()[0], from_ref(&end), 1, &Policy::default(), now);
+    let known = Known::of(&[end]);
+    let release = |now| proof.release(&pool.rows()[0], &known.facts(), &Policy::default(), now);
     let early = Moment::new(Duration::from_nanos(101_999_999_999));
     assert!(matches!(
         release(early),
-        Err(Verdict::Stale(Stale { free_at, .. })) if free_at == at(102)
+        Err(Verdict::Stale(stale)) if stale.clearance.wait == Wait::Until(at(102))
     ));
     let released = release(at(102)).unwrap();
     assert_eq!(released.row().key(), "5");
     assert_eq!(released.content().podref.as_str(), POD);
     assert_eq!(released.stale().cause, Cause::Deleted);
-    assert_eq!(released.stale().grade, Grade::Settled);
+    assert_eq!(released.stale().grade(), Grade::Settled);
 }
 
 #[test]
@@ -411,273 +444,4 @@ fn a_pod_that_is_back_keeps_its_rows_whatever_its_predecessor_proved() {
         release(&proof, &pool.rows()[0]).unwrap_err(),
         Verdict::Held(Held::Present)
     );
-}
-
-// Properties
-
-fn any_phase() -> impl Strategy<Value = Phase> {
-    prop_oneof![
-        Just(Phase::Pending),
-        Just(Phase::Running),
-        Just(Phase::Succeeded),
-        Just(Phase::Failed),
-        Just(Phase::Unknown),
-    ]
-}
-
-/// Few addresses and interfaces, so that they meet those of the rows.
-fn any_entries() -> impl Strategy<Value = Vec<(&'static str, Vec<&'static str>)>> {
-    let address = prop::sample::select(vec![
-        "10.0.0.5",
-        "10.0.0.6",
-        "::ffff:10.0.0.5",
-        "fd00::1",
-        "10.0.0.5/24",
-    ]);
-    let interface = prop::sample::select(vec!["net1", "net2", "eth0", ""]);
-    prop::collection::vec((interface, prop::collection::vec(address, 0..3)), 0..4)
-}
-
-fn valid(entries: &[(&str, Vec<&str>)]) -> Status {
-    let entries: Vec<_> = entries.iter().map(|(i, a)| (*i, a.as_slice())).collect();
-    status(&entries)
-}
-
-fn any_status() -> impl Strategy<Value = Status> {
-    prop_oneof![
-        4 => any_entries().prop_map(|entries| valid(&entries)),
-        1 => Just(Status::Missing),
-        1 => "\\PC{0,30}".prop_map(|text| Status::parse(&text)),
-    ]
-}
-
-prop_compose! {
-    fn any_pod()(
-        phase in any_phase(),
-        status in any_status(),
-        request in prop_oneof![Just("a"), Just("a,b"), Just(",")],
-        [deleting, mirror, host_network, scheduled] in any::<[bool; 4]>(),
-        grace in any::<Option<u64>>(),
-    ) -> PodState {
-        PodState {
-            phase, deleting, mirror, host_network, status,
-            node: scheduled.then(|| "node-1".into()),
-            request: Request::parse(request, "default"),
-            termination_grace: grace.map(secs),
-            ..pod(POD)
-        }
-    }
-}
-
-fn any_present() -> impl Strategy<Value = Presence> {
-    prop::option::weighted(0.9, any_pod()).prop_map(|pod| Presence::Present(pod.map(Box::new)))
-}
-
-fn any_presence() -> impl Strategy<Value = Presence> {
-    prop_oneof![
-        Just(Presence::Absent),
-        any_present(),
-        "\\PC{0,20}".prop_map(|reason| Presence::Unknown(reason.into())),
-    ]
-}
-
-fn any_history() -> impl Strategy<Value = Vec<Arc<Ended>>> {
-    let one = (any_pod(), 0u64..2000, any::<bool>())
-        .prop_map(|(last, second, settled)| ended(last, second, settled));
-    prop::collection::vec(one, 0..4).prop_map(|mut history| {
-        history.sort_by_key(|e| e.at);
-        history
-    })
-}
-
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        "\\PC{0,80}".prop_map(Value::from),
-        Just(Value::from(POD)),
-        Just(Value::from(sandbox(1))),
-    ];
-    leaf.prop_recursive(3, 12, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map(any_field(), inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
-
-fn any_field() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just("id".to_owned()),
-        Just("podref".to_owned()),
-        Just("ifname".to_owned()),
-        "\\PC{0,10}",
-    ]
-}
-
-fn any_key() -> impl Strategy<Value = String> {
-    prop_oneof![
-        3 => Just("5".to_owned()),
-        1 => any::<i128>().prop_map(|n| n.to_string()),
-        1 => any::<u64>().prop_map(|n| n.to_string()),
-        1 => "\\PC{0,12}",
-    ]
-}
-
-fn any_range() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just("10.0.0.0/24".to_owned()),
-        Just("fd00::/64".to_owned()),
-        Just("ffff::ffff/0".to_owned()),
-        Just("255.255.255.255/32".to_owned()),
-        "\\PC{0,20}",
-    ]
-}
-
-fn any_policy() -> impl Strategy<Value = Policy> {
-    (any::<[u64; 5]>(), "\\PC{0,8}").prop_map(|([cooldown, grace, pod, del, leftover], glob)| {
-        Policy {
-            cooldown: secs(cooldown),
-            grace: secs(grace),
-            max_pod_grace: secs(pod),
-            del_budget: secs(del),
-            leftover_grace: secs(leftover),
-            keep_podrefs: vec![Glob::new(&glob)],
-        }
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
-    #[test]
-    fn every_row_of_every_pool_gets_a_verdict(
-        range in any_range(),
-        (key, value) in (any_key(), any_json()),
-        annotation in "\\PC{0,20}",
-        presence in any_presence(),
-        history in any_history(),
-        rows: usize,
-        policy in any_policy(),
-        now: u64,
-    ) {
-        let mut document = pool_document(&range, &[(&key, value)]);
-        document["metadata"]["annotations"] = json!({"ipgc.dev/keep": annotation});
-        let pool = observe(&document);
-        prop_assert_eq!(pool.rows().len(), 1);
-        let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &presence, &history, rows, &policy);
-        let absent = matches!(presence, Presence::Absent);
-        let learned = row.content().map(|content| (content.podref.clone(), presence));
-        let proof = pool.begin_proof().conclude(learned.into_iter().collect());
-        match proof.release(row, &history, rows, &policy, at(now)) {
-            Ok(release) => {
-                prop_assert!(absent);
-                prop_assert_eq!(verdict, Verdict::Stale(release.stale()));
-            }
-            Err(other) => prop_assert_eq!(verdict, other),
-        }
-    }
-
-    #[test]
-    fn a_present_pod_is_never_stale(
-        presence in any_present(),
-        history in any_history(),
-        policy in any_policy(),
-        rows: usize,
-    ) {
-        let pool = pool_with("5");
-        let verdict = judge(&pool, &pool.rows()[0], &presence, &history, rows, &policy);
-        prop_assert!(!matches!(verdict, Verdict::Stale(_)), "{:?}", verdict);
-        let learned = HashMap::from([(podref(POD), presence)]);
-        let proof = pool.begin_proof().conclude(learned);
-        let never = Moment::new(Duration::MAX);
-        prop_assert!(proof.release(&pool.rows()[0], &history, rows, &policy, never).is_err());
-    }
-
-    #[test]
-    fn unknown_presence_never_frees(history in any_history(), reason in "\\PC{0,20}", policy in any_policy()) {
-        let pool = pool_with("5");
-        let presence = Presence::Unknown(reason.into());
-        let verdict = judge(&pool, &pool.rows()[0], &presence, &history, 1, &policy);
-        prop_assert!(matches!(verdict, Verdict::Unknown(_)), "{:?}", verdict);
-    }
-
-    #[test]
-    fn more_entries_in_a_status_never_turn_held_into_stale_nor_reported_into_less(
-        state in any_pod(),
-        entries in any_entries(),
-        more in any_entries(),
-        history in any_history(),
-    ) {
-        let less = PodState { status: valid(&entries), ..state };
-        let both: Vec<_> = entries.into_iter().chain(more).collect();
-        let more = PodState { status: valid(&both), ..less.clone() };
-        let pool = pool_with("5");
-        let before = verdict(&pool, &present(less), &history);
-        let after = verdict(&pool, &present(more), &history);
-        prop_assert!(matches!(after, Verdict::Held(_)), "{:?}", after);
-        if before == Verdict::Held(Held::Reported) {
-            prop_assert_eq!(after, before);
-        }
-    }
-
-    #[test]
-    fn a_status_that_cannot_be_read_never_frees(text in "\\PC{0,60}", state in any_pod(), history in any_history()) {
-        let state = PodState { status: Status::parse(&text), ..state };
-        prop_assert!(matches!(verdict(&pool_with("5"), &present(state), &history), Verdict::Held(_)));
-    }
-
-    #[test]
-    fn a_row_with_an_extra_field_is_always_unknown(
-        field in "\\PC{0,12}".prop_filter("known", |f| !["id", "podref", "ifname"].contains(&f.as_str())),
-        extra in any_json(),
-        presence in any_presence(),
-        history in any_history(),
-    ) {
-        let mut value = row_value(POD, &sandbox(1), "net1");
-        value[&field] = extra;
-        let pool = observe(&pool_document("10.0.0.0/24", &[("5", value)]));
-        let verdict = verdict(&pool, &presence, &history);
-        let unreadable = matches!(
-            verdict,
-            Verdict::Unknown(Unknown::Unreadable(Unreadable::ExtraField(_)))
-        );
-        prop_assert!(unreadable, "{:?}", verdict);
-    }
-
-    #[test]
-    fn nothing_is_released_before_its_moment(history in any_history(), rows in 0usize..8, now in 0u64..10_000) {
-        let pool = pool_with("5");
-        let policy = Policy::default();
-        let proof = all_absent(&pool);
-        let row = &pool.rows()[0];
-        let free_at = match judge(&pool, row, &Presence::Absent, &history, rows, &policy) {
-            Verdict::Stale(stale) => Some(stale.free_at),
-            _ => None,
-        };
-        let released = proof.release(row, &history, rows, &policy, at(now));
-        prop_assert_eq!(released.is_ok(), free_at.is_some_and(|free_at| free_at <= at(now)));
-        prop_assert_eq!(free_at.is_some(), history.iter().any(|e| e.last.node.is_some()));
-    }
-
-    #[test]
-    fn what_is_exempt_or_kept_is_never_freed(
-        presence in any_presence(),
-        history in any_history(),
-        hold: bool,
-        value in "\\PC{0,12}",
-    ) {
-        let annotation = if hold { "ipgc.dev/hold" } else { "ipgc.dev/keep" };
-        let value = if hold { value } else { format!("{value} 5 {value}") };
-        let pool = annotated(&json!({annotation: value}));
-        prop_assert_eq!(verdict(&pool, &presence, &history), Verdict::Unknown(Unknown::Exempt));
-        let pool = pool_with("5");
-        let policy = Policy { keep_podrefs: vec![Glob::new("default/*")], ..Policy::default() };
-        let kept = judge(&pool, &pool.rows()[0], &presence, &history, 1, &policy);
-        prop_assert_eq!(kept, Verdict::Unknown(Unknown::KeptOwner));
-    }
 }

@@ -1,4 +1,5 @@
-//! Builders that the integration tests share: pods, ended incarnations, pools and proofs.
+//! Builders that the integration tests share: pods, ended incarnations, nodes, facts, pools and
+//! proofs.
 
 // Every test binary compiles this module and uses a part of it.
 #![allow(dead_code)]
@@ -6,20 +7,26 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    evidence::{Ended, Policy},
+    clearance::{Facts, Living},
+    evidence::{Ended, Policy, Sandboxes},
     judge::{Release, Verdict},
     networks::{Request, Status},
+    node::{NodeState, Nodes},
     pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
-    pool::{ObservedPool, Row},
+    pool::{ObservedPool, Row, RowContent},
     proof::{Presence, Proof},
+    sighting::Sighting,
     time::Moment,
 };
 use json_patch::Patch;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// The pod that most tests are about.
 pub const POD: &str = "default/web-0";
+/// With one row and a termination grace of 30 s: 120 + 30 + 60.
+pub const W: u64 = 210;
 /// The uid of [`pool_document`].
 pub const POOL_UID: &str = "3f0a7c52-pool";
 
@@ -98,14 +105,163 @@ pub fn reporting(owner: &str, interface: &str, address: &str) -> PodState {
     }
 }
 
-/// The end of an incarnation `at` seconds after the epoch.
+/// The end of an incarnation that was watched, `at` seconds after the epoch.
 pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
     Arc::new(Ended {
         last,
         at: at(second),
+        watched: true,
         settled,
-        doubt_until: None,
+        stopped: settled,
+        listed_at: None,
+        gap_at: None,
+        sandboxes: Sandboxes::default(),
     })
+}
+
+/// The same incarnation with something else about its end.
+pub fn but(end: &Arc<Ended>, change: impl FnOnce(&mut Ended)) -> Arc<Ended> {
+    let mut end = Ended::clone(end);
+    change(&mut end);
+    Arc::new(end)
+}
+
+/// The row 10.0.0.5 of [`POD`] on net1, written for the first sandbox.
+pub fn row_content() -> RowContent {
+    RowContent {
+        address: ip("10.0.0.5"),
+        sandbox: sandbox(1).into(),
+        podref: podref(POD),
+        interface: Some("net1".into()),
+    }
+}
+
+/// A node that is ready.
+pub fn node_state() -> NodeState {
+    NodeState {
+        uid: "node-uid".into(),
+        ready: true,
+        out_of_service: false,
+        declared_empty: false,
+    }
+}
+
+/// A node that is not ready, and of which nobody says that it runs no sandboxes.
+pub fn not_ready() -> NodeState {
+    NodeState {
+        ready: false,
+        ..node_state()
+    }
+}
+
+/// A node that is not ready and shut down for good.
+pub fn fenced() -> NodeState {
+    NodeState {
+        out_of_service: true,
+        ..not_ready()
+    }
+}
+
+/// A complete list without any node.
+pub fn no_nodes() -> Nodes {
+    let mut nodes = Nodes::default();
+    nodes.retain(|_| false, Moment::EPOCH);
+    nodes
+}
+
+/// A complete list of these nodes.
+pub fn nodes_with(states: &[(&str, NodeState)]) -> Nodes {
+    let mut nodes = Nodes::default();
+    for (name, state) in states {
+        nodes.apply(name, state.clone(), Moment::EPOCH);
+    }
+    nodes.retain(|_| true, Moment::EPOCH);
+    nodes
+}
+
+/// Reads of a Lease that changes all the time, each 10 s from one second on to another.
+pub fn beat(nodes: &mut Nodes, name: &str, from: u64, to: u64) {
+    for second in (from..=to).step_by(10) {
+        nodes.hear(name, Some(&second.to_string()), at(second));
+    }
+}
+
+/// Reads of a Lease that never changes.
+pub fn hear_nothing(nodes: &mut Nodes, name: &str, from: u64, to: u64) {
+    for second in (from..=to).step_by(10) {
+        nodes.hear(name, Some("still"), at(second));
+    }
+}
+
+/// Everything that [`Facts`] refers to.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub ended: Vec<Arc<Ended>>,
+    pub living: Option<Living>,
+    pub rows: usize,
+    pub sighting: Option<Sighting>,
+    pub siblings: Option<Vec<RowContent>>,
+    pub nodes: Nodes,
+    pub slice: Option<String>,
+    pub longest_grace: Duration,
+    pub fresh: bool,
+}
+
+impl Default for Known {
+    /// The watch is heard, one row, no nodes, and that is known: whoever ended on one is fenced
+    /// after W.
+    fn default() -> Self {
+        Self {
+            ended: Vec::new(),
+            living: None,
+            rows: 1,
+            sighting: None,
+            siblings: None,
+            nodes: no_nodes(),
+            slice: None,
+            longest_grace: secs(30),
+            fresh: true,
+        }
+    }
+}
+
+impl Known {
+    /// Of these incarnations, and nothing else out of the ordinary.
+    pub fn of(ended: &[Arc<Ended>]) -> Self {
+        Self {
+            ended: ended.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// The row was first seen as it is in this second.
+    pub fn seen(self, second: u64) -> Self {
+        Self {
+            sighting: Some(Sighting {
+                first: at(second),
+                while_absent: None,
+            }),
+            ..self
+        }
+    }
+
+    pub fn on(self, nodes: Nodes) -> Self {
+        Self { nodes, ..self }
+    }
+
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            ended: &self.ended,
+            living: self.living.clone(),
+            rows: self.rows,
+            sighting: self.sighting,
+            siblings: self.siblings.as_deref(),
+            nodes: &self.nodes,
+            slice: self.slice.as_deref(),
+            longest_grace: self.longest_grace,
+            fresh: self.fresh,
+        }
+    }
 }
 
 /// A row as whereabouts 0.8 and later store it.
@@ -155,7 +311,8 @@ pub fn all_absent(pool: &ObservedPool) -> Proof<'_> {
     pool.begin_proof().conclude(presence)
 }
 
-/// Releases the row with evidence that leaves no doubt: its pod reported it and settled long ago.
+/// Releases the row with evidence that leaves no doubt: its pod reported it and settled long ago, and
+/// the row was seen then.
 pub fn release<'a>(proof: &Proof<'a>, row: &'a Row) -> Result<Release<'a>, Verdict> {
     let evidence = row
         .content()
@@ -166,8 +323,8 @@ pub fn release<'a>(proof: &Proof<'a>, row: &'a Row) -> Result<Release<'a>, Verdi
             ended(last, 0, true)
         })
         .ok();
-    let evidence: Vec<_> = evidence.into_iter().collect();
-    proof.release(row, &evidence, 1, &Policy::default(), at(1_000_000))
+    let known = Known::of(&Vec::from_iter(evidence)).seen(0);
+    proof.release(row, &known.facts(), &Policy::default(), at(1_000_000))
 }
 
 /// All rows of the pool, released.
@@ -184,4 +341,39 @@ pub fn apply(document: &Value, patch: &Patch) -> Option<Value> {
     let applied = json_patch::patch(&mut after, patch).is_ok();
     assert!(applied || after == *document);
     applied.then_some(after)
+}
+
+pub fn any_phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        Just(Phase::Pending),
+        Just(Phase::Running),
+        Just(Phase::Succeeded),
+        Just(Phase::Failed),
+        Just(Phase::Unknown),
+    ]
+}
+
+prop_compose! {
+    /// An end on node-1 that was watched, or of a pod that was never scheduled.
+    pub fn any_incarnation()(
+        second in 0u64..1000,
+        settled: bool,
+        reports: bool,
+        scheduled in prop::bool::weighted(0.9),
+        mirror in prop::bool::weighted(0.1),
+        grace in prop::option::of(0u64..5000),
+    ) -> Arc<Ended> {
+        let mut last = if reports { reporting(POD, "net1", "10.0.0.5") } else { pod(POD) };
+        last.node = scheduled.then(|| "node-1".into());
+        last.mirror = mirror;
+        last.termination_grace = grace.map(secs);
+        ended(last, second, settled)
+    }
+}
+
+pub fn any_history() -> impl Strategy<Value = Vec<Arc<Ended>>> {
+    prop::collection::vec(any_incarnation(), 0..5).prop_map(|mut history| {
+        history.sort_by_key(|e| e.at);
+        history
+    })
 }
