@@ -12,7 +12,7 @@ use crate::{
     evidence::{Grade, Policy},
     networks::Status,
     node::Standing,
-    pod::{Phase, PodState},
+    pod::{ContainerState, Phase, PodState},
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
     time::Moment,
@@ -202,7 +202,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     let completed = facts.living.as_ref().and_then(|l| l.completed.as_ref());
     if let Some(completed) = completed.filter(|completed| completed.last.uid == pod.uid)
         && pod.phase.is_terminal()
-        && (completed.stopped || is_fenced(pod, subject))
+        && (completed.stopped && !runs(pod) || is_fenced(pod, subject))
     {
         return stale(Cause::Completed, subject.of_completed(completed));
     }
@@ -243,6 +243,11 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
 
 fn is_running(pod: &PodState) -> bool {
     pod.phase == Phase::Running && !pod.deleting
+}
+
+fn runs(pod: &PodState) -> bool {
+    let mut containers = pod.containers.iter();
+    containers.any(|container| container.state == ContainerState::Running)
 }
 
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
