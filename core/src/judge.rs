@@ -257,17 +257,21 @@ fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     })
 }
 
-/// Whether all rows that the pod reports, in any pool, bear one sandbox, and this row another.
+/// Whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
+/// report of an address on some other interface may speak against that, never for it.
 fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
-    let reported = siblings.unwrap_or_default().iter().filter(|sibling| {
-        let interface = sibling.interface.as_deref().unwrap_or_default();
-        sibling.podref == row.podref && pod.status.reported(interface, sibling.address).is_some()
-    });
-    let mut sandboxes = reported.map(|sibling| &sibling.sandbox);
-    let Some(first) = sandboxes.next() else {
+    let own = siblings
+        .unwrap_or_default()
+        .iter()
+        .filter(|sibling| sibling.podref == row.podref && pod.status.has_address(sibling.address));
+    let is_reported = |sibling: &&RowContent| {
+        let interface = sibling.interface.as_deref();
+        interface.is_some_and(|name| pod.status.reported(name, sibling.address).is_some())
+    };
+    let Some(first) = own.clone().find(is_reported) else {
         return false;
     };
-    *first != row.sandbox && sandboxes.all(|sandbox| sandbox == first)
+    first.sandbox != row.sandbox && own.clone().all(|sibling| sibling.sandbox == first.sandbox)
 }
 
 fn readable<'r>(
