@@ -132,14 +132,13 @@ impl Subject<'_> {
     /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
     /// longer, and its own node counts as well.
     #[must_use]
-    pub fn of_mirror(&self, node: Option<&str>) -> Clearance {
+    pub fn of_mirror(&self, nodes: &[&str]) -> Clearance {
         let wait = self.unseen_wait().max(self.policy.leftover_grace);
         let all = self.of_incarnations(self.facts.ended, self.policy.leftover_grace);
         let all = all.and(self.of_unseen(self.first_seen(), wait));
-        match node {
-            Some(node) => all.and(self.of_node(node, self.first_seen(), wait)),
-            None => all,
-        }
+        let own = nodes.iter();
+        own.map(|node| self.of_node(node, self.first_seen(), wait))
+            .fold(all, Clearance::and)
     }
 
     /// Rule 4: its pod is at its end and still there.

@@ -162,7 +162,7 @@ fn absent(subject: &Subject<'_>) -> Stale {
     let Subject { row, facts, .. } = subject;
     // Rule 2; rule 3
     let clearance = match mirror_of(row, facts) {
-        Some(node) => subject.of_mirror(node.as_deref()),
+        Some(nodes) => subject.of_mirror(&nodes),
         None => subject.of_deleted(),
     };
     Stale {
@@ -175,20 +175,21 @@ fn absent(subject: &Subject<'_>) -> Stale {
     }
 }
 
-/// Whether an absent pod was a static pod's mirror, and of which node, if that is known. Where
-/// nobody saw it, its name tells: the kubelet appends its own.
-fn mirror_of(row: &RowContent, facts: &Facts<'_>) -> Option<Option<Box<str>>> {
-    if let Some(last) = facts.ended.last() {
-        return last.last.mirror.then(|| last.last.node.clone());
+/// The nodes of the static pod whose mirror an absent pod was; `None` where it was none. Where nobody
+/// saw it, its name tells: the kubelet appends its own, which may be the end of another one's.
+fn mirror_of<'a>(row: &RowContent, facts: &Facts<'a>) -> Option<Vec<&'a str>> {
+    if !facts.ended.is_empty() {
+        let mut mirrors = facts.ended.iter().filter(|end| end.last.mirror).peekable();
+        mirrors.peek()?;
+        return Some(mirrors.filter_map(|end| end.last.node.as_deref()).collect());
     }
-    let is_suffix = |node: &str| {
+    let is_own = |node: &&str| {
         let rest = row.podref.name().strip_suffix(node);
         rest.is_some_and(|rest| rest.ends_with('-'))
     };
-    let mut nodes = facts.nodes.existing().map(|(name, _)| name);
-    nodes
-        .find(|node| is_suffix(node))
-        .map(|node| Some(node.into()))
+    let existing = facts.nodes.existing().map(|(name, _)| name);
+    let nodes: Vec<_> = existing.filter(is_own).collect();
+    (!nodes.is_empty()).then_some(nodes)
 }
 
 fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
