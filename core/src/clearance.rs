@@ -164,6 +164,10 @@ impl Subject<'_> {
         if let Some(node) = &pod.node {
             all = all.and(self.of_node(node, self.first_seen(), wait));
         }
+        if !self.facts.fresh {
+            // Its present life, and a gap that there was, are not known yet.
+            all = all.not_before(self.now + LOOK_AGAIN);
+        }
         all.not_before(from)
     }
 
