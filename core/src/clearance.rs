@@ -44,6 +44,8 @@ pub struct Facts<'a> {
 /// An incarnation that lives.
 #[derive(Clone, Debug)]
 pub struct Living {
+    /// Its `metadata.uid`.
+    pub uid: Box<str>,
     /// Since when it is known to be in phase Running.
     pub running_since: Option<Moment>,
     /// In a terminal phase, what would remain of it if it went now, counted from that phase on.

@@ -214,7 +214,9 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     // Rule 6
     let leftover_grace = subject.policy.leftover_grace;
     if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
-        let running_since = facts.living.as_ref().and_then(|l| l.running_since);
+        // The watch may be behind, at a predecessor.
+        let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
+        let running_since = living.and_then(|l| l.running_since);
         let from = match &row.interface {
             // ADD can never adopt it.
             None => Some(seen),
