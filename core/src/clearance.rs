@@ -271,7 +271,11 @@ impl Subject<'_> {
             Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
             Standing::Alive(since) => Clearance::new(Grade::Witnessed, Wait::Until(since + wait)),
-            Standing::Listening => Clearance::new(Grade::Witnessed, Wait::Until(self.now + wait)),
+            Standing::Listening => {
+                // Whatever W is: what it does there is not known yet.
+                let until = self.now + wait.max(LOOK_AGAIN);
+                Clearance::new(Grade::Witnessed, Wait::Until(until))
+            }
             Standing::Silent => {
                 let wait = match self.policy.unfenced {
                     Unfenced::Hold => Wait::For([node.into()].into()),
