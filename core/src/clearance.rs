@@ -68,8 +68,8 @@ pub struct Clearance {
     pub grade: Grade,
     /// When it may go.
     pub wait: Wait,
-    /// Whether the end of the incarnation that answers for the row was watched, so that the breaker
-    /// does not concern it.
+    /// Whether the ends of the incarnation that answers for the row and of all later ones were
+    /// watched, so that the breaker does not concern it.
     pub watched: bool,
 }
 
@@ -206,7 +206,9 @@ impl Subject<'_> {
             self.of_end(end, answers, least)
         });
         let own = own.reduce(Clearance::and);
-        let watched = answering.is_some_and(|i| scheduled[i].watched);
+        // Whoever came later may have it too.
+        let may_have = &scheduled[answering.unwrap_or(0)..];
+        let watched = !may_have.is_empty() && may_have.iter().all(|end| end.watched);
         let mut all = match (own, self.unseen(&scheduled, answering)) {
             (Some(own), Some(unseen)) => own.and(unseen),
             (Some(only), None) | (None, Some(only)) => only,
@@ -216,7 +218,7 @@ impl Subject<'_> {
             // Somebody may have been born and killed while nothing was heard.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
-        all.watched = watched || (!scheduled.is_empty() && scheduled.iter().all(|e| e.watched));
+        all.watched = watched;
         all
     }
 
