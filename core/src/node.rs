@@ -351,10 +351,13 @@ impl Nodes {
         Some(Blocked::By(by.into()))
     }
 
-    /// Forgets nodes that have been gone for `keep` and block nothing any more.
+    /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
+    /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
-        self.by_name
-            .retain(|_, node| node.state.is_some() || now.since(node.since) < keep);
+        self.by_name.retain(|_, node| {
+            let recent = now.since(node.since) < keep;
+            node.state.is_some() || recent || node.blocks(keep, now).is_some()
+        });
     }
 
     /// One node.
