@@ -18,7 +18,7 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What we keep of a Node object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -194,6 +194,14 @@ impl Node {
         }
     }
 
+    fn suspect_since(&mut self, since: Moment) {
+        let is_fenced = self.state.as_ref().is_some_and(NodeState::is_fenced);
+        self.suspect = (!is_fenced).then_some(Suspect {
+            since,
+            longest: Duration::ZERO,
+        });
+    }
+
     /// Counts the present stretch of work or of absence, which ends.
     fn end_stretch(&mut self, now: Moment) {
         let stretch = match (&self.state, self.lease.beat) {
@@ -290,17 +298,15 @@ impl Nodes {
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
         let since = self.gap.take().unwrap_or(now);
         for name in names {
-            let node = self
-                .by_name
-                .entry(name.into())
-                .or_insert_with(|| Node::new(None, now));
-            node.suspect = match &node.state {
-                Some(state) if state.is_fenced() => None,
-                _ => Some(Suspect {
-                    since,
-                    longest: Duration::ZERO,
-                }),
-            };
+            // It exists, and nothing else is known of it until it is applied.
+            let unknown = || Node::new(Some(NodeState::default()), now);
+            let node = self.by_name.entry(name.into()).or_insert_with(unknown);
+            node.suspect_since(since);
+        }
+        let is_gone = |node: &&mut Node| node.state.is_none() && node.since >= since;
+        for node in self.by_name.values_mut().filter(is_gone) {
+            // It existed at the gap, and went before it could be listed.
+            node.suspect_since(since);
         }
     }
 
