@@ -119,8 +119,10 @@ impl Node {
     }
 
     fn remove(&mut self, now: Moment) {
-        if self.state.take().is_some() {
+        if self.state.is_some() {
+            // Counted as what it was, a stretch of work: a silent node that goes was not gone before.
             self.end_stretch(now);
+            self.state = None;
             self.since = now;
             self.lease = Lease::default();
         }
