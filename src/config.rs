@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ipgc_core::evidence::Policy;
+use ipgc_core::{breaker::Limits, evidence::Policy};
 
 /// Settings of a [`Collector`](crate::run::Collector).
 #[derive(Clone, Debug)]
@@ -21,6 +21,12 @@ pub struct Config {
     pub retry_to: Duration,
     /// Most incarnations in work at a time; the rest is left to the sweep.
     pub queue_capacity: usize,
+    /// Time between sweeps.
+    pub sweep_interval: Duration,
+    /// When the breaker opens.
+    pub breaker: Limits,
+    /// Every decision is taken, nothing is written.
+    pub dry_run: bool,
     /// Name of this process in the events it sends.
     pub instance: String,
 }
@@ -32,6 +38,9 @@ impl Default for Config {
             policy: Policy::default(),
             workers: 16,
             max_retries: 5,
+            sweep_interval: Duration::from_mins(5),
+            breaker: Limits::default(),
+            dry_run: false,
             retry_from: Duration::from_millis(200),
             retry_to: Duration::from_secs(30),
             // More pods than the largest cluster that Kubernetes supports can lose at once.

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::time::DelayQueue;
+use tokio_util::time::{DelayQueue, delay_queue};
 
 use crate::backoff::Backoff;
 
@@ -49,9 +49,10 @@ struct Item<V> {
     again: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Place {
-    Waiting,
+    /// With its entry in the timer.
+    Waiting(delay_queue::Key),
     CheckedOut,
 }
 
@@ -101,11 +102,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         if inner.items.len() >= self.capacity {
             return Err(Full);
         }
-        inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
+        let timer = inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
         let item = Item {
             value,
             failures: 0,
-            place: Place::Waiting,
+            place: Place::Waiting(timer),
             again: None,
         };
         inner.items.insert(key, item);
@@ -135,6 +136,32 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         .await
     }
 
+    /// The value of a key that is in the queue.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.lock().items.get(key).map(|item| item.value.clone())
+    }
+
+    /// Makes a waiting item due after `wait`, sooner or later than it was; one that is checked out
+    /// comes back no later than that.
+    pub fn reschedule<Q: Eq + Hash + ?Sized>(&self, key: &Q, wait: Duration)
+    where
+        K: Borrow<Q>,
+    {
+        let mut inner = self.lock();
+        let Inner { due, items } = &mut *inner;
+        match items.get_mut(key) {
+            Some(Item {
+                place: Place::Waiting(timer),
+                ..
+            }) => due.reset(timer, wait.min(LONGEST_WAIT)),
+            Some(item) => item.again = Some(wait),
+            None => {}
+        }
+    }
+
     /// Gives an item back that is done.
     pub fn finish<Q: Eq + Hash + ?Sized>(&self, key: &Q)
     where
@@ -144,10 +171,10 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         if let Some((key, item)) = inner.items.remove_entry(key)
             && let Some(wait) = item.again
         {
-            inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
+            let timer = inner.due.insert(key.clone(), wait.min(LONGEST_WAIT));
             let item = Item {
                 failures: 0,
-                place: Place::Waiting,
+                place: Place::Waiting(timer),
                 again: None,
                 ..item
             };
@@ -215,15 +242,16 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         K: Borrow<Q>,
     {
         let mut inner = self.lock();
-        let Some(owned) = inner.items.get_key_value(key).map(|(key, _)| key.clone()) else {
+        let Some((owned, mut item)) = inner.items.remove_entry(key) else {
             return;
         };
-        if let Some(item) = inner.items.get_mut(key)
-            && item.place == Place::CheckedOut
-        {
-            item.place = Place::Waiting;
-            inner.due.insert(owned, wait.min(LONGEST_WAIT));
+        if item.place == Place::CheckedOut {
+            // Pushed meanwhile, it is wanted sooner, perhaps.
+            let wait = item.again.take().map_or(wait, |again| wait.min(again));
+            let timer = inner.due.insert(owned.clone(), wait.min(LONGEST_WAIT));
+            item.place = Place::Waiting(timer);
         }
+        inner.items.insert(owned, item);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<K, V>> {
@@ -280,6 +308,23 @@ mod tests {
         queue.finish("a");
         assert_eq!(queue.next().await, ("a", 1));
         queue.finish("a");
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_can_be_had_sooner() {
+        let queue = queue(10, 0);
+        let begun = Instant::now();
+        assert_eq!(queue.push("a", 1, 60 * SECOND), Ok(()));
+        queue.reschedule("a", SECOND);
+        assert_eq!(queue.next().await, ("a", 1));
+        // Checked out: it was wanted sooner than it is given back for.
+        queue.reschedule("a", SECOND);
+        queue.defer("a", 60 * SECOND);
+        assert_eq!(queue.next().await, ("a", 1));
+        assert!(begun.elapsed() < 3 * SECOND);
+        queue.finish("a");
+        queue.reschedule("a", SECOND);
         assert!(queue.is_empty());
     }
 

@@ -6,10 +6,11 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
+use ipgc_core::{node::Nodes, time::Moment};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::watch,
@@ -27,18 +28,21 @@ use crate::{
         context::Context,
         directory::Directory,
         gate::Gate,
-        intake::{NadSink, PodSink},
+        intake::{NadSink, NodeSink, PodSink},
+        knowledge::Knowledge,
+        nodes::{NodeKeeper, NodeWaits},
         pool_api::PoolApi,
         prover::Prover,
         reservations::Reservations,
         resolve::Resolver,
-        worker::{self, EndedQueue, Shared},
+        sweep::{SweepHealth, SweepRequests, Sweeper},
+        worker::{self, Shared},
         writer::Writers,
     },
     config::Config,
     queue::Queue,
     report::{self, Counters},
-    watch::{Freshness, LeanPod, NadIndex, PodIndex, follow},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
 };
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
@@ -46,8 +50,8 @@ use crate::{
 const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
-/// How often old evidence is dropped.
-const FORGET_EVERY: Duration = Duration::from_mins(1);
+/// So many intervals may pass without that a sweep ends.
+const MISSED_SWEEPS: u32 = 3;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +91,9 @@ pub struct Collector {
 pub struct Running {
     phase: watch::Receiver<Phase>,
     may_write: watch::Receiver<bool>,
+    sweeps: watch::Receiver<SweepHealth>,
+    sweep_interval: Duration,
+    clock: Clock,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
     counters: Arc<Counters>,
@@ -116,10 +123,15 @@ impl Collector {
         let (phase, phases) = watch::channel(Phase::Starting);
         let gate = Arc::new(Gate::new(self.clock));
         let may_write = gate.subscribe();
-        let run = self.run(gate, Arc::clone(&counters), stop.clone(), phase);
+        let (sweep, sweeps) = watch::channel(SweepHealth::default());
+        let (sweep_interval, clock) = (self.config.sweep_interval, self.clock);
+        let run = self.run(gate, Arc::clone(&counters), stop.clone(), phase, sweep);
         Running {
             phase: phases,
             may_write,
+            sweeps,
+            sweep_interval,
+            clock,
             stop,
             task: tokio::spawn(run),
             counters,
@@ -132,8 +144,9 @@ impl Collector {
         counters: Arc<Counters>,
         stop: CancellationToken,
         phase: watch::Sender<Phase>,
+        sweep: watch::Sender<SweepHealth>,
     ) -> Result<(), RunError> {
-        let result = self.stages(gate, counters, stop, &phase).await;
+        let result = self.stages(gate, counters, stop, &phase, sweep).await;
         phase.send_replace(Phase::Done);
         result
     }
@@ -148,6 +161,7 @@ impl Collector {
         counters: Arc<Counters>,
         stop: CancellationToken,
         phase: &watch::Sender<Phase>,
+        sweep: watch::Sender<SweepHealth>,
     ) -> Result<(), RunError> {
         let Self {
             requests,
@@ -163,10 +177,18 @@ impl Collector {
             backoff,
         ));
         let index = Arc::new(Mutex::new(PodIndex::default()));
+        let nodes = Arc::new(Mutex::new(Nodes::default()));
+        let waits = Arc::new(NodeWaits::default());
+        let sweeps = Arc::new(SweepRequests::default());
         let definitions = Arc::new(Mutex::new(NadIndex::default()));
         let tasks = TaskTracker::new();
         let (events, event_sender) =
             report::channel(requests.clone(), Arc::clone(&counters), &config.instance);
+        let events = if config.dry_run {
+            events.silent()
+        } else {
+            events
+        };
         let events_sent = tokio::spawn(event_sender.run());
 
         let mut background = JoinSet::new();
@@ -177,10 +199,25 @@ impl Collector {
             policy: config.policy.clone(),
             clock,
             freshness: Arc::clone(&freshness),
+            nodes: Arc::clone(&nodes),
+            waits: Arc::clone(&waits),
+            sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
         background.spawn(named("the pod informer", follow(api, pods, pods_synced)));
+        let (nodes_synced, mut nodes_ready) = watch::channel(false);
+        let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
+        let api: Api<LeanNode> = Api::all(watches.clone());
+        background.spawn(named("the node informer", follow(api, sink, nodes_synced)));
+        let keeper = NodeKeeper {
+            client: requests.clone(),
+            nodes: Arc::clone(&nodes),
+            waits: Arc::clone(&waits),
+            queue: Arc::clone(&queue),
+            clock,
+        };
+        background.spawn(named("the keeper of nodes", keeper.run()));
         let (nads_synced, mut nads_ready) = watch::channel(false);
         let nads = NadSink(Arc::clone(&definitions));
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
@@ -188,14 +225,10 @@ impl Collector {
             "the definition informer",
             follow(api, nads, nads_synced),
         ));
-        background.spawn(named(
-            "forgetting",
-            forget(Arc::clone(&index), Arc::clone(&queue), clock),
-        ));
-
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
-            pods && nads_ready.wait_for(|synced| *synced).await.is_ok()
+            let nodes = nodes_ready.wait_for(|synced| *synced).await.is_ok();
+            pods && nodes && nads_ready.wait_for(|synced| *synced).await.is_ok()
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -204,28 +237,49 @@ impl Collector {
         }
 
         let prover = Prover::new(requests.clone(), Arc::clone(&gate));
+        let knowledge = Arc::new(Knowledge {
+            pods: Arc::clone(&index),
+            nodes,
+            sightings: Mutex::default(),
+            breaker: Mutex::default(),
+            limits: config.breaker,
+            slices: Mutex::default(),
+            freshness,
+        });
         let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock),
             reservations: Reservations::new(requests.clone(), prover.clone()),
             prover,
-            index: Arc::clone(&index),
-            freshness,
+            knowledge,
+            waits: Arc::clone(&waits),
             kept: Mutex::default(),
             policy: config.policy,
             clock,
+            dry_run: config.dry_run,
             gate: Arc::clone(&gate),
             events: events.clone(),
             counters: Arc::clone(&counters),
         });
+        let directory = Directory::new(requests, config.pool_namespace.clone(), clock);
+        let directory = Arc::new(directory);
+        let sweeper = Sweeper {
+            context: Arc::clone(&context),
+            queue: Arc::clone(&queue),
+            directory: Arc::clone(&directory),
+            namespace: config.pool_namespace,
+            requests: Arc::clone(&sweeps),
+            interval: config.sweep_interval,
+            health: sweep,
+        };
+        background.spawn(named("the sweep", sweeper.run()));
         let shared = Arc::new(Shared {
             queue,
-            resolver: Resolver::new(
-                definitions,
-                Directory::new(requests, config.pool_namespace, clock),
-            ),
+            resolver: Resolver::new(definitions, directory),
             index,
             gate,
             writers: Writers::new(context, tasks.clone(), stop.clone()),
+            waits,
+            sweeps,
             clock,
             events,
             counters,
@@ -277,6 +331,20 @@ impl Running {
         self.may_write.clone()
     }
 
+    /// How the sweeps go, now and from now on.
+    #[must_use]
+    pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
+        self.sweeps.clone()
+    }
+
+    /// Whether the run gets on: false when no sweep has ended for three intervals.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let ended = self.sweeps.borrow().ended.unwrap_or(Moment::EPOCH);
+        let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
+        self.clock.now().since(ended) <= longest
+    }
+
     /// Waits until all caches are complete and the workers run; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
         let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
@@ -313,14 +381,5 @@ fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> Ru
         Some(Ok(name)) => RunError::Ended(name),
         Some(Err(error)) => RunError::Panicked(error),
         None => RunError::Ended("every task"),
-    }
-}
-
-async fn forget(index: Arc<Mutex<PodIndex>>, queue: Arc<EndedQueue>, clock: Clock) {
-    let mut ticks = tokio::time::interval(FORGET_EVERY);
-    loop {
-        ticks.tick().await;
-        let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
-        index.forget(clock.now(), |uid| queue.contains(uid));
     }
 }

@@ -147,6 +147,19 @@ pub fn reservation_address(name: &str, network: Option<&str>) -> Option<IpAddr> 
     Some(IpAddr::V6(address).to_canonical())
 }
 
+/// The network and the address of a reservation's name where no pool tells the network: the whole
+/// name is an address, or what follows its last dash is an IPv4 one. With IPv6, nobody can tell
+/// where the network ends.
+#[must_use]
+pub fn split_reservation_name(name: &str) -> Option<(Option<&str>, IpAddr)> {
+    if let Some(address) = reservation_address(name, None) {
+        return Some((None, address));
+    }
+    let (network, _) = name.rsplit_once('-')?;
+    let address = reservation_address(name, Some(network))?;
+    address.is_ipv4().then_some((Some(network), address))
+}
+
 /// Every name under which the reservation of `address` may be stored, the usual one first.
 /// What is found under such a name still has to be parsed.
 #[must_use]

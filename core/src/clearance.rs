@@ -82,6 +82,12 @@ impl Clearance {
         }
     }
 
+    /// Nobody can answer any more; it goes from `moment` on.
+    #[must_use]
+    pub fn certain(moment: Moment) -> Self {
+        Self::new(Grade::Settled, Wait::Until(moment))
+    }
+
     /// Both have to be waited for.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -100,6 +106,15 @@ impl Clearance {
             wait,
             watched: self.watched && other.watched,
         }
+    }
+
+    /// It waits so much longer.
+    #[must_use]
+    pub fn later(mut self, more: Duration) -> Self {
+        if let Wait::Until(moment) = &mut self.wait {
+            *moment = *moment + more;
+        }
+        self
     }
 
     /// It waits until this moment as well.

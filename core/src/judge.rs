@@ -5,7 +5,7 @@
 //! ([`crate::clearance`]), and only [`Proof::release`] turns it into something that a patch can be
 //! made of.
 
-use std::fmt;
+use std::{fmt, net::IpAddr, time::Duration};
 
 use crate::{
     clearance::{Clearance, Facts, LOOK_AGAIN, Subject, Wait},
@@ -15,6 +15,7 @@ use crate::{
     pod::{ContainerState, Phase, PodState},
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
+    reservation::Reservation,
     time::Moment,
 };
 
@@ -158,6 +159,78 @@ pub fn judge(
     }
 }
 
+/// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
+/// name.
+const ORPHAN_MORE: Duration = Duration::from_secs(10);
+/// A claim that is so old is nobody's work in progress.
+const CLAIM_OLD: Duration = Duration::from_secs(60);
+
+/// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
+/// seen that there is no row. `facts` are those of the row that it would belong to.
+#[must_use]
+pub fn judge_orphan(
+    reservation: &Reservation,
+    address: IpAddr,
+    presence: &Presence,
+    facts: &Facts<'_>,
+    policy: &Policy,
+    now: Moment,
+) -> Verdict {
+    let Some(row) = reservation.as_row(address) else {
+        return Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+    };
+    let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
+    if policy.keep_podrefs.iter().any(kept) {
+        return Verdict::Unknown(Unknown::KeptOwner);
+    }
+    let subject = Subject {
+        row: &row,
+        facts,
+        policy,
+        now,
+    };
+    let first = facts.sighting.map_or(now, |sighting| sighting.first);
+    let stale = |cause, clearance: Clearance| {
+        Verdict::Stale(Stale {
+            cause,
+            clearance: clearance.later(ORPHAN_MORE),
+        })
+    };
+    if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
+        // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
+        // what follows gives it back.
+        let clearance = Clearance::certain(first + CLAIM_OLD);
+        return Verdict::Stale(Stale {
+            cause: Cause::Deleted,
+            clearance,
+        });
+    }
+    match presence {
+        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
+        Presence::Present(None) => Verdict::Held(Held::Present),
+        Presence::Absent => {
+            let Stale { cause, clearance } = absent(&subject);
+            stale(cause, clearance)
+        }
+        Presence::Present(Some(pod)) => {
+            if let Some(clearance) = completed(&subject, pod) {
+                return stale(Cause::Completed, clearance);
+            }
+            if pod.status.has_address(address) {
+                return Verdict::Held(Held::Reported);
+            }
+            if !is_running(pod) || !matches!(pod.status, Status::Valid(_)) {
+                return Verdict::Held(Held::Young);
+            }
+            if !pod.status.is_complete_for(&pod.request) {
+                return Verdict::Held(Held::Drift);
+            }
+            let from = first + policy.leftover_grace;
+            stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
+        }
+    }
+}
+
 fn absent(subject: &Subject<'_>) -> Stale {
     let Subject { row, facts, .. } = subject;
     // Rule 2; rule 3
@@ -200,12 +273,8 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return Verdict::Held(Held::Mirror);
     }
     // Rule 4
-    let completed = facts.living.as_ref().and_then(|l| l.completed.as_ref());
-    if let Some(completed) = completed.filter(|completed| completed.last.uid == pod.uid)
-        && pod.phase.is_terminal()
-        && (completed.stopped && !runs(pod) || is_fenced(pod, subject))
-    {
-        return stale(Cause::Completed, subject.of_completed(completed));
+    if let Some(clearance) = completed(subject, pod) {
+        return stale(Cause::Completed, clearance);
     }
     // Rule 5
     if pod.status.has_address(row.address) {
@@ -244,6 +313,15 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     Verdict::Held(Held::Drift)
 }
 
+/// When the rows of a pod at its end may go, if it is one.
+fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
+    let living = subject.facts.living.as_ref()?;
+    let completed = living.completed.as_ref()?;
+    let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
+    let stopped = completed.stopped && !runs(pod) || is_fenced(pod, subject);
+    (is_it && stopped).then(|| subject.of_completed(completed))
+}
+
 fn is_running(pod: &PodState) -> bool {
     pod.phase == Phase::Running && !pod.deleting
 }
@@ -260,9 +338,10 @@ fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     })
 }
 
-/// Whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
+/// Rule 8: whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
 /// report of an address on some other interface may speak against that, never for it.
-fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
+#[must_use]
+pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let own = siblings
         .unwrap_or_default()
         .iter()

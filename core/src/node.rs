@@ -328,6 +328,13 @@ impl Nodes {
         }
     }
 
+    /// Whether the node `name` is fenced, or does not exist.
+    #[must_use]
+    pub fn is_fenced_or_gone(&self, name: &str, now: Moment) -> bool {
+        let standing = self.standing(name, now, now);
+        matches!(standing, Standing::Fenced | Standing::Gone(_))
+    }
+
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
     /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
     /// for `wait` without a break. `None` if there is none.

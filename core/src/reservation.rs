@@ -13,7 +13,7 @@ use json_patch::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{address::reservation_address, patch::test, pool::RowContent};
+use crate::{address::reservation_address, patch::test, podref::PodRef, pool::RowContent};
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
@@ -111,6 +111,17 @@ impl Reservation {
             _ => true,
         };
         self.is_for(row.address, network) && self.owner() == row.podref.as_str() && same_interface
+    }
+
+    /// The row that it would belong to, at `address`. Its sandbox is nobody's.
+    #[must_use]
+    pub fn as_row(&self, address: IpAddr) -> Option<RowContent> {
+        Some(RowContent {
+            address,
+            sandbox: Box::default(),
+            podref: self.owner().parse::<PodRef>().ok()?,
+            interface: self.interface.as_deref().map(Into::into),
+        })
     }
 
     /// Step 1: replaces the podref, so that no ADD accepts the reservation any more.

@@ -1,4 +1,4 @@
-//! The rules that free rows of pods that are there, mirrors, and which rule comes first.
+//! The rules on mirrors, deleted and completed pods, and which rule comes first.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -7,76 +7,24 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    ENDED, Known, POD, RUNNING, W, at, beat, but, containers, ended, fenced, hear_nothing, ip,
-    no_nodes, node_state, nodes_with, not_ready, observe, pod, podref, pool_document, reporting,
-    row_content, row_value, sandbox, secs, status,
+    ENDED, Known, POD, RUNNING, W, at, beat, but, containers, ended, fenced, hear_nothing,
+    node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
+    rules::{
+        NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, present,
+        stale, verdict,
+    },
+    sandbox, secs,
 };
 use ipgc_core::{
     clearance::{LOOK_AGAIN, Living, Wait},
-    evidence::{Ended, Grade, Policy},
-    judge::{Cause, Held, Stale, Unknown, Verdict, judge},
-    networks::{Request, Status},
-    node::Nodes,
+    evidence::{Ended, Grade},
+    judge::{Cause, Held, Unknown, Verdict},
+    networks::Status,
+    node::NodeState,
     pod::{Phase, PodState},
-    pool::RowContent,
     proof::Presence,
-    sighting::Sighting,
 };
 use rstest::rstest;
-use serde_json::{Value, json};
-
-/// The present of most tests.
-const NOW: u64 = 5_000;
-
-fn judged(row: &Value, presence: &Presence, known: &Known, now: u64) -> Verdict {
-    let pool = observe(&pool_document("10.0.0.0/24", &[("5", row.clone())]));
-    judge(
-        &pool,
-        &pool.rows()[0],
-        presence,
-        &known.facts(),
-        &Policy::default(),
-        at(now),
-    )
-}
-
-/// The verdict on 10.0.0.5 of net1.
-fn verdict(presence: &Presence, known: &Known) -> Verdict {
-    judged(&row_value(POD, &sandbox(1), "net1"), presence, known, NOW)
-}
-
-/// The verdict on the same address in a row without an interface.
-fn verdict_without_interface(presence: &Presence, known: &Known) -> Verdict {
-    let row = json!({"id": sandbox(1), "podref": POD});
-    judged(&row, presence, known, NOW)
-}
-
-fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Box::new(state)))
-}
-
-#[track_caller]
-fn stale(verdict: Verdict) -> Stale {
-    match verdict {
-        Verdict::Stale(stale) => stale,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn living(uid: &str) -> Living {
-    Living {
-        uid: uid.into(),
-        running_since: None,
-        completed: None,
-    }
-}
-
-/// The node of all pods, ready and at work the whole time.
-fn at_work() -> Nodes {
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    beat(&mut nodes, "node-1", 0, NOW);
-    nodes
-}
 
 // Rule 2: mirrors
 
@@ -112,26 +60,96 @@ fn every_node_whose_name_ends_a_mirrors_may_be_its_own() {
     }
 }
 
-// Rule 4: completed
+#[test]
+fn a_mirror_that_is_there_holds_its_rows() {
+    let known = predecessor(0);
+    let gone_elsewhere = PodState {
+        mirror: true,
+        ..elsewhere()
+    };
+    for state in [mirror(), gone_elsewhere] {
+        assert_eq!(
+            verdict(&present(state), &known),
+            Verdict::Held(Held::Mirror)
+        );
+    }
+}
 
-/// A pod at its end that is still there.
-fn done() -> PodState {
-    PodState {
-        phase: Phase::Succeeded,
-        containers: containers(&[("main", ENDED)]),
+#[rstest]
+#[case::watched(vec![ended(mirror(), 100, true)])]
+#[case::watched_badly(vec![ended(mirror(), 100, false)])]
+fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Vec<Arc<Ended>>) {
+    let known = Known::of(&ends).seen(90).on(at_work());
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.cause, Cause::Deleted);
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    // From the first change of the node's Lease after the end on.
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + 600)));
+    assert!(!stale.clearance.watched);
+}
+
+#[test]
+fn a_mirrors_wait_is_w_where_that_is_longer() {
+    let slow = PodState {
+        termination_grace: Some(secs(3_000)),
+        ..mirror()
+    };
+    let known = Known::of(&[ended(slow, 100, true)]).seen(0);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(
+        stale.clearance.wait,
+        Wait::Until(at(100 + 120 + 3_000 + 60))
+    );
+}
+
+#[test]
+fn a_mirrors_own_node_blocks_although_it_came_after_the_gap() {
+    let mut nodes = nodes_with(&[("node-1", node_state())]);
+    hear_nothing(&mut nodes, "node-1", 0, NOW);
+    let known = Known::of(&[ended(mirror(), 100, true)]).seen(0).on(nodes);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, Wait::For(["node-1".into()].into()));
+}
+
+#[rstest]
+#[case::own_name("kube-system/etcd-node-1", true)]
+#[case::longer("kube-system/etcd-xnode-1", false)]
+#[case::no_dash("kube-system/node-1", false)]
+#[case::another_node("kube-system/etcd-node-2", false)]
+fn after_a_restart_a_mirror_is_known_by_its_nodes_name(#[case] owner: &str, #[case] mirror: bool) {
+    let row = row_value(owner, &sandbox(1), "net1");
+    let known = Known::default().seen(0).on(at_work());
+    let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+    let wait = if mirror { 10 + 600 } else { W };
+    assert_eq!(stale.clearance.wait, Wait::Until(at(wait)));
+}
+
+#[test]
+fn a_plain_pod_that_was_seen_is_no_mirror_whatever_its_name() {
+    let plain = PodState {
+        podref: podref("kube-system/etcd-node-1"),
         ..reporting(POD, "net1", "10.0.0.5")
-    }
+    };
+    let row = row_value("kube-system/etcd-node-1", &sandbox(1), "net1");
+    let known = Known::of(&[ended(plain, 100, true)]).seen(0).on(at_work());
+    let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+    assert_eq!(stale.grade(), Grade::Settled);
 }
 
-fn completed(end: &Arc<Ended>) -> Known {
-    Known {
-        living: Some(Living {
-            completed: Some(Arc::clone(end)),
-            ..living(&end.last.uid)
-        }),
-        ..Known::default().seen(0).on(at_work())
-    }
+// Rule 3
+
+#[test]
+fn what_the_watch_still_shows_alive_waits_for_its_end() {
+    let good = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
+    let known = Known {
+        living: Some(living("uid-2")),
+        ..Known::of(&[good])
+    };
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
 }
+
+// Rule 4: completed
 
 #[test]
 fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
@@ -146,88 +164,185 @@ fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
     );
 }
 
-// Rule 6: predecessors
+#[test]
+fn a_completed_pods_row_goes_after_the_grace() {
+    let known = completed(&ended(done(), 100, true));
+    let before = stale(verdict(&present(done()), &known));
+    assert_eq!(before.cause, Cause::Completed);
+    assert_eq!(before.grade(), Grade::Settled);
+    assert_eq!(before.clearance.wait, Wait::Until(at(220)));
+    assert!(before.clearance.watched);
+    // Also while it is being deleted or held by a finalizer.
+    let deleting = PodState {
+        deleting: true,
+        ..done()
+    };
+    assert_eq!(stale(verdict(&present(deleting), &known)), before);
+}
 
-/// A row that was seen at 0 while its pod was absent, and a pod that runs since `since`.
-fn predecessor(since: u64) -> Known {
+#[test]
+fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
+    let end = but(&ended(done(), 100, false), |end| end.stopped = true);
+    let stale = stale(verdict(&present(done()), &completed(&end)));
+    assert_eq!(stale.grade(), Grade::Witnessed);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + W)));
+}
+
+#[rstest]
+#[case::another_incarnation(done_as("uid-2", Phase::Succeeded), true)]
+#[case::not_terminal(done_as("uid-1", Phase::Running), true)]
+#[case::not_stopped(done_as("uid-1", Phase::Failed), false)]
+fn a_pod_that_is_not_at_its_end_is_not_completed(#[case] state: PodState, #[case] stopped: bool) {
+    let end = but(&ended(done(), 100, true), |end| end.stopped = stopped);
+    assert_eq!(
+        verdict(&present(state), &completed(&end)),
+        Verdict::Held(Held::Reported)
+    );
+}
+
+fn done_as(uid: &str, phase: Phase) -> PodState {
+    PodState {
+        uid: uid.into(),
+        phase,
+        ..done()
+    }
+}
+
+#[test]
+fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
+    let known = Known {
+        living: Some(living("uid-1")),
+        ..Known::default()
+    };
+    assert_eq!(
+        verdict(&present(done()), &known),
+        Verdict::Held(Held::Reported)
+    );
+}
+
+#[rstest]
+#[case::fenced(fenced(), true)]
+#[case::not_ready(not_ready(), false)]
+#[case::ready(node_state(), false)]
+fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
+    #[case] node: NodeState,
+    #[case] goes: bool,
+) {
+    let end = but(&ended(done(), 100, false), |end| end.stopped = false);
+    let known = completed(&end).on(nodes_with(&[("node-1", node)]));
+    let runs = PodState {
+        phase: Phase::Failed,
+        containers: containers(&[("main", RUNNING)]),
+        ..done()
+    };
+    match verdict(&present(runs), &known) {
+        Verdict::Stale(stale) => {
+            assert!(goes);
+            assert_eq!(stale.grade(), Grade::Fenced);
+            assert_eq!(stale.clearance.wait, Wait::Until(at(220)));
+        }
+        verdict => {
+            assert!(!goes);
+            assert_eq!(verdict, Verdict::Held(Held::Reported));
+        }
+    }
+}
+
+#[test]
+fn predecessors_of_a_completed_pod_count() {
+    let forced = ended(reporting(POD, "net1", "10.0.0.5"), 4_900, false);
+    let known = Known {
+        ended: vec![forced],
+        ..completed(&ended(done(), 4_950, true))
+    };
+    let stale = stale(verdict(&present(done()), &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + 60 + W)));
+    // That the pod is at its end, its object says itself.
+    assert!(stale.clearance.watched);
+}
+
+#[test]
+fn a_completed_pod_found_by_a_list_is_no_mass_of_unseen_ends() {
+    let end = but(&ended(done(), 100, true), |end| end.watched = false);
+    let stale = stale(verdict(&present(done()), &completed(&end)));
+    assert!(stale.clearance.watched);
+}
+
+// Which rule comes first
+
+/// Everything that could free the row.
+fn everything() -> Known {
     Known {
+        ended: vec![ended(reporting(POD, "net1", "10.0.0.5"), 10, true)],
         living: Some(Living {
-            running_since: Some(at(since)),
+            running_since: Some(at(0)),
+            completed: Some(ended(done(), 0, true)),
             ..living("uid-1")
         }),
-        sighting: Some(Sighting {
-            first: at(0),
-            while_absent: Some(at(0)),
-        }),
-        ..Known::default().on(at_work())
+        siblings: leftover().siblings,
+        ..predecessor(0)
     }
 }
 
-/// One that lives on another address.
-fn elsewhere() -> PodState {
-    reporting(POD, "net1", "10.0.0.6")
+#[rstest]
+#[case::mirror_before_completed(PodState { mirror: true, ..done() }, Ok(Held::Mirror))]
+#[case::completed_before_reported(done(), Err(Cause::Completed))]
+#[case::reported_before_predecessor(reporting(POD, "net1", "10.0.0.5"), Ok(Held::Reported))]
+#[case::completed_before_predecessor(PodState { status: Status::Missing, ..done() }, Err(Cause::Completed))]
+#[case::predecessor_before_young(PodState { status: Status::Missing, ..pod(POD) }, Err(Cause::Predecessor))]
+#[case::predecessor_before_leftover(elsewhere(), Err(Cause::Predecessor))]
+fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Result<Held, Cause>) {
+    match (verdict(&present(state), &everything()), first) {
+        (Verdict::Held(held), Ok(first)) => assert_eq!(held, first),
+        (Verdict::Stale(stale), Err(first)) => assert_eq!(stale.cause, first),
+        (verdict, _) => panic!("{verdict:?}"),
+    }
 }
 
 #[test]
-fn the_run_of_another_incarnation_does_not_count() {
-    let again = PodState {
-        uid: "uid-2".into(),
+fn young_comes_before_leftover_and_leftover_before_drift() {
+    let known = leftover();
+    let young = PodState {
+        phase: Phase::Unknown,
         ..elsewhere()
     };
+    assert_eq!(verdict(&present(young), &known), Verdict::Held(Held::Young));
     assert_eq!(
-        verdict(&present(again), &predecessor(100)),
-        Verdict::Held(Held::Drift)
+        stale(verdict(&present(elsewhere()), &known)).cause,
+        Cause::Leftover
     );
 }
 
 #[test]
-fn a_former_sandbox_waits_for_a_watch_that_is_heard() {
-    let known = Known {
-        fresh: false,
-        ..predecessor(100)
-    };
-    let predecessor = stale(verdict(&present(elsewhere()), &known));
-    assert!(!predecessor.is_free(at(NOW)));
+fn an_error_and_bare_metadata_come_before_all_evidence() {
+    let known = everything();
     assert_eq!(
-        predecessor.clearance.wait,
-        Wait::Until(at(NOW) + LOOK_AGAIN)
+        verdict(&Presence::Unknown("500".into()), &known),
+        Verdict::Unknown(Unknown::NoProof("500".into()))
     );
-    let known = Known {
-        fresh: false,
-        ..leftover()
-    };
-    let leftover = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(leftover.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
-}
-
-// Rule 8: leftovers
-
-fn sibling(address: &str, interface: Option<&str>, id: u64) -> RowContent {
-    RowContent {
-        address: ip(address),
-        interface: interface.map(Into::into),
-        sandbox: sandbox(id).into(),
-        ..row_content()
-    }
-}
-
-/// The pod's other row bears another sandbox.
-fn leftover() -> Known {
-    Known {
-        siblings: Some(vec![row_content(), sibling("10.0.0.6", Some("net1"), 2)]),
-        living: Some(living("uid-1")),
-        ..Known::default().seen(0).on(at_work())
-    }
+    assert_eq!(
+        verdict(&Presence::Present(None), &known),
+        Verdict::Held(Held::Present)
+    );
 }
 
 #[test]
-fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
-    let known = Known {
-        siblings: Some(vec![row_content(), sibling("10.0.0.6", None, 2)]),
-        ..leftover()
-    };
-    assert_eq!(
-        verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
-        Verdict::Held(Held::Drift)
-    );
+fn a_row_that_waits_for_a_node_is_not_free_at_any_time() {
+    let known = Known::of(&[ended(mirror(), 100, true)])
+        .seen(0)
+        .on(nodes_with(&[("node-1", not_ready())]));
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert!(!stale.is_free(at(u64::MAX)));
+}
+
+#[test]
+fn causes_are_named() {
+    let causes = [
+        Cause::Deleted,
+        Cause::Completed,
+        Cause::Predecessor,
+        Cause::Leftover,
+    ];
+    let names = ["deleted", "completed", "predecessor", "leftover"];
+    assert_eq!(causes.map(Cause::as_str), names);
 }

@@ -18,7 +18,11 @@ use tracing_subscriber::{
 
 use crate::{
     config::Config,
-    core::{evidence::Policy, podref::Glob},
+    core::{
+        breaker::Limits,
+        evidence::{Policy, Unfenced},
+        podref::Glob,
+    },
     run::Collector,
 };
 
@@ -61,6 +65,42 @@ pub struct Args {
     /// Least wait for addresses of static pods, whose sandboxes do not end with their API object
     #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     leftover_grace: Duration,
+
+    /// What becomes of addresses of a deleted pod whose node is silent and not fenced: hold, or
+    /// free-after=DURATION counted from the pod's end
+    #[arg(long, env = "IPGC_UNFENCED", value_name = "POLICY", default_value = "hold", value_parser = unfenced)]
+    unfenced: Unfenced,
+
+    /// Longest hold of an address whose pod nobody saw ending, on behalf of nodes that may still run
+    /// it: a duration, or forever
+    #[arg(long, env = "IPGC_UNWITNESSED_HOLD", value_name = "DURATION", default_value = "forever", value_parser = hold)]
+    unwitnessed_hold: Hold,
+
+    /// Time between two looks at all addresses
+    #[arg(long, env = "IPGC_SWEEP_INTERVAL", value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    sweep_interval: Duration,
+
+    /// More than this part of all addresses without a pod, whose ends nobody saw, opens the breaker
+    #[arg(long, env = "IPGC_BREAKER_FRACTION", value_name = "FRACTION", default_value_t = 0.5, value_parser = fraction)]
+    breaker_fraction: f64,
+
+    /// No fewer than this many addresses open the breaker
+    #[arg(
+        long,
+        env = "IPGC_BREAKER_MIN",
+        value_name = "NUMBER",
+        default_value_t = 50
+    )]
+    breaker_min: usize,
+
+    /// While the breaker is open, such addresses are freed after so long, or when their pool is
+    /// acknowledged
+    #[arg(long, env = "IPGC_BREAKER_HOLD", value_name = "DURATION", default_value = "30m", value_parser = duration)]
+    breaker_hold: Duration,
+
+    /// Take every decision and write nothing: what would be freed is logged
+    #[arg(long, env = "IPGC_DRY_RUN")]
+    dry_run: bool,
 
     /// Never touch rows of these owners: a glob over namespace/name, may be given several times
     #[arg(
@@ -118,6 +158,36 @@ fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "not a duration like 90s, 5m or 1h30m".to_owned())?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
+}
+
+/// For how long; for ever if there is none. A type of its own, since an `Option` is a flag that may
+/// be left out.
+#[derive(Clone, Copy, Debug)]
+struct Hold(Option<Duration>);
+
+/// Reads `hold` or `free-after=10m`.
+fn unfenced(text: &str) -> Result<Unfenced, String> {
+    match text.split_once('=') {
+        None if text == "hold" => Ok(Unfenced::Hold),
+        Some(("free-after", after)) => duration(after).map(Unfenced::FreeAfter),
+        _ => Err("neither hold nor free-after=DURATION".to_owned()),
+    }
+}
+
+/// Reads `forever` or a duration.
+fn hold(text: &str) -> Result<Hold, String> {
+    match text {
+        "forever" => Ok(Hold(None)),
+        _ => duration(text).map(|duration| Hold(Some(duration))),
+    }
+}
+
+/// Reads a number from 0 to 1.
+fn fraction(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let fits = (0.0..=1.0).contains(&number);
+    fits.then_some(number)
+        .ok_or_else(|| "not between 0 and 1".to_owned())
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -182,6 +252,9 @@ impl Args {
         if self.cooldown < Duration::from_secs(1) {
             return Err("--cooldown must be at least 1s: the pod watch may lag".to_owned());
         }
+        if self.sweep_interval < Duration::from_secs(10) {
+            return Err("--sweep-interval must be at least 10s".to_owned());
+        }
         for glob in &self.keep_podref {
             if !glob.contains(['/', '*']) {
                 return Err(format!("--keep-podref {glob:?} matches no namespace/name"));
@@ -193,6 +266,8 @@ impl Args {
             max_pod_grace: self.max_pod_grace,
             del_budget: self.del_budget,
             leftover_grace: self.leftover_grace,
+            unfenced: self.unfenced,
+            unwitnessed_hold: self.unwitnessed_hold.0,
             keep_podrefs: self.keep_podref.iter().map(|g| Glob::new(g)).collect(),
         };
         let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
@@ -205,6 +280,13 @@ impl Args {
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,
+            sweep_interval: self.sweep_interval,
+            breaker: Limits {
+                fraction: self.breaker_fraction,
+                min: self.breaker_min,
+                hold: self.breaker_hold,
+            },
+            dry_run: self.dry_run,
             instance: self.instance.clone(),
             ..Config::default()
         })

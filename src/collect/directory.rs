@@ -6,7 +6,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use ipgc_core::{address::Range, pool::PoolKey, time::Moment};
+use ipgc_core::{
+    address::{Range, pool_name},
+    pool::PoolKey,
+    time::Moment,
+};
 use kube::{Api, Client, api::ListParams, core::DeserializeGuard};
 use tokio::sync::Mutex;
 
@@ -29,7 +33,14 @@ pub struct Directory {
     namespace: Option<String>,
     clock: Clock,
     pools: Mutex<Listed<String>>,
-    slices: Mutex<Listed<(String, Range)>>,
+    slices: Mutex<Listed<Slice>>,
+}
+
+/// One node's part of a NodeSlicePool.
+struct Slice {
+    namespace: String,
+    node: String,
+    range: Range,
 }
 
 /// What a list gave, by name, and when that list began.
@@ -106,18 +117,49 @@ impl Directory {
         asked: Moment,
     ) -> Result<Vec<Range>, CallError> {
         let mut listed = self.slices.lock().await;
-        let found = listed.of(pool).iter().any(|(of, _)| of == node);
+        let found = listed.of(pool).iter().any(|slice| slice.node == node);
         if !listed.answers(found, asked, self.clock.now()) {
             *listed = self.list_slices().await?;
         }
         let mut ranges: Vec<_> = listed
             .of(pool)
             .iter()
-            .filter(|(of, _)| of == node)
-            .map(|(_, range)| *range)
+            .filter(|slice| slice.node == node)
+            .map(|slice| slice.range)
             .collect();
         ranges.dedup();
         Ok(ranges)
+    }
+
+    /// The pools that are provably one node's slice: those of the names that network, node and range
+    /// of each slice give, unless two nodes give the same. Lists anew.
+    ///
+    /// # Errors
+    /// When the slices cannot be listed.
+    pub async fn slice_pools(&self) -> Result<HashMap<PoolKey, Box<str>>, CallError> {
+        let mut listed = self.slices.lock().await;
+        *listed = self.list_slices().await?;
+        let mut nodes = HashMap::<PoolKey, Option<Box<str>>>::new();
+        for (network, slices) in &listed.by_name {
+            for slice in slices {
+                for network in [Some(network.as_str()), None] {
+                    let key = PoolKey {
+                        namespace: slice.namespace.clone(),
+                        name: pool_name(network, Some(&slice.node), slice.range),
+                    };
+                    let node = nodes
+                        .entry(key)
+                        .or_insert_with(|| Some((*slice.node).into()));
+                    if node.as_deref() != Some(&*slice.node) {
+                        *node = None;
+                    }
+                }
+            }
+        }
+        let proven = nodes
+            .into_iter()
+            .filter_map(|(key, node)| Some((key, node?)));
+        Ok(proven.collect())
     }
 
     async fn list_pools(&self) -> Result<Listed<String>, CallError> {
@@ -143,7 +185,7 @@ impl Directory {
         }
     }
 
-    async fn list_slices(&self) -> Result<Listed<(String, Range)>, CallError> {
+    async fn list_slices(&self) -> Result<Listed<Slice>, CallError> {
         let api: Api<DeserializeGuard<NodeSlicePool>> = self.api();
         let mut listed = Listed {
             begun: Some(self.clock.now()),
@@ -163,10 +205,15 @@ impl Directory {
                     }
                 };
                 let name = pool.metadata.name.clone().unwrap_or_default();
+                let namespace = pool.metadata.namespace.clone().unwrap_or_default();
                 let slices = listed.by_name.entry(name.clone()).or_default();
                 for (node, range) in pool.assigned() {
                     match Range::parse(range) {
-                        Ok(range) => slices.push((node.to_owned(), range)),
+                        Ok(range) => slices.push(Slice {
+                            namespace: namespace.clone(),
+                            node: node.to_owned(),
+                            range,
+                        }),
                         Err(reason) => {
                             tracing::warn!(pool = name, node, %reason, "slice cannot be read");
                         }

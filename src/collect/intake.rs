@@ -1,22 +1,28 @@
-//! Where the informers' objects go: pods into their index and their ends into the queue,
+//! Where the informers' objects go: pods into their index and their ends into the queue, nodes and
 //! definitions into theirs. Nothing here waits, since a server cuts a watch whose reader is slow.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use ipgc_core::{
     address::excerpt,
     evidence::{Ended, Policy},
+    node::Nodes,
     time::Moment,
 };
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{item::Item, worker::EndedQueue};
+use super::{
+    item::Item, knowledge::lock, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue,
+};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
     report::Counters,
-    watch::{Freshness, LeanPod, NadIndex, PodIndex, Sink},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, Sink},
 };
 
 /// Pods: into the index, and their ends into the queue.
@@ -24,13 +30,19 @@ pub struct PodSink {
     /// Takes the states and gives out the ends.
     pub index: Arc<Mutex<PodIndex>>,
     /// Where ends go.
-    pub queue: Arc<EndedQueue>,
+    pub queue: Arc<ItemQueue>,
     /// When an end is due.
     pub policy: Policy,
     /// The present.
     pub clock: Clock,
     /// Learns that the watch failed.
     pub freshness: Arc<Freshness>,
+    /// Learn of gaps.
+    pub nodes: Arc<Mutex<Nodes>>,
+    /// Learns that there is something to do about nodes.
+    pub waits: Arc<NodeWaits>,
+    /// Asked for a sweep after a gap.
+    pub sweeps: Arc<SweepRequests>,
     /// Counts.
     pub counters: Arc<Counters>,
 }
@@ -44,15 +56,11 @@ impl PodSink {
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
         self.counters.ends_seen.increment();
-        let due = ended.earliest_free_time(&self.policy);
-        let uid = ended.last.uid.clone();
-        let wait = self.clock.until(due);
-        if self
-            .queue
-            .push(uid, Item::new(Arc::clone(&ended)), wait)
-            .is_err()
-        {
+        let wait = self.clock.until(ended.first_look(&self.policy));
+        let item = Item::ended(Arc::clone(&ended));
+        if self.queue.push(item.key(), item, wait).is_err() {
             self.counters.queue_overflows.increment();
+            self.sweeps.request();
             warn!(pod = %ended.podref(), "queue is full, pod is left to the sweep");
         }
     }
@@ -60,7 +68,8 @@ impl PodSink {
 
 impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
-        self.with(|index, _| index.begin_list());
+        let heard_until = self.freshness.heard_until();
+        self.with(|index, _| index.begin_list(heard_until));
     }
 
     fn apply(&mut self, pod: LeanPod) {
@@ -80,13 +89,84 @@ impl Sink<LeanPod> for PodSink {
     }
 
     fn end_list(&mut self) {
-        for missing in self.with(PodIndex::end_list) {
+        let missing = self.with(|index, now| {
+            let missing = index.end_list(now);
+            // Before anybody can see the new list: until it is known which nodes there are, rows of
+            // those whom nobody saw wait.
+            lock(&self.nodes).gap(now);
+            missing
+        });
+        for missing in missing {
             self.ended(Some(missing));
         }
+        self.waits.notify();
+        self.sweeps.request();
     }
 
     fn interrupted(&mut self) {
         self.freshness.lose();
+    }
+}
+
+/// Nodes: into their index.
+pub struct NodeSink {
+    /// The index.
+    pub nodes: Arc<Mutex<Nodes>>,
+    /// Learns that something happened.
+    pub waits: Arc<NodeWaits>,
+    /// The present.
+    pub clock: Clock,
+    listed: HashSet<String>,
+}
+
+impl NodeSink {
+    /// Puts nodes into this index.
+    #[must_use]
+    pub fn new(nodes: Arc<Mutex<Nodes>>, waits: Arc<NodeWaits>, clock: Clock) -> Self {
+        Self {
+            nodes,
+            waits,
+            clock,
+            listed: HashSet::new(),
+        }
+    }
+}
+
+impl Sink<LeanNode> for NodeSink {
+    fn begin_list(&mut self) {
+        self.listed.clear();
+    }
+
+    fn apply(&mut self, node: LeanNode) {
+        let Some((name, state)) = node.into_state() else {
+            return;
+        };
+        let changed = {
+            let mut nodes = lock(&self.nodes);
+            let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
+            let changed = before != Some(&state);
+            nodes.apply(&name, state, self.clock.now());
+            changed
+        };
+        self.listed.insert(name);
+        // Kubelets write their node every few minutes, whether anything changed or not.
+        if changed {
+            self.waits.notify();
+        }
+    }
+
+    fn delete(&mut self, node: LeanNode) {
+        if let Some((name, _)) = node.into_state() {
+            self.listed.remove(&name);
+            lock(&self.nodes).remove(&name, self.clock.now());
+            self.waits.notify();
+        }
+    }
+
+    fn end_list(&mut self) {
+        let listed = std::mem::take(&mut self.listed);
+        lock(&self.nodes).retain(|name| listed.contains(name), self.clock.now());
+        self.waits.notify();
     }
 }
 

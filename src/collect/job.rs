@@ -1,17 +1,19 @@
 //! What a writer is given, and what it answers.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::time::Moment;
 use tokio::sync::oneshot;
 
 use super::{item::Item, resolve::Route};
 
-/// One incarnation's rows in one pool.
+/// One item's rows in one pool.
 #[derive(Debug)]
 pub struct Job {
-    /// The incarnation.
+    /// The item.
     pub item: Arc<Item>,
+    /// Reservations of its podref that had no row in the network of the pool.
+    pub orphans: BTreeSet<String>,
     /// How the pool was found.
     pub routes: Arc<[Route]>,
     /// Who waits for the outcome.
@@ -21,21 +23,44 @@ pub struct Job {
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing of the incarnation is left that may go.
+    /// Nothing of the item is left that may go.
     Done,
-    /// A row may go later.
-    NotBefore(Moment),
+    /// Something may go later.
+    Waiting(Waiting),
     /// Something failed.
     Retry {
         /// What, in one sentence.
         reason: String,
         /// Not sooner than this.
         at_least: Duration,
-        /// When another row may go, whatever becomes of this one.
-        later: Option<Moment>,
+        /// What else may go later, whatever becomes of this one.
+        later: Waiting,
     },
     /// We may not write at present, or are shutting down; no failure of the job.
     Postponed(Duration),
+}
+
+/// What an item waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// This moment, if there is one.
+    pub until: Option<Moment>,
+    /// Something to happen on one of these nodes.
+    pub nodes: BTreeSet<Box<str>>,
+}
+
+impl Waiting {
+    /// Whether there is nothing to wait for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.until.is_none() && self.nodes.is_empty()
+    }
+
+    fn or(mut self, other: Self) -> Self {
+        self.until = self.until.into_iter().chain(other.until).min();
+        self.nodes.extend(other.nodes);
+        self
+    }
 }
 
 impl Outcome {
@@ -45,11 +70,29 @@ impl Outcome {
         Self::Retry {
             reason,
             at_least: Duration::ZERO,
-            later: None,
+            later: Waiting::default(),
         }
     }
 
-    /// What two outcomes of one item come to: a failure first, then the earlier moment.
+    /// A row may go at this moment.
+    #[must_use]
+    pub fn not_before(moment: Moment) -> Self {
+        Self::Waiting(Waiting {
+            until: Some(moment),
+            nodes: BTreeSet::new(),
+        })
+    }
+
+    /// A row may go when something has happened on one of these nodes.
+    #[must_use]
+    pub fn for_nodes(nodes: &[Box<str>]) -> Self {
+        Self::Waiting(Waiting {
+            until: None,
+            nodes: nodes.iter().cloned().collect(),
+        })
+    }
+
+    /// What two outcomes of one item come to: a failure first, then whatever comes first.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -67,7 +110,7 @@ impl Outcome {
             ) => Self::Retry {
                 reason,
                 at_least: at_least.max(b),
-                later: earlier(later, also),
+                later: later.or(also),
             },
             (
                 Self::Retry {
@@ -75,10 +118,10 @@ impl Outcome {
                     at_least,
                     later,
                 },
-                Self::NotBefore(moment),
+                Self::Waiting(waiting),
             )
             | (
-                Self::NotBefore(moment),
+                Self::Waiting(waiting),
                 Self::Retry {
                     reason,
                     at_least,
@@ -87,18 +130,14 @@ impl Outcome {
             ) => Self::Retry {
                 reason,
                 at_least,
-                later: earlier(later, Some(moment)),
+                later: later.or(waiting),
             },
             (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
-            (Self::NotBefore(a), Self::NotBefore(b)) => Self::NotBefore(a.min(b)),
+            (Self::Waiting(a), Self::Waiting(b)) => Self::Waiting(a.or(b)),
             (retry @ Self::Retry { .. }, _) | (_, retry @ Self::Retry { .. }) => retry,
             (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
-            (later @ Self::NotBefore(_), _) | (_, later @ Self::NotBefore(_)) => later,
+            (waiting @ Self::Waiting(_), _) | (_, waiting @ Self::Waiting(_)) => waiting,
             (Self::Done, Self::Done) => Self::Done,
         }
     }
-}
-
-fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
-    a.into_iter().chain(b).min()
 }

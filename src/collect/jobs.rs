@@ -6,39 +6,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use ipgc_core::{
-    evidence::Ended,
-    judge::Release,
+    judge::{Cause, Release},
     podref::PodRef,
     pool::{ObservedPool, PoolKey},
-    time::Moment,
 };
 
 use super::{
     item::{Item, Removed},
     job::{Job, Outcome},
+    knowledge::{Knowledge, Known},
 };
-use crate::watch::PodIndex;
 
 /// All jobs of one turn on one pool.
 pub struct Jobs {
     pool: PoolKey,
     by_podref: BTreeMap<PodRef, Vec<Job>>,
-}
-
-/// What is known of a podref when its rows are judged.
-pub struct Known {
-    /// Its incarnations, in the order of their ends.
-    pub ended: Vec<Arc<Ended>>,
-    /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
-    /// expected to have anywhere.
-    pub rows: usize,
-    /// Whether one of that name is alive, as far as the watch tells. Where the API server says that
-    /// there is none, its end is on its way, and what it ended with is evidence too.
-    pub live: bool,
 }
 
 impl Jobs {
@@ -47,11 +33,11 @@ impl Jobs {
     pub fn new(pool: &PoolKey, jobs: Vec<Job>) -> Self {
         let mut by_podref = BTreeMap::<_, Vec<_>>::new();
         for job in jobs {
-            let podref = job.item.ended().podref().clone();
+            let podref = job.item.podref().clone();
             by_podref.entry(podref).or_default().push(job);
         }
         for jobs in by_podref.values_mut() {
-            jobs.sort_by_key(|job| job.item.ended().at);
+            jobs.sort_by_key(|job| job.item.incarnation().map(|ended| ended.at));
         }
         Self {
             pool: pool.clone(),
@@ -65,55 +51,61 @@ impl Jobs {
         self.by_podref.keys().cloned().collect()
     }
 
-    /// What is known of the podrefs at this moment: from the index, and from the jobs themselves,
-    /// which the index may have forgotten. While the watch is not `fresh`, somebody unseen may have
-    /// taken the rows over up to `now`.
+    /// What is known of the podrefs at this moment, of which the pool has these rows.
     #[must_use]
-    pub fn known(
-        &self,
-        index: &Mutex<PodIndex>,
-        fresh: bool,
-        now: Moment,
-        observed: &ObservedPool,
-    ) -> HashMap<PodRef, Known> {
+    pub fn known(&self, knowledge: &Knowledge, observed: &ObservedPool) -> HashMap<PodRef, Known> {
         let mut rows = HashMap::<&str, usize>::new();
         for podref in observed.rows().iter().filter_map(|row| row.podref_text()) {
             *rows.entry(podref).or_default() += 1;
         }
-        let index = index.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.by_podref.iter().map(|(podref, jobs)| {
-            let mut ended = index.ended(podref);
-            for own in jobs.iter().map(|job| job.item.ended()) {
-                if !ended.iter().any(|other| other.last.uid == own.last.uid) {
-                    ended.push(Arc::clone(own));
-                }
-            }
-            ended.sort_by_key(|end| end.at);
-            let expected = ended.iter().map(|end| end.expected_rows()).max();
-            let here = rows.get(podref.as_str()).copied();
-            let rows = here.max(expected).unwrap_or(0);
-            if !fresh {
-                for end in ended.iter_mut().filter(|end| end.last.name_may_return) {
-                    *end = Arc::new(Ended {
-                        doubt_until: Some(now),
-                        ..Ended::clone(end)
-                    });
-                }
-            }
-            let live = index.is_live(podref);
-            (podref.clone(), Known { ended, rows, live })
+            let own = jobs
+                .iter()
+                .filter_map(|job| job.item.incarnation().cloned());
+            let here = rows.get(podref.as_str()).copied().unwrap_or(0);
+            let mut known = knowledge.of(podref, &own.collect::<Vec<_>>(), here);
+            known.siblings = jobs.iter().find_map(|job| job.item.finds().siblings);
+            (podref.clone(), known)
         });
         known.collect()
     }
 
-    /// Remembers what is about to be removed, in case the answer is lost.
-    pub fn note_attempt(&self, releases: &[Release<'_>]) {
+    /// Reservations that had no row in the network of the pool, with the item that they belong to.
+    #[must_use]
+    pub fn orphans(&self) -> Vec<(Arc<Item>, String)> {
+        let orphans = self.all().flat_map(|job| {
+            let named = job.orphans.iter();
+            named.map(|name| (Arc::clone(&job.item), name.clone()))
+        });
+        orphans.collect()
+    }
+
+    /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that
+    /// the pool itself tells.
+    pub fn note_attempt(
+        &self,
+        releases: &[Release<'_>],
+        networks: &BTreeSet<Option<Box<str>>>,
+        living: impl Fn(&PodRef) -> Option<Box<str>>,
+    ) {
         self.forget_attempt(releases);
         for release in releases {
             // Rows are freed for the last incarnation of their podref.
             let jobs = self.by_podref.get(&release.content().podref);
             if let Some(job) = jobs.and_then(|jobs| jobs.last()) {
-                let removed = Removed::attempt(&self.pool, release, &job.routes);
+                let completed = (release.stale().cause == Cause::Completed)
+                    .then(|| living(&release.content().podref))
+                    .flatten();
+                let removed = Removed {
+                    networks: job
+                        .routes
+                        .iter()
+                        .map(|route| route.network.clone())
+                        .chain(networks.iter().cloned())
+                        .collect(),
+                    completed,
+                    ..Removed::attempt(&self.pool, release, &job.routes)
+                };
                 job.item.progress().removed.push(removed);
             }
         }

@@ -1,20 +1,24 @@
-//! The two requests on an IPPool: observe it, and remove rows from it.
+//! The requests on IPPools: observe one or a page of them, and remove rows from one.
 
 use std::collections::BTreeSet;
 
 use ipgc_core::{
+    address::excerpt,
     patch::FreePatch,
     podref::PodRef,
-    pool::{NotAPool, ObservedPool, PoolKey},
+    pool::{Glance, NotAPool, ObservedPool, PoolKey},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Api, Client, Resource,
-    api::{GetParams, PartialObjectMeta, Patch, PatchParams, Request},
+    api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::{
     api::IpPool,
-    calls::{CallError, call},
+    calls::{CallError, call, next_page},
     clock::Clock,
 };
 
@@ -34,6 +38,24 @@ pub enum ObserveError {
     /// The answer is no IPPool.
     #[error(transparent)]
     Unreadable(#[from] NotAPool),
+}
+
+/// One page of pools.
+pub struct PoolPage {
+    /// Each pool, or the beginning of what is none.
+    pub pools: Vec<Result<ObservedPool, (String, NotAPool)>>,
+    /// The length of its text.
+    pub bytes: usize,
+    /// The parameters of the next page.
+    pub next: Option<ListParams>,
+}
+
+#[derive(Deserialize)]
+struct RawPage<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
 }
 
 impl PoolApi {
@@ -64,10 +86,40 @@ impl PoolApi {
         let read_at = self.clock.now();
         let wanted: BTreeSet<&str> = podrefs.iter().map(PodRef::as_str).collect();
         // Rows of nobody come along: they are kept, and somebody should hear of it.
-        let is_wanted = |podref: Option<&str>| {
-            podref.is_none_or(|p| wanted.contains(p) || !PodRef::is_valid(p))
+        let is_wanted = |row: &Glance<'_>| {
+            row.podref
+                .is_none_or(|podref| wanted.contains(podref) || !PodRef::is_valid(podref))
         };
         Ok(Some(ObservedPool::parse(&text, read_at, is_wanted)?))
+    }
+
+    /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
+    /// those are kept that `wanted` asks for. A pool that cannot be read is an error of its own.
+    ///
+    /// # Errors
+    /// As [`ObserveError`] says, when the page cannot be read.
+    pub async fn page(
+        &self,
+        namespace: Option<&str>,
+        params: &ListParams,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<PoolPage, ObserveError> {
+        let request = Request::new(IpPool::url_path(&(), namespace))
+            .list(params)
+            .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
+        let text = call(self.client.request_text(request)).await?;
+        let read_at = self.clock.now();
+        let page: RawPage = serde_json::from_str(&text).map_err(NotAPool::from)?;
+        let pools = page.items.into_iter();
+        let pools = pools.map(|pool| {
+            ObservedPool::parse(pool.get(), read_at, &mut wanted)
+                .map_err(|reason| (excerpt(pool.get()).to_owned(), reason))
+        });
+        Ok(PoolPage {
+            pools: pools.collect(),
+            bytes: text.len(),
+            next: next_page(params, &page.metadata),
+        })
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.

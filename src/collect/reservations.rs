@@ -4,12 +4,12 @@
 //! or of a pod whose name never returns), [`Orphan`] is a marked one whose pod was read as absent
 //! after that, and only an orphan can be deleted.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use futures::{StreamExt, stream};
 use ipgc_core::{
-    address::reservation_names, patch::Answer, podref::PodRef, pool::RowContent, proof::Presence,
-    reservation::Reservation,
+    address::reservation_names, judge::Cause, patch::Answer, pod::Phase, podref::PodRef,
+    pool::RowContent, proof::Presence, reservation::Reservation,
 };
 use kube::{
     Api, Client,
@@ -20,7 +20,7 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::prover::Prover;
+use super::prover::{Asked, Prover};
 use crate::{
     api,
     calls::{CallError, call, next_page},
@@ -29,22 +29,76 @@ use crate::{
 /// Up to this many are looked up by name, more by a LIST of the namespace.
 const FEW: usize = 4;
 /// Reservations to a page.
-const PAGE: u32 = 500;
+pub const PAGE: u32 = 500;
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
 /// Reservations to one proof, so that each DELETE follows its proof within two seconds even on a
 /// server that takes 0.1 s for one.
 const TO_A_PROOF: usize = 200;
 
-/// A row that is gone, whose reservation is to follow.
+/// A reservation that is to go: of a row that is gone, or one that had none.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What the row said.
+    /// What the row said, or would say.
     pub row: RowContent,
     /// The networks in which the reservation may be.
     pub networks: BTreeSet<Option<Box<str>>>,
     /// Whether a pod of the same name may come back.
     pub name_may_return: bool,
+    /// What must be true of its pod when it goes.
+    pub fact: Fact,
+}
+
+/// What must be true of the pod of a reservation when it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// It is absent.
+    Absent,
+    /// This incarnation of it is at its end.
+    Completed(Box<str>),
+    /// It runs, and reports all that it asked for, and not this address.
+    LivesElsewhere,
+}
+
+/// What a proof says about a [`Fact`].
+enum Finding {
+    Holds,
+    DoesNot,
+    Unknown(Box<str>),
+}
+
+impl Fact {
+    /// The fact behind a verdict on a row.
+    #[must_use]
+    pub fn of(cause: Cause, uid: Option<&str>) -> Self {
+        match (cause, uid) {
+            (Cause::Deleted, _) => Self::Absent,
+            (Cause::Completed, Some(uid)) => Self::Completed(uid.into()),
+            (Cause::Completed | Cause::Predecessor | Cause::Leftover, _) => Self::LivesElsewhere,
+        }
+    }
+
+    fn check(&self, presence: Option<&Presence>, address: IpAddr) -> Finding {
+        let holds = match (self, presence) {
+            (_, None) => return Finding::Unknown("its pod was not read".into()),
+            (_, Some(Presence::Unknown(reason))) => return Finding::Unknown(reason.clone()),
+            (Self::Absent | Self::Completed(_), Some(Presence::Absent)) => true,
+            (Self::Completed(uid), Some(Presence::Present(Some(pod)))) => {
+                pod.uid == *uid && pod.phase.is_terminal()
+            }
+            (Self::LivesElsewhere, Some(Presence::Present(Some(pod)))) => {
+                let runs = pod.phase == Phase::Running && !pod.deleting;
+                let complete = pod.status.is_complete_for(&pod.request);
+                runs && complete && !pod.status.has_address(address)
+            }
+            (_, Some(Presence::Absent | Presence::Present(_))) => false,
+        };
+        if holds {
+            Finding::Holds
+        } else {
+            Finding::DoesNot
+        }
+    }
 }
 
 /// What a round of releases did.
@@ -71,6 +125,8 @@ pub struct Reservations {
 struct Marked {
     reservation: Reservation,
     podref: PodRef,
+    address: IpAddr,
+    fact: Fact,
     claimed: bool,
 }
 
@@ -155,19 +211,20 @@ impl Reservations {
         marked: Vec<Marked>,
         outcome: &mut Released,
     ) -> (Vec<Orphan>, Vec<Marked>) {
-        let podrefs = marked.iter().map(|m| m.podref.clone()).collect();
-        let presence = self.prover.presence(&podrefs).await;
+        let mut asked = Asked::new();
+        for marked in &marked {
+            let state = asked.entry(marked.podref.clone()).or_default();
+            *state |= marked.fact != Fact::Absent;
+        }
+        let presence = self.prover.presence(&asked).await;
         let (mut orphans, mut alive) = (Vec::new(), Vec::new());
         for marked in marked {
-            match presence.get(&marked.podref) {
-                Some(Presence::Absent) => orphans.push(Orphan(marked)),
-                Some(Presence::Present(_)) => alive.push(marked),
-                Some(Presence::Unknown(reason)) => {
-                    outcome.failed.push((marked.podref, reason.to_string()));
-                }
-                None => {
-                    let reason = "its pod was not read".to_owned();
-                    outcome.failed.push((marked.podref, reason));
+            let found = presence.get(&marked.podref);
+            match marked.fact.check(found, marked.address) {
+                Finding::Holds => orphans.push(Orphan(marked)),
+                Finding::DoesNot => alive.push(marked),
+                Finding::Unknown(reason) => {
+                    outcome.failed.push((marked.podref, reason.into_string()));
                 }
             }
         }
@@ -269,24 +326,24 @@ impl Reservations {
         wanted: &Wanted,
     ) -> Result<Option<Marked>, (PodRef, CallError)> {
         let podref = wanted.row.podref.clone();
-        if !wanted.name_may_return || reservation.is_claimed() {
-            let claimed = reservation.is_claimed();
-            return Ok(Some(Marked {
-                reservation,
-                podref,
-                claimed,
-            }));
+        let mark = |reservation: Reservation| Marked {
+            claimed: reservation.is_claimed(),
+            reservation,
+            podref: podref.clone(),
+            address: wanted.row.address,
+            fact: wanted.fact.clone(),
+        };
+        // A pod that lives may accept it at any moment, whatever its name.
+        let may_be_accepted = wanted.name_may_return || wanted.fact == Fact::LivesElsewhere;
+        if !may_be_accepted || reservation.is_claimed() {
+            return Ok(Some(mark(reservation)));
         }
         match self
             .patch(namespace, &reservation.name, reservation.claim())
             .await
         {
             // Its resourceVersion is the one that the DELETE must find again.
-            Ok(object) => Ok(read(&object).map(|reservation| Marked {
-                reservation,
-                podref,
-                claimed: true,
-            })),
+            Ok(object) => Ok(read(&object).map(mark)),
             Err(error) if is_absent(&error, &reservation.name) => Ok(None),
             Err(error) => Err((podref, error)),
         }
@@ -335,6 +392,41 @@ impl Reservations {
                 Err((marked.podref, error))
             }
         }
+    }
+
+    /// A reservation by its name; `None` where there is none that can be read.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Reservation>, CallError> {
+        match call(self.api(namespace).get(name)).await {
+            Ok(object) => Ok(read(&object)),
+            Err(error) if is_absent(&error, name) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One page of all reservations, or of those in `namespace`; and the next page.
+    ///
+    /// # Errors
+    /// When the page cannot be read.
+    pub async fn page(
+        &self,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<(Vec<(String, Reservation)>, Option<ListParams>), CallError> {
+        let resource = ApiResource::erase::<api::Reservation>(&());
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => self.api(namespace),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let page = call(api.list(params)).await?;
+        let next = next_page(params, &page.metadata);
+        let named = |object: DynamicObject| {
+            let namespace = object.metadata.namespace.clone()?;
+            Some((namespace, read(&object)?))
+        };
+        Ok((page.items.into_iter().filter_map(named).collect(), next))
     }
 
     async fn patch(

@@ -38,13 +38,13 @@ pub struct Route {
 /// Resolves networks to pools.
 pub struct Resolver {
     definitions: Arc<Mutex<NadIndex>>,
-    directory: Directory,
+    directory: Arc<Directory>,
 }
 
 impl Resolver {
     /// Looks definitions up in the index and pools in the directory.
     #[must_use]
-    pub fn new(definitions: Arc<Mutex<NadIndex>>, directory: Directory) -> Self {
+    pub fn new(definitions: Arc<Mutex<NadIndex>>, directory: Arc<Directory>) -> Self {
         Self {
             definitions,
             directory,

@@ -1,11 +1,11 @@
-//! Workers: take an ended incarnation from the queue, find its pools, hand it to their writers,
-//! and give it back to the queue with the outcome.
+//! Workers: take an item from the queue, find its pools, hand it to their writers, and give it back
+//! to the queue with the outcome.
 //!
 //! A worker does not wait for the writers, or a mass delete would reach them in batches no larger
 //! than the number of workers.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -20,9 +20,12 @@ use tracing::{Instrument, debug, info_span, warn};
 
 use super::{
     gate::Gate,
-    item::Item,
-    job::{Job, Outcome},
+    item::{Found, Item},
+    job::{Job, Outcome, Waiting},
+    knowledge::lock,
+    nodes::NodeWaits,
     resolve::{Resolved, Resolver},
+    sweep::SweepRequests,
     writer::Writers,
 };
 use crate::{
@@ -33,19 +36,27 @@ use crate::{
     watch::PodIndex,
 };
 
-/// The queue of ended incarnations, keyed by uid.
-pub type EndedQueue = Queue<Box<str>, Arc<Item>>;
+/// The queue of items, by [`Item::key`].
+pub type ItemQueue = Queue<Box<str>, Arc<Item>>;
+
+/// An item that waits for a node looks again after so long even if nothing was heard of the node:
+/// it may have changed between the look and the wait.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// What all workers share.
 pub struct Shared {
     /// Where items come from and go back to.
-    pub queue: Arc<EndedQueue>,
+    pub queue: Arc<ItemQueue>,
     /// Finds pools.
     pub resolver: Resolver,
     /// Frees rows.
     pub writers: Writers,
     /// Other incarnations.
     pub index: Arc<Mutex<PodIndex>>,
+    /// Where items wait for nodes.
+    pub waits: Arc<NodeWaits>,
+    /// Asked for a sweep when retries are used up.
+    pub sweeps: Arc<SweepRequests>,
     /// Shut while we are refused.
     pub gate: Arc<Gate>,
     /// The present.
@@ -65,12 +76,12 @@ pub async fn run(shared: Arc<Shared>, number: usize, stop: CancellationToken) {
     let span = info_span!("worker", number);
     async {
         loop {
-            let (uid, item) = tokio::select! {
+            let (key, item) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 next = shared.queue.next() => next,
             };
-            Arc::clone(&shared).process(uid, item).await;
+            Arc::clone(&shared).process(key, item).await;
         }
     }
     .instrument(span)
@@ -78,26 +89,30 @@ pub async fn run(shared: Arc<Shared>, number: usize, stop: CancellationToken) {
 }
 
 impl Shared {
-    async fn process(self: Arc<Self>, uid: Box<str>, item: Arc<Item>) {
-        let mut resolved = match self.resolver.resolve(&self.incarnations(&item)).await {
-            Ok(resolved) => resolved,
-            Err(error) => {
-                self.give_back(&uid, &item, self.failure(&error));
-                return;
-            }
+    async fn process(self: Arc<Self>, key: Box<str>, item: Arc<Item>) {
+        self.waits.unpark(&key);
+        let mut resolved = match item.incarnation() {
+            None => Resolved::default(),
+            Some(ended) => match self.resolver.resolve(&self.incarnations(ended)).await {
+                Ok(resolved) => resolved,
+                Err(error) => {
+                    self.give_back(&key, &item, self.failure(&error));
+                    return;
+                }
+            },
         };
         // What was begun is ended, even if nothing leads there any more.
         for removed in &item.progress().removed {
             let routes = resolved.pools.entry(removed.pool.clone()).or_default();
-            for route in removed
-                .routes
-                .iter()
-                .filter(|r| !routes.contains(r))
-                .cloned()
-                .collect::<Vec<_>>()
-            {
-                routes.push(route);
+            for route in removed.routes.iter() {
+                if !routes.contains(route) {
+                    routes.push(route.clone());
+                }
             }
+        }
+        let Found { pools: found, .. } = item.finds();
+        for pool in found.keys() {
+            resolved.pools.entry(pool.clone()).or_default();
         }
         self.report_unresolved(&item, &resolved);
         let mut waiting = Vec::with_capacity(resolved.pools.len());
@@ -105,6 +120,7 @@ impl Shared {
             let (done, outcome) = oneshot::channel();
             let job = Job {
                 item: Arc::clone(&item),
+                orphans: found.get(&pool).cloned().unwrap_or_default(),
                 routes: routes.into(),
                 done,
             };
@@ -112,7 +128,7 @@ impl Shared {
             waiting.push(outcome);
         }
         if waiting.is_empty() {
-            self.give_back(&uid, &item, Outcome::Done);
+            self.give_back(&key, &item, Outcome::Done);
             return;
         }
         let shared = Arc::clone(&self);
@@ -127,16 +143,14 @@ impl Shared {
                 };
                 all = all.and(outcome.await.unwrap_or_else(|_| lost()));
             }
-            shared.give_back(&uid, &item, all);
+            shared.give_back(&key, &item, all);
         };
         self.tasks.spawn(settle.in_current_span());
     }
 
-    /// The item's incarnation, and others of its name, whose rows it may have taken over.
-    fn incarnations(&self, item: &Item) -> Vec<Arc<Ended>> {
-        let own = item.ended();
-        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = index.ended(own.podref());
+    /// An incarnation, and others of its name, whose rows it may have taken over.
+    fn incarnations(&self, own: &Arc<Ended>) -> Vec<Arc<Ended>> {
+        let mut all = lock(&self.index).ended(own.podref());
         if !all.iter().any(|end| end.last.uid == own.last.uid) {
             all.push(Arc::clone(own));
         }
@@ -151,39 +165,51 @@ impl Shared {
         Outcome::Retry {
             reason: format!("could not look for pools: {error}"),
             at_least: error.retry_after().unwrap_or(Duration::ZERO),
-            later: None,
+            later: Waiting::default(),
         }
     }
 
-    fn give_back(&self, uid: &str, item: &Arc<Item>, outcome: Outcome) {
-        let pod = item.ended().podref();
+    fn give_back(&self, key: &str, item: &Arc<Item>, outcome: Outcome) {
+        let pod = item.podref();
         match outcome {
-            Outcome::Done => self.queue.finish(uid),
-            Outcome::NotBefore(moment) => {
-                let wait = self.clock.until(moment);
-                debug!(%pod, %uid, ?wait, "not free to go yet");
-                self.queue.defer(uid, wait);
+            Outcome::Done => self.queue.finish(key),
+            Outcome::Waiting(waiting) => {
+                let wait = self.wait_for(key, waiting);
+                debug!(%pod, key, ?wait, "not free to go yet");
+                self.queue.defer(key, wait);
             }
-            Outcome::Postponed(wait) => self.queue.defer(uid, wait),
+            Outcome::Postponed(wait) => self.queue.defer(key, wait),
             Outcome::Retry {
                 reason,
                 at_least,
                 later,
-            } => match self.queue.retry(uid, at_least) {
-                Retry::After(wait) => warn!(%pod, %uid, reason, ?wait, "will try again"),
+            } => match self.queue.retry(key, at_least) {
+                Retry::After(wait) => warn!(%pod, key, reason, ?wait, "will try again"),
                 Retry::Exhausted => {
-                    warn!(%pod, %uid, reason, "retries are used up");
+                    warn!(%pod, key, reason, "retries are used up");
                     self.counters.retries_exhausted.increment();
+                    let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
                     self.events.collection_failed(pod, uid);
-                    if let Some(moment) = later {
+                    self.sweeps.request();
+                    if !later.is_empty() {
                         // Another of its rows is not due yet. Full means left to the sweep, which
                         // was said above.
-                        let wait = self.clock.until(moment);
-                        let _ = self.queue.push(uid.into(), Arc::clone(item), wait);
+                        let wait = self.wait_for(key, later);
+                        let _ = self.queue.push(key.into(), Arc::clone(item), wait);
                     }
                 }
             },
         }
+    }
+
+    /// How long an item waits, at the most, for whatever it waits for.
+    fn wait_for(&self, key: &str, waiting: Waiting) -> Duration {
+        let until = waiting.until.map(|moment| self.clock.until(moment));
+        if waiting.nodes.is_empty() {
+            return until.unwrap_or_default();
+        }
+        self.waits.park(key, waiting.nodes);
+        until.map_or(LOOK_AGAIN, |until| until.min(LOOK_AGAIN))
     }
 
     /// Says once for each incarnation what could not be read or followed.
@@ -191,7 +217,9 @@ impl Shared {
         if std::mem::replace(&mut item.progress().unresolved_reported, true) {
             return;
         }
-        let last = &item.ended().last;
+        let Some(last) = item.incarnation().map(|ended| &ended.last) else {
+            return;
+        };
         let pod = &last.podref;
         if let Status::Malformed(reason) = &last.status {
             self.counters.annotations_unreadable.increment();

@@ -25,6 +25,12 @@ counters! {
     ends_seen,
     /// Rows that we removed, seen as removed.
     rows_freed,
+    /// Rows that a dry run would have removed.
+    rows_would_free,
+    /// Rows that are held because their node is silent, counted when that is found.
+    rows_held,
+    /// Rows that the breaker stopped, counted when that is found.
+    frees_stopped,
     /// Reservations that we removed.
     reservations_freed,
     /// Rows that were judged Unknown.
@@ -37,6 +43,10 @@ counters! {
     queue_overflows,
     /// Pods with a network that could not be followed to a pool.
     left_to_sweep,
+    /// Sweeps that ended.
+    sweeps_ended,
+    /// Sweeps that failed.
+    sweeps_failed,
     /// Pools that are not readable as such.
     pools_unreadable,
     /// network-status or networks annotations that do not parse.

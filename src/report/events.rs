@@ -6,7 +6,12 @@
 
 use std::{fmt::Write as _, net::IpAddr, sync::Arc, time::Duration};
 
-use ipgc_core::{podref::PodRef, pool::PoolKey};
+use ipgc_core::{
+    breaker::ACK_ANNOTATION,
+    node::{NO_SANDBOXES_ANNOTATION, OUT_OF_SERVICE_TAINT},
+    podref::PodRef,
+    pool::PoolKey,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -21,6 +26,10 @@ use crate::{api::IpPool, calls::call};
 
 /// Reason of the events on a success.
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
+/// Reason of the events on rows that a silent node holds.
+pub const HELD_UNFENCED: &str = "IPAddressHeldUnfenced";
+/// Reason of the events on pools of which the breaker stops rows.
+pub const BREAKER_OPEN: &str = "IPPoolGCBreakerOpen";
 /// Reason of the events on a failure.
 pub const FAILED: &str = "IPAddressGarbageCollectionFailed";
 
@@ -40,6 +49,7 @@ pub struct Events {
     sender: mpsc::Sender<Event>,
     counters: Arc<Counters>,
     instance: Arc<str>,
+    silent: bool,
 }
 
 /// Sends what [`Events`] took.
@@ -57,6 +67,7 @@ pub fn channel(client: Client, counters: Arc<Counters>, instance: &str) -> (Even
         sender,
         counters: Arc::clone(&counters),
         instance: instance.into(),
+        silent: false,
     };
     let sender = EventSender {
         client,
@@ -67,6 +78,15 @@ pub fn channel(client: Client, counters: Arc<Counters>, instance: &str) -> (Even
 }
 
 impl Events {
+    /// The same, sending nothing: a dry run tells the cluster nothing.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self {
+            silent: true,
+            ..self
+        }
+    }
+
     /// A row of this pod is gone: upstream's success event.
     pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
         let note = format!("successful cleanup of IP address [{address}] from network {network}");
@@ -90,18 +110,40 @@ impl Events {
                 break;
             }
         }
-        let reference = ObjectReference {
-            api_version: Some(IpPool::api_version(&()).into_owned()),
-            kind: Some(IpPool::kind(&()).into_owned()),
-            namespace: Some(pool.namespace.clone()),
-            name: Some(pool.name.clone()),
-            uid: Some(uid.to_owned()),
-            ..ObjectReference::default()
-        };
-        self.take("Normal", COLLECTED, reference, note);
+        self.take("Normal", COLLECTED, pool_reference(pool, uid), note);
+    }
+
+    /// Rows of this pod are held, because nobody can tell whether it still runs on one of these
+    /// nodes.
+    pub fn held_unfenced(&self, pool: &PoolKey, uid: &str, pod: &PodRef, nodes: &[Box<str>]) {
+        let shown = nodes.iter().take(5).map(|node| &**node);
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = if nodes.len() > 5 { ", …" } else { "" };
+        let first = nodes.first().map_or("", |node| &**node);
+        let note = format!(
+            "addresses of deleted pod {pod} are held: it may still run on node {shown}{more}. \
+             They are freed once the node is back, or removed, or tainted {OUT_OF_SERVICE_TAINT} \
+             while it is not ready, or declared empty: kubectl annotate node {first} \
+             {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
+        );
+        self.take("Warning", HELD_UNFENCED, pool_reference(pool, uid), note);
+    }
+
+    /// The breaker is open, and stops this many rows of the pool.
+    pub fn breaker_open(&self, pool: &PoolKey, uid: &str, stopped: usize, since: Timestamp) {
+        let note = format!(
+            "{stopped} addresses are not freed, since too many at once have lost their pods without \
+             anybody seeing it. Acknowledge: kubectl -n {} annotate ippools.whereabouts.cni.cncf.io \
+             {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
+            pool.namespace, pool.name
+        );
+        self.take("Warning", BREAKER_OPEN, pool_reference(pool, uid), note);
     }
 
     fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
+        if self.silent {
+            return;
+        }
         let now = Timestamp::now();
         let name = regarding.name.as_deref().unwrap_or_default();
         // Room for the suffix within the 253 characters of an object name.
@@ -125,6 +167,17 @@ impl Events {
         if self.sender.try_send(event).is_err() {
             self.counters.events_dropped.increment();
         }
+    }
+}
+
+fn pool_reference(pool: &PoolKey, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(IpPool::api_version(&()).into_owned()),
+        kind: Some(IpPool::kind(&()).into_owned()),
+        namespace: Some(pool.namespace.clone()),
+        name: Some(pool.name.clone()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use ipgc_core::node::{NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
+use ipgc_core::node::{NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::Timestamp;
 use k8s_openapi::{
     ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -116,7 +116,9 @@ impl From<Wire> for LeanNode {
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
         let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
         let declared = time(declared.as_deref());
-        let changed = ready.as_ref().map(|ready| ready.last_transition_time.as_deref());
+        let changed = ready
+            .as_ref()
+            .map(|ready| ready.last_transition_time.as_deref());
         Self {
             state: NodeState {
                 uid: metadata.uid.unwrap_or_default().into(),
@@ -146,6 +148,7 @@ impl From<Wire> for LeanNode {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use ipgc_core::node::NO_SANDBOXES_ANNOTATION;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::{Value, json};
@@ -179,7 +182,12 @@ mod tests {
     #[case("Unknown", "x", "yes", false)]
     // Whatever is said of a node that is ready: pods may have come since.
     #[case("True", "x", "2027-01-01T00:00:00Z", false)]
-    fn fencing(#[case] ready: &str, #[case] taint: &str, #[case] declared: &str, #[case] fenced: bool) {
+    fn fencing(
+        #[case] ready: &str,
+        #[case] taint: &str,
+        #[case] declared: &str,
+        #[case] fenced: bool,
+    ) {
         assert_eq!(with(ready, taint, declared).is_fenced(), fenced);
     }
 

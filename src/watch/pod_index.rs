@@ -73,7 +73,9 @@ impl PodIndex {
     /// Takes in a state of a pod that exists. Returns the predecessor of the same name, if this
     /// state shows that it ended unseen.
     pub fn apply(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
-        self.longest_grace = self.longest_grace.max(state.termination_grace.unwrap_or_default());
+        self.longest_grace = self
+            .longest_grace
+            .max(state.termination_grace.unwrap_or_default());
         let generation = self.generation;
         let listed_at = self.listing.then_some(now);
         let new = |state| Live::new(state, generation, listed_at, now);
@@ -165,7 +167,12 @@ impl PodIndex {
             .collect::<Vec<_>>();
         let missing: Vec<_> = missing
             .into_iter()
-            .map(|live| Self::end(&mut self.ended, live, false, now).last.uid.clone())
+            .map(|live| {
+                Self::end(&mut self.ended, live, false, now)
+                    .last
+                    .uid
+                    .clone()
+            })
             .collect();
         for end in self.ended.values_mut().flatten() {
             *end = Arc::new(Ended {
@@ -245,12 +252,14 @@ impl PodIndex {
     }
 
     /// How many live pods can have rows.
+    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
     /// Whether there is none.
+    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
@@ -324,6 +333,7 @@ impl Live {
             Arc::new(end)
         });
         Living {
+            uid: self.state.uid.clone(),
             running_since: self.running_since,
             completed,
         }

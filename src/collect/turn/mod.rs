@@ -5,33 +5,32 @@
 //!
 //! [`Proof::release`]: ipgc_core::proof::Proof::release
 
+mod report;
+mod reservations;
+mod rows;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
 
 use ipgc_core::{
-    address::excerpt,
-    evidence::{Ended, free_time},
-    judge::{Release, Unknown, Verdict},
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row},
-    proof::Presence,
-    time::Moment,
 };
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{
     context::Context,
     item::{Item, Removed},
-    job::{Job, Outcome},
-    jobs::{Jobs, Known},
+    job::{Job, Outcome, Waiting},
+    jobs::Jobs,
     pool_api::ObserveError,
-    reservations::Wanted,
-    resolve::Route,
 };
 use crate::{api::IpPool, calls::CallError};
 
@@ -39,8 +38,10 @@ use crate::{api::IpPool, calls::CallError};
 /// no turn is endless.
 const MAX_ROUNDS: usize = 64;
 
-/// Wait for a watch that is not fresh.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
+const ACKNOWLEDGED: Duration = Duration::from_mins(1);
+/// Leases stay of interest for so long after the wait of a row: its free is not instant.
+const LINGER: Duration = Duration::from_mins(2);
 
 /// Why a turn ended early.
 enum Failure {
@@ -74,6 +75,12 @@ struct Turn<'t> {
     /// Rows found to be gone in this turn, and the incarnation that they were freed for.
     freed: Vec<(Arc<Item>, Removed)>,
     pool_uid: String,
+    /// The networks of the pool's reservations, as the pool itself tells.
+    networks: BTreeSet<Option<Box<str>>>,
+    /// The addresses of the rows that were observed, with their owners.
+    addresses: HashSet<(PodRef, IpAddr)>,
+    /// When a person acknowledged what the breaker found.
+    acknowledged: Option<Timestamp>,
 }
 
 impl<'t> Turn<'t> {
@@ -96,6 +103,9 @@ impl<'t> Turn<'t> {
             refused: HashSet::new(),
             freed: Vec::new(),
             pool_uid: String::new(),
+            networks: BTreeSet::new(),
+            addresses: HashSet::new(),
+            acknowledged: None,
         }
     }
 
@@ -120,6 +130,7 @@ impl<'t> Turn<'t> {
             if !wait.is_zero() {
                 return Err(Failure::Postponed(wait));
             }
+            self.read_fences(&observed, &due).await?;
             let proof = self
                 .context
                 .prover
@@ -131,8 +142,15 @@ impl<'t> Turn<'t> {
             if releases.is_empty() {
                 return Ok(());
             }
+            if self.context.dry_run {
+                self.would_free(&releases);
+                return Ok(());
+            }
             let patch = FreePatch::new(&proof, releases);
-            self.jobs.note_attempt(patch.releases());
+            self.jobs
+                .note_attempt(patch.releases(), &self.networks, |podref| {
+                    self.living_uid(podref)
+                });
             self.context.counters.patches_sent.increment();
             match self.context.pools.free(self.key, &patch).await {
                 Ok(()) => {
@@ -157,6 +175,11 @@ impl<'t> Turn<'t> {
         match self.context.pools.observe(self.key, &self.podrefs).await {
             Ok(Some(observed)) => {
                 observed.uid().clone_into(&mut self.pool_uid);
+                self.networks = self.context.networks_of(&observed);
+                self.acknowledged = observed.acknowledged();
+                let rows = observed.rows().iter().filter_map(|row| row.content().ok());
+                let addresses = rows.map(|row| (row.podref.clone(), row.address));
+                self.addresses = addresses.collect();
                 Ok(Some(observed))
             }
             Ok(None) => {
@@ -203,76 +226,6 @@ impl<'t> Turn<'t> {
         self.refused.insert(row.key().into());
     }
 
-    /// The podrefs of which a row may go now, as far as evidence alone tells. For the others no
-    /// proof is needed yet.
-    fn due(&mut self, observed: &ObservedPool) -> BTreeSet<PodRef> {
-        let now = self.context.clock.now();
-        let known = self.known(observed);
-        let mut due = BTreeSet::new();
-        for row in observed.rows() {
-            if self.refused.contains(row.key()) {
-                continue;
-            }
-            let content = match row.content() {
-                Ok(content) => content,
-                Err(reason) => {
-                    self.unknown(row, &Unknown::Unreadable(reason.clone()));
-                    continue;
-                }
-            };
-            let Some(Known { ended, rows, .. }) = known.get(&content.podref) else {
-                continue;
-            };
-            match free_time(content, ended, *rows, &self.context.policy) {
-                Some((_, free_at)) if free_at > now => self.not_before(&content.podref, free_at),
-                _ => {
-                    due.insert(content.podref.clone());
-                }
-            }
-        }
-        due
-    }
-
-    /// The rows that may go, judged one by one. What is not let go is noted.
-    fn judge<'p>(
-        &mut self,
-        proof: &ipgc_core::proof::Proof<'p>,
-        due: &BTreeSet<PodRef>,
-    ) -> Vec<Release<'p>> {
-        let observed = proof.observed();
-        let now = self.context.clock.now();
-        // Once more: an incarnation may have ended since the observation.
-        let known = self.known(observed);
-        let mut releases = Vec::new();
-        for row in observed.rows() {
-            let Ok(content) = row.content() else { continue };
-            let podref = &content.podref;
-            if !due.contains(podref) || self.refused.contains(row.key()) {
-                continue;
-            }
-            let Some(Known { ended, rows, live }) = known.get(podref) else {
-                continue;
-            };
-            if *live && matches!(proof.presence(podref), Presence::Absent) {
-                self.not_before(podref, now + self.context.policy.cooldown);
-                continue;
-            }
-            match proof.release(row, ended, *rows, &self.context.policy, now) {
-                Ok(release) => releases.push(release),
-                Err(Verdict::Stale(stale)) => self.not_before(podref, stale.free_at),
-                Err(Verdict::Held(reason)) => {
-                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
-                }
-                Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
-                    let reason = format!("pod {podref} could not be read: {reason}");
-                    self.failed(podref, reason);
-                }
-                Err(Verdict::Unknown(reason)) => self.unknown(row, &reason),
-            }
-        }
-        releases
-    }
-
     /// What an answer other than 200 means for the rest of the turn.
     fn take_refusal(&mut self, error: &CallError, patch: &FreePatch<'_>) -> Result<(), Failure> {
         match error.answer() {
@@ -305,6 +258,10 @@ impl<'t> Turn<'t> {
         }
     }
 
+    fn living_uid(&self, podref: &PodRef) -> Option<Box<str>> {
+        self.context.knowledge.of(podref, &[], 0).uid()
+    }
+
     fn failure(&self, what: &str, error: &CallError) -> Failure {
         if error.answer() == Answer::Forbidden {
             self.context.gate.refused(what, error);
@@ -316,87 +273,6 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// Log, count and events for what is really gone.
-    fn report_freed(&self) {
-        let Context {
-            counters, events, ..
-        } = self.context;
-        let mut of_pool = Vec::new();
-        for (item, removed) in &self.freed {
-            let ended = item.ended();
-            let row = &removed.content;
-            counters.rows_freed.increment();
-            info!(
-                pool = %self.key,
-                key = removed.row.key(),
-                address = %row.address,
-                podref = %row.podref,
-                uid = %ended.last.uid,
-                interface = row.interface.as_deref(),
-                sandbox = %row.sandbox,
-                grade = removed.stale.grade.as_str(),
-                cause = removed.stale.cause.as_str(),
-                "freed row"
-            );
-            let network = network_of(ended, removed);
-            events.address_collected(&row.podref, &ended.last.uid, row.address, network);
-            of_pool.push((row.address, row.podref.clone()));
-        }
-        if !of_pool.is_empty() {
-            events.pool_collected(self.key, &self.pool_uid, &of_pool);
-        }
-    }
-
-    /// The reservations follow their rows, those of earlier tries included.
-    async fn free_reservations(&mut self) {
-        let gone = self.jobs.gone().into_iter();
-        let wanted: Vec<_> = gone
-            .map(|(item, removed)| Wanted {
-                networks: removed.routes.iter().map(|r| r.network.clone()).collect(),
-                name_may_return: item.ended().last.name_may_return,
-                row: removed.content,
-            })
-            .collect();
-        if wanted.is_empty() {
-            return;
-        }
-        let gate = &self.context.gate;
-        let wait = gate.wait();
-        if !wait.is_zero() {
-            for wanted in wanted {
-                self.outcome(&wanted.row.podref, Outcome::Postponed(wait));
-            }
-            return;
-        }
-        let namespace = &self.key.namespace;
-        let outcome = self
-            .context
-            .reservations
-            .release(namespace, &wanted, self.stop)
-            .await;
-        self.context
-            .counters
-            .reservations_freed
-            .add(outcome.deleted);
-        if let Some(error) = &outcome.forbidden {
-            gate.refused("release reservations", error);
-        } else if outcome.deleted > 0 {
-            gate.passed();
-        }
-        let mut failed = BTreeSet::new();
-        let wait = gate.wait();
-        for podref in outcome.refused {
-            self.outcome(&podref, Outcome::Postponed(wait));
-            failed.insert(podref);
-        }
-        for (podref, reason) in outcome.failed {
-            let reason = format!("could not release a reservation: {reason}");
-            self.failed(&podref, reason);
-            failed.insert(podref);
-        }
-        self.jobs.reservations_done(&failed);
-    }
-
     /// Tells each job what became of it.
     fn finish(self, freed: Result<(), Failure>) {
         let common = match freed {
@@ -404,7 +280,7 @@ impl<'t> Turn<'t> {
             Err(Failure::Retry { reason, at_least }) => Outcome::Retry {
                 reason,
                 at_least,
-                later: None,
+                later: Waiting::default(),
             },
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
         };
@@ -412,31 +288,6 @@ impl<'t> Turn<'t> {
             let own = self.outcomes.get(podref).cloned();
             own.unwrap_or(Outcome::Done).and(common.clone())
         });
-    }
-
-    fn unknown(&self, row: &Row, reason: &Unknown) {
-        if self.context.is_news(&self.pool_uid, row.key()) {
-            self.context.counters.rows_unknown.increment();
-            let key = excerpt(row.key());
-            let podref = row.podref_text().map(excerpt);
-            warn!(pool = %self.key, key, podref, %reason, "row kept");
-        }
-    }
-
-    fn known(&self, observed: &ObservedPool) -> HashMap<PodRef, Known> {
-        let fresh = self.context.freshness.is_fresh();
-        let now = self.context.clock.now();
-        self.jobs.known(&self.context.index, fresh, now, observed)
-    }
-
-    fn not_before(&mut self, podref: &PodRef, free_at: Moment) {
-        // A watch that is heard again may settle what now has to wait.
-        let free_at = if self.context.freshness.is_fresh() {
-            free_at
-        } else {
-            free_at.min(self.context.clock.now() + LISTEN_AGAIN)
-        };
-        self.outcome(podref, Outcome::NotBefore(free_at));
     }
 
     /// A failure, or no failure but a refusal, after which all has to wait.
@@ -454,22 +305,4 @@ impl<'t> Turn<'t> {
         let all = self.outcomes.remove(podref).unwrap_or(Outcome::Done);
         self.outcomes.insert(podref.clone(), all.and(outcome));
     }
-}
-
-/// Name of the definition that a row belongs to, without its namespace, as upstream's event has it.
-fn network_of<'r>(ended: &'r Ended, removed: &'r Removed) -> &'r str {
-    let row = &removed.content;
-    let reported = row
-        .interface
-        .as_deref()
-        .and_then(|interface| ended.last.status.reported(interface, row.address))
-        .map(|entry| &*entry.network);
-    let routed = || {
-        removed
-            .routes
-            .first()
-            .map(|route: &Route| &*route.definition)
-    };
-    let full = reported.or_else(routed).unwrap_or_default();
-    full.rsplit_once('/').map_or(full, |(_, name)| name)
 }

@@ -1,0 +1,182 @@
+//! What is known beside the API server's answers: pods, nodes, earlier observations, the breaker.
+//!
+//! The one place where the facts for a judgement are put together. Each part has a lock of its
+//! own, held for a moment and never across a wait; no two are taken at once but nodes last.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ipgc_core::{
+    breaker::{Breaker, Limits, Open},
+    clearance::{Clearance, Facts, Living},
+    evidence::Ended,
+    node::Nodes,
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row, RowContent},
+    proof::Presence,
+    sighting::{Sighting, Sightings},
+    time::Moment,
+};
+
+use crate::watch::{Freshness, PodIndex, Presumed};
+
+/// Everything that is known.
+pub struct Knowledge {
+    /// Pods that live and ends of others.
+    pub pods: Arc<Mutex<PodIndex>>,
+    /// Nodes.
+    pub nodes: Arc<Mutex<Nodes>>,
+    /// Earlier observations of rows that may go.
+    pub sightings: Mutex<Sightings>,
+    /// The breaker.
+    pub breaker: Mutex<Breaker>,
+    /// When the breaker opens.
+    pub limits: Limits,
+    /// Pools that are one node's slice.
+    pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
+    /// Whether the pod watch is heard.
+    pub freshness: Arc<Freshness>,
+}
+
+/// What is known of a podref when its rows are judged.
+pub struct Known {
+    /// Its incarnations, in the order of their ends.
+    pub ended: Vec<Arc<Ended>>,
+    /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
+    /// expected to have anywhere.
+    pub rows: usize,
+    /// Its pod, as far as the watch tells.
+    pub presumed: Presumed,
+    /// All its rows, where they were looked for.
+    pub siblings: Option<Arc<[RowContent]>>,
+    longest_grace: Duration,
+    fresh: bool,
+}
+
+impl Known {
+    /// The presence of its pod, as far as the watch tells; no proof of anything.
+    #[must_use]
+    pub fn presumption(&self) -> Presence {
+        match &self.presumed {
+            Presumed::Absent => Presence::Absent,
+            Presumed::Other => Presence::Present(None),
+            Presumed::Live(state, _) => Presence::Present(Some(state.clone())),
+        }
+    }
+
+    /// The incarnation that lives, if one does.
+    #[must_use]
+    pub fn uid(&self) -> Option<Box<str>> {
+        match &self.presumed {
+            Presumed::Live(state, _) => Some(state.uid.clone()),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+
+    /// The node of its pod, if one lives.
+    #[must_use]
+    pub fn node(&self) -> Option<Box<str>> {
+        match &self.presumed {
+            Presumed::Live(state, _) => state.node.clone(),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+
+    fn living(&self) -> Option<Living> {
+        match &self.presumed {
+            Presumed::Live(_, living) => Some(living.clone()),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+}
+
+impl Knowledge {
+    /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
+    /// the index may have forgotten. It has `rows` rows in the pool at hand.
+    #[must_use]
+    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], rows: usize) -> Known {
+        let fresh = self.freshness.is_fresh();
+        let pods = lock(&self.pods);
+        let mut ended = pods.ended(podref);
+        for own in own {
+            if !ended.iter().any(|other| other.last.uid == own.last.uid) {
+                ended.push(Arc::clone(own));
+            }
+        }
+        ended.sort_by_key(|end| end.at);
+        let expected = ended.iter().map(|end| end.expected_rows()).max();
+        Known {
+            rows: expected.max(Some(rows)).unwrap_or(0),
+            presumed: pods.presumed(podref.as_str()),
+            siblings: None,
+            longest_grace: pods.longest_grace(),
+            ended,
+            fresh,
+        }
+    }
+
+    /// Uses the facts about a row.
+    pub fn with_facts<T>(
+        &self,
+        observed: &ObservedPool,
+        row: &Row,
+        known: &Known,
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
+        let sighting = lock(&self.sightings).get(observed.uid(), row);
+        self.with_facts_of(observed.key(), sighting, known, act)
+    }
+
+    /// Uses the facts about something in a pool that was seen like this before.
+    pub fn with_facts_of<T>(
+        &self,
+        pool: &PoolKey,
+        sighting: Option<Sighting>,
+        known: &Known,
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
+        let slice = lock(&self.slices).get(pool).cloned();
+        let nodes = lock(&self.nodes);
+        act(&Facts {
+            ended: &known.ended,
+            living: known.living(),
+            rows: known.rows,
+            sighting,
+            siblings: known.siblings.as_deref(),
+            nodes: &nodes,
+            slice: slice.as_deref(),
+            longest_grace: known.longest_grace,
+            fresh: known.fresh,
+        })
+    }
+
+    /// Whether the breaker lets a row go.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_breaker(
+        &self,
+        observed: &ObservedPool,
+        row: &Row,
+        clearance: &Clearance,
+        now: Moment,
+    ) -> Result<(), Open> {
+        if clearance.watched {
+            return Ok(());
+        }
+        let seen = lock(&self.sightings).get(observed.uid(), row);
+        let stale_since = seen.map_or(now, |seen| seen.first);
+        let listed = lock(&self.pods).listed_at();
+        let acknowledged = observed.acknowledged();
+        lock(&self.breaker).check(&self.limits, stale_since, listed, acknowledged, now)
+    }
+}
+
+/// Nothing panics while one of these locks is held; were it so, what they guard would still be
+/// whole.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

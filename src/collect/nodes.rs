@@ -1,0 +1,215 @@
+//! Keeps the knowledge of nodes: which existed at a gap in the pod watch, whether their kubelets
+//! are at work, and who waits for something to happen on them.
+//!
+//! Leases are read only while something waits for nodes, all in one metadata list: the
+//! resourceVersion of a Lease changes whenever its kubelet renews it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ipgc_core::{
+    node::{Nodes, Pulse},
+    time::Moment,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client,
+    api::{ListParams, PartialObjectMeta},
+};
+use tokio::{sync::Notify, time::sleep};
+use tracing::warn;
+
+use super::{knowledge::lock, worker::ItemQueue};
+use crate::{
+    backoff::Backoff,
+    calls::{CallError, call, next_page},
+    clock::Clock,
+    watch::LeanNode,
+};
+
+/// Namespace of the kubelets' Leases.
+const LEASES: &str = "kube-node-lease";
+/// Time from one read of the Leases to the next: a kubelet renews every ten seconds, and a minute
+/// without a change is silence.
+const READ_EVERY: Duration = Duration::from_secs(15);
+/// Objects to a page.
+const PAGE: u32 = 500;
+/// How long a node that is gone is remembered: longer than any wait.
+const KEEP_GONE: Duration = Duration::from_hours(48);
+
+/// Who waits for nodes.
+#[derive(Debug, Default)]
+pub struct NodeWaits {
+    /// Items that wait for something to happen on one of these nodes, by their key.
+    parked: Mutex<HashMap<Box<str>, BTreeSet<Box<str>>>>,
+    /// Until when Leases are of interest.
+    wanted_until: Mutex<Moment>,
+    /// Something happened: a node changed, a gap, somebody waits.
+    changed: Notify,
+}
+
+impl NodeWaits {
+    /// The item with this key waits for something to happen on one of these nodes.
+    pub fn park(&self, key: &str, nodes: BTreeSet<Box<str>>) {
+        lock(&self.parked).insert(key.into(), nodes);
+        self.changed.notify_one();
+    }
+
+    /// The item waits no more.
+    pub fn unpark(&self, key: &str) {
+        lock(&self.parked).remove(key);
+    }
+
+    /// Leases are of interest until `until`.
+    pub fn want(&self, until: Moment) {
+        let mut wanted = lock(&self.wanted_until);
+        if *wanted < until {
+            *wanted = until;
+            drop(wanted);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Something happened.
+    pub fn notify(&self) {
+        self.changed.notify_one();
+    }
+
+    fn is_wanted(&self, now: Moment) -> bool {
+        *lock(&self.wanted_until) > now || !lock(&self.parked).is_empty()
+    }
+}
+
+/// The keeper of that knowledge.
+pub struct NodeKeeper {
+    /// Reads nodes and Leases.
+    pub client: Client,
+    /// What is kept.
+    pub nodes: Arc<Mutex<Nodes>>,
+    /// Who waits.
+    pub waits: Arc<NodeWaits>,
+    /// Where those who wait are.
+    pub queue: Arc<ItemQueue>,
+    /// The present.
+    pub clock: Clock,
+}
+
+impl NodeKeeper {
+    /// Keeps it for ever.
+    pub async fn run(self) {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        let mut last = HashMap::new();
+        let mut read_at: Option<Moment> = None;
+        loop {
+            if lock(&self.nodes).pending_gap().is_some() {
+                match self.list_suspects().await {
+                    Ok(()) => backoff.reset(),
+                    Err(error) => {
+                        let wait = backoff.next_wait();
+                        warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
+                        sleep(wait).await;
+                        continue;
+                    }
+                }
+            }
+            let now = self.clock.now();
+            let wanted = self.waits.is_wanted(now);
+            if wanted && read_at.is_none_or(|read| now.since(read) >= READ_EVERY) {
+                read_at = Some(now);
+                if let Err(error) = self.read_leases().await {
+                    warn!(%error, "Leases cannot be read, rows that depend on them wait");
+                }
+            }
+            self.wake(&mut last);
+            let now = self.clock.now();
+            lock(&self.nodes).forget(KEEP_GONE, now);
+            let next = match read_at {
+                Some(read) if wanted => self.clock.until(read + READ_EVERY),
+                _ if wanted => Duration::ZERO,
+                _ => Duration::from_hours(1),
+            };
+            tokio::select! {
+                () = sleep(next) => {}
+                () = self.waits.changed.notified() => {}
+            }
+        }
+    }
+
+    /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw.
+    async fn list_suspects(&self) -> Result<(), CallError> {
+        let Some(gap) = lock(&self.nodes).pending_gap() else {
+            return Ok(());
+        };
+        let api: Api<LeanNode> = Api::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE);
+        let mut names = Vec::new();
+        loop {
+            let page = call(api.list(&params)).await?;
+            let next = next_page(&params, &page.metadata);
+            let now = self.clock.now();
+            let mut nodes = lock(&self.nodes);
+            for (name, state) in page.items.into_iter().filter_map(LeanNode::into_state) {
+                nodes.apply(&name, state, now);
+                names.push(name);
+            }
+            match next {
+                Some(next) => params = next,
+                None => {
+                    // Another gap, meanwhile, needs another list.
+                    if nodes.pending_gap() == Some(gap) {
+                        nodes.suspect(names.iter().map(String::as_str), now);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn read_leases(&self) -> Result<(), CallError> {
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        let mut params = ListParams::default().limit(PAGE);
+        let mut versions = HashMap::new();
+        loop {
+            let page = call(api.list_metadata(&params)).await?;
+            let next = next_page(&params, &page.metadata);
+            let version = |lease: PartialObjectMeta<Lease>| {
+                Some((lease.metadata.name?, lease.metadata.resource_version?))
+            };
+            versions.extend(page.items.into_iter().filter_map(version));
+            match next {
+                Some(next) => params = next,
+                None => break,
+            }
+        }
+        let now = self.clock.now();
+        let mut nodes = lock(&self.nodes);
+        let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let version = versions.get(&name).map(String::as_str);
+            nodes.hear(&name, version, now);
+        }
+        Ok(())
+    }
+
+    /// Those who wait for something on a node look again when it has happened.
+    fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
+        let pulse: HashMap<Box<str>, Pulse> = {
+            let nodes = lock(&self.nodes);
+            let pulse = nodes.pulse(self.clock.now()).into_iter();
+            pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
+        };
+        let changed = |node: &Box<str>| pulse.get(node) != last.get(node);
+        let woken: Vec<Box<str>> = lock(&self.waits.parked)
+            .iter()
+            .filter(|(_, nodes)| nodes.iter().any(changed))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in woken {
+            self.queue.reschedule(&*key, Duration::ZERO);
+        }
+        *last = pulse;
+    }
+}

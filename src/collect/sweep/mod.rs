@@ -1,0 +1,192 @@
+//! The sweep: finds rows that may go by looking at all of them.
+//!
+//! It needs no definition and no event, so it finds what leaked while nobody looked, what a deleted
+//! or edited definition hides, and what was given up after too many failures. It reads pools a few
+//! at a time and keeps nothing but what may go; a pool that cannot be read stands alone. It frees
+//! nothing itself: what it finds goes into the queue, to the same writers that serve the ends of
+//! pods, unless it is there already and waits for its own time.
+//!
+//! A sweep has no state of its own. Cut off at any point, the next one finds the same.
+
+mod look;
+mod report;
+
+use std::{sync::Arc, time::Duration};
+
+use ipgc_core::{breaker::Change, time::Moment};
+use jiff::Timestamp;
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
+use tracing::{info, warn};
+
+use self::look::Look;
+pub use self::report::SweepReport;
+use super::{
+    context::Context, directory::Directory, knowledge::lock, pool_api::ObserveError,
+    worker::ItemQueue,
+};
+use crate::backoff::Backoff;
+
+/// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Asks for a sweep before its time.
+#[derive(Debug, Default)]
+pub struct SweepRequests(Notify);
+
+impl SweepRequests {
+    /// Asks for one. Asked for again before it began, it is one all the same.
+    pub fn request(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// How the sweeps go.
+#[derive(Clone, Debug, Default)]
+pub struct SweepHealth {
+    /// When the last sweep that ended began.
+    pub swept: Option<Moment>,
+    /// When the last sweep ended.
+    pub ended: Option<Moment>,
+    /// What it found.
+    pub report: Arc<SweepReport>,
+}
+
+/// Sweeps.
+pub struct Sweeper {
+    /// What the writers work with, too.
+    pub context: Arc<Context>,
+    /// Where what is found goes.
+    pub queue: Arc<ItemQueue>,
+    /// Where slices are listed.
+    pub directory: Arc<Directory>,
+    /// Sweep only here, if set.
+    pub namespace: Option<String>,
+    /// Who asks for sweeps.
+    pub requests: Arc<SweepRequests>,
+    /// Time between sweeps.
+    pub interval: Duration,
+    /// Where their ends are told.
+    pub health: watch::Sender<SweepHealth>,
+}
+
+impl Sweeper {
+    /// Sweeps at once, then at intervals and when asked, for ever.
+    pub async fn run(self) {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+        loop {
+            let begun = self.context.clock.now();
+            let wait = match self.sweep(begun).await {
+                Ok(report) => {
+                    backoff.reset();
+                    self.context.counters.sweeps_ended.increment();
+                    report.log(begun, self.context.clock.now());
+                    self.forget(begun);
+                    self.health.send_replace(SweepHealth {
+                        swept: Some(begun),
+                        ended: Some(self.context.clock.now()),
+                        report: Arc::new(report),
+                    });
+                    // Replicas and clusters that started together must not sweep together.
+                    self.interval.mul_f64(rand::random_range(0.9..1.1))
+                }
+                Err(error) => {
+                    self.context.counters.sweeps_failed.increment();
+                    let wait = backoff.next_wait();
+                    warn!(%error, ?wait, "sweep failed");
+                    wait
+                }
+            };
+            sleep(wait.min(PAUSE)).await;
+            tokio::select! {
+                () = sleep(wait.saturating_sub(PAUSE)) => {}
+                () = self.requests.0.notified() => {}
+            }
+        }
+    }
+
+    async fn sweep(&self, begun: Moment) -> Result<SweepReport, ObserveError> {
+        let Context {
+            knowledge, gate, ..
+        } = &*self.context;
+        match self.directory.slice_pools().await {
+            Ok(slices) => *lock(&knowledge.slices) = slices,
+            // Without them every node may block, which is safe.
+            Err(error) => warn!(%error, "node slices cannot be listed"),
+        }
+        let mut look = Look::new(&self.context, self.namespace.as_deref());
+        look.at_reservations().await;
+        if let Err(error) = look.at_pools().await {
+            if let ObserveError::Call(call) = &error
+                && call.answer() == ipgc_core::patch::Answer::Forbidden
+            {
+                gate.refused("list pools", call);
+            }
+            return Err(error);
+        }
+        look.closer().await?;
+        let (found, report) = look.end();
+        self.assess(&report, begun);
+        for (podref, found) in found {
+            self.submit(podref, found);
+        }
+        Ok(report)
+    }
+
+    fn assess(&self, report: &SweepReport, begun: Moment) {
+        let knowledge = &self.context.knowledge;
+        let wall = Timestamp::now();
+        let count = (report.suspect, report.rows);
+        let change = lock(&knowledge.breaker).assess(&knowledge.limits, count, begun, wall);
+        let (suspect, rows) = count;
+        match change {
+            Change::Opened => {
+                warn!(
+                    suspect,
+                    rows,
+                    "breaker open: too many rows have lost their pods without anybody seeing it"
+                );
+            }
+            Change::Closed => info!(suspect, rows, "breaker closed"),
+            Change::None => {}
+        }
+        let Some(since) = lock(&knowledge.breaker).open_since() else {
+            return;
+        };
+        for (pool, uid, stopped) in &report.suspect_pools {
+            self.context.events.breaker_open(pool, uid, *stopped, since);
+        }
+    }
+
+    fn submit(&self, podref: ipgc_core::podref::PodRef, found: super::item::Found) {
+        let item = super::item::Item::found(podref, found);
+        let key = item.key();
+        if let Some(known) = self.queue.get(&*key) {
+            if known.find_again(item.finds()) {
+                self.queue.reschedule(&*key, Duration::ZERO);
+            }
+        } else if self.queue.push(key, item, Duration::ZERO).is_err() {
+            self.context.counters.queue_overflows.increment();
+            warn!("queue is full, the rest is left to the next sweep");
+        }
+    }
+
+    /// Forgets what this sweep and the one before did not need.
+    fn forget(&self, begun: Moment) {
+        let knowledge = &self.context.knowledge;
+        let now = self.context.clock.now();
+        let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
+        lock(&knowledge.sightings).forget(now.since(before), now);
+        let nodes = lock(&knowledge.nodes).clone();
+        lock(&knowledge.pods).forget(begun, now, |end| {
+            let in_work =
+                self.queue.contains(&*end.last.uid) || self.queue.contains(end.podref().as_str());
+            let silent = end.last.node.as_ref().is_some_and(|node| {
+                nodes.standing(node, end.at, now) == ipgc_core::node::Standing::Silent
+            });
+            in_work || (silent && !end.settled)
+        });
+    }
+}

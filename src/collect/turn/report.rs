@@ -1,0 +1,98 @@
+//! What a turn tells: log, counters, events.
+
+use ipgc_core::{address::excerpt, evidence::Grade, judge::Release, podref::PodRef};
+use tracing::{info, warn};
+
+use super::Turn;
+use crate::collect::{
+    context::Context,
+    item::{Item, Removed},
+    resolve::Route,
+};
+
+impl Turn<'_> {
+    /// Log, count and events for what is really gone.
+    pub(super) fn report_freed(&self) {
+        let Context {
+            counters, events, ..
+        } = self.context;
+        let mut of_pool = Vec::new();
+        for (item, removed) in &self.freed {
+            let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
+            let row = &removed.content;
+            counters.rows_freed.increment();
+            info!(
+                pool = %self.key,
+                key = removed.row.key(),
+                address = %row.address,
+                podref = %row.podref,
+                uid,
+                interface = row.interface.as_deref(),
+                sandbox = %row.sandbox,
+                grade = removed.stale.grade().as_str(),
+                cause = removed.stale.cause.as_str(),
+                "freed row"
+            );
+            let network = network_of(item, removed);
+            events.address_collected(&row.podref, uid, row.address, &network);
+            of_pool.push((row.address, row.podref.clone()));
+        }
+        if !of_pool.is_empty() {
+            events.pool_collected(self.key, &self.pool_uid, &of_pool);
+        }
+    }
+
+    /// A row that a node holds: on the pool, in the log, counted, once.
+    pub(super) fn report_held(&self, key: &str, podref: &PodRef, grade: Grade, nodes: &[Box<str>]) {
+        let held_by = nodes.join(", ");
+        let news = format!("held/{key}/{held_by}");
+        if self.context.is_news(&self.pool_uid, &news) {
+            self.context.counters.rows_held.increment();
+            let key = excerpt(key);
+            let grade = grade.as_str();
+            warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "row held until its node is back, removed or fenced");
+            let events = &self.context.events;
+            events.held_unfenced(self.key, &self.pool_uid, podref, nodes);
+        }
+    }
+
+    /// A dry run ends here.
+    pub(super) fn would_free(&self, releases: &[Release<'_>]) {
+        for release in releases {
+            let row = release.content();
+            if self
+                .context
+                .is_news(&self.pool_uid, &format!("dry/{}", release.row().key()))
+            {
+                self.context.counters.rows_would_free.increment();
+                info!(
+                    pool = %self.key,
+                    key = release.row().key(),
+                    address = %row.address,
+                    podref = %row.podref,
+                    grade = release.stale().grade().as_str(),
+                    cause = release.stale().cause.as_str(),
+                    "would free row"
+                );
+            }
+        }
+    }
+}
+
+/// Name of the definition that a row belongs to, without its namespace, as upstream's event has it;
+/// where no pod tells, the name of the pool.
+fn network_of(item: &Item, removed: &Removed) -> String {
+    let row = &removed.content;
+    let reported = item.incarnation().and_then(|ended| {
+        let interface = row.interface.as_deref()?;
+        Some(&*ended.last.status.reported(interface, row.address)?.network)
+    });
+    let routed = || {
+        let route: Option<&Route> = removed.routes.first();
+        route.map(|route| &*route.definition)
+    };
+    let full = reported.or_else(routed).unwrap_or(&removed.pool.name);
+    full.rsplit_once('/')
+        .map_or(full, |(_, name)| name)
+        .to_owned()
+}

@@ -1,0 +1,188 @@
+//! The reservations of a turn: those of rows that are gone, and those that had no row.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use ipgc_core::{
+    address::{reservation_address, split_reservation_name},
+    judge::{Verdict, judge_orphan},
+    patch::Answer,
+    reservation::Reservation,
+};
+use tracing::{debug, info};
+
+use super::Turn;
+use crate::collect::{
+    item::Item,
+    job::Outcome,
+    knowledge::lock,
+    reservations::{Fact, Wanted},
+};
+
+impl Turn<'_> {
+    /// The reservations follow their rows, those of earlier tries included; and those that had no
+    /// row.
+    pub(super) async fn free_reservations(&mut self) {
+        let mut wanted = self.orphans().await;
+        let gone = self.jobs.gone().into_iter();
+        wanted.extend(gone.map(|(item, removed)| Wanted {
+            name_may_return: self.name_may_return(&item),
+            fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
+            networks: removed.networks,
+            row: removed.content,
+        }));
+        if self.context.dry_run {
+            for wanted in wanted {
+                let address = wanted.row.address;
+                if self
+                    .context
+                    .is_news(&self.pool_uid, &format!("reserved/{address}"))
+                {
+                    let podref = wanted.row.podref;
+                    info!(pool = %self.key, %address, %podref, "would free reservation");
+                }
+            }
+            return;
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let gate = &self.context.gate;
+        let wait = gate.wait();
+        if !wait.is_zero() {
+            for wanted in wanted {
+                self.outcome(&wanted.row.podref, Outcome::Postponed(wait));
+            }
+            return;
+        }
+        let namespace = &self.key.namespace;
+        let outcome = self
+            .context
+            .reservations
+            .release(namespace, &wanted, self.stop)
+            .await;
+        self.context
+            .counters
+            .reservations_freed
+            .add(outcome.deleted);
+        if let Some(error) = &outcome.forbidden {
+            gate.refused("release reservations", error);
+        } else if outcome.deleted > 0 {
+            gate.passed();
+        }
+        let mut failed = BTreeSet::new();
+        let wait = gate.wait();
+        for podref in outcome.refused {
+            self.outcome(&podref, Outcome::Postponed(wait));
+            failed.insert(podref);
+        }
+        for (podref, reason) in outcome.failed {
+            let reason = format!("could not release a reservation: {reason}");
+            self.failed(&podref, reason);
+            failed.insert(podref);
+        }
+        self.jobs.reservations_done(&failed);
+    }
+
+    fn name_may_return(&self, item: &Item) -> bool {
+        let ended = lock(&self.context.knowledge.pods).ended(item.podref());
+        item.name_may_return() && ended.iter().all(|end| end.last.name_may_return)
+    }
+
+    /// Of the reservations that had no row when they were found, those that may go now.
+    async fn orphans(&mut self) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        for (item, name) in self.jobs.orphans() {
+            let podref = item.podref().clone();
+            match self
+                .context
+                .reservations
+                .get(&self.key.namespace, &name)
+                .await
+            {
+                Ok(None) => {}
+                Ok(Some(found)) => wanted.extend(self.orphan(&item, &found)),
+                Err(error) if error.answer() == Answer::Forbidden => {
+                    self.context.gate.refused("read reservations", &error);
+                    self.outcome(&podref, Outcome::Postponed(self.context.gate.wait()));
+                }
+                Err(error) => {
+                    self.failed(
+                        &podref,
+                        format!("could not read reservation {name}: {error}"),
+                    );
+                }
+            }
+        }
+        wanted
+    }
+
+    fn orphan(&mut self, item: &Arc<Item>, found: &Reservation) -> Option<Wanted> {
+        let podref = item.podref();
+        let (network, address) = self.place_of(&found.name)?;
+        // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
+        let has_row = self.addresses.contains(&(podref.clone(), address));
+        if found.owner() != podref.as_str() || has_row {
+            return None;
+        }
+        let knowledge = &self.context.knowledge;
+        let now = self.context.clock.now();
+        let content = (&found.podref, &found.resource_version);
+        let sighting = lock(&knowledge.sightings).see_object(&found.uid, &content, now);
+        let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
+        let known = knowledge.of(podref, &own, 1);
+        let policy = &self.context.policy;
+        let verdict = knowledge.with_facts_of(self.key, Some(sighting), &known, |facts| {
+            judge_orphan(found, address, &known.presumption(), facts, policy, now)
+        });
+        let stale = match verdict {
+            Verdict::Stale(stale) => stale,
+            Verdict::Held(reason) => {
+                debug!(pool = %self.key, reservation = found.name, %reason, "held");
+                return None;
+            }
+            Verdict::Unknown(reason) => {
+                debug!(pool = %self.key, reservation = found.name, %reason, "kept");
+                return None;
+            }
+        };
+        if !stale.is_free(now) {
+            self.wait(podref, &found.name, &stale);
+            return None;
+        }
+        if !stale.clearance.watched && !found.is_claimed() {
+            let listed = lock(&knowledge.pods).listed_at();
+            let stopped = lock(&knowledge.breaker).check(
+                &knowledge.limits,
+                sighting.first,
+                listed,
+                self.acknowledged,
+                now,
+            );
+            if let Err(open) = stopped {
+                self.stopped(podref, &found.name, open, now);
+                return None;
+            }
+        }
+        let uid = known.uid();
+        Some(Wanted {
+            row: found.as_row(address)?,
+            networks: [network].into(),
+            name_may_return: self.name_may_return(item),
+            fact: Fact::of(stale.cause, uid.as_deref()),
+        })
+    }
+
+    /// The network and the address that the name of a reservation tells.
+    fn place_of(&self, name: &str) -> Option<(Option<Box<str>>, IpAddr)> {
+        let within = self.networks.iter().find_map(|network| {
+            let address = reservation_address(name, network.as_deref())?;
+            Some((network.clone(), address))
+        });
+        // Its pool is gone: nothing but the name itself tells.
+        let alone = || {
+            let (network, address) = split_reservation_name(name)?;
+            Some((network.map(Into::into), address))
+        };
+        within.or_else(alone)
+    }
+}

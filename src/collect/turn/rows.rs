@@ -1,0 +1,191 @@
+//! What may go: first by what the watch tells, then by the proof.
+
+use std::collections::BTreeSet;
+
+use ipgc_core::{
+    breaker::Open,
+    clearance::{Clearance, LOOK_AGAIN, Wait},
+    evidence::Grade,
+    judge::{Cause, Release, Stale, Unknown, Verdict, judge},
+    podref::PodRef,
+    pool::ObservedPool,
+    proof::{Presence, Proof},
+    time::Moment,
+};
+use tracing::debug;
+
+use super::{ACKNOWLEDGED, Failure, LINGER, Turn};
+use crate::collect::{job::Outcome, knowledge::lock, prover::Asked};
+
+impl Turn<'_> {
+    /// The podrefs of which a row may go now, as far as the watch tells. For the others no proof is
+    /// needed yet.
+    pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
+        let now = self.context.clock.now();
+        let knowledge = &self.context.knowledge;
+        let known = self.jobs.known(knowledge, observed);
+        let mut due = Asked::new();
+        for row in observed.rows() {
+            if self.refused.contains(row.key()) {
+                continue;
+            }
+            let content = match row.content() {
+                Ok(content) => content,
+                Err(reason) => {
+                    let reason = Unknown::Unreadable(reason.clone());
+                    self.context.report_unknown(observed, row, &reason);
+                    continue;
+                }
+            };
+            let podref = &content.podref;
+            let Some(known) = known.get(podref) else {
+                continue;
+            };
+            let policy = &self.context.policy;
+            let verdict = knowledge.with_facts(observed, row, known, |facts| {
+                judge(observed, row, &known.presumption(), facts, policy, now)
+            });
+            match verdict {
+                Verdict::Stale(stale) => {
+                    lock(&knowledge.sightings).see(observed.uid(), row, now);
+                    if stale.is_free(now) {
+                        let state = due.entry(podref.clone()).or_default();
+                        *state |= stale.cause != Cause::Deleted;
+                    } else {
+                        self.wait(podref, row.key(), &stale);
+                    }
+                }
+                Verdict::Held(reason) => {
+                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
+                }
+                Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
+            }
+        }
+        due
+    }
+
+    /// That a node is fenced, or gone, counts only if it is so now.
+    pub(super) async fn read_fences(
+        &self,
+        observed: &ObservedPool,
+        due: &Asked,
+    ) -> Result<(), Failure> {
+        let knowledge = &self.context.knowledge;
+        let known = self.jobs.known(knowledge, observed);
+        let names: BTreeSet<Box<str>> = {
+            let nodes = lock(&knowledge.nodes);
+            let now = self.context.clock.now();
+            let ended = due.keys().filter_map(|podref| known.get(podref));
+            let ended = ended.flat_map(|known| &known.ended);
+            // What the pod's own end proves needs no node.
+            let names = ended
+                .filter(|end| !end.settled)
+                .filter_map(|end| end.last.node.clone());
+            let living = due.keys().filter_map(|podref| known.get(podref)?.node());
+            names
+                .chain(living)
+                .filter(|name| nodes.is_fenced_or_gone(name, now))
+                .collect()
+        };
+        if names.is_empty() {
+            return Ok(());
+        }
+        let read = self.context.prover.nodes(&names).await;
+        let read = read.map_err(|error| self.failure("read a node", &error))?;
+        let now = self.context.clock.now();
+        let mut nodes = lock(&knowledge.nodes);
+        for (name, state) in read {
+            match state {
+                Some(state) => nodes.apply(&name, state, now),
+                None => nodes.remove(&name, now),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that may go, judged one by one. What is not let go is noted.
+    pub(super) fn judge<'p>(&mut self, proof: &Proof<'p>, due: &Asked) -> Vec<Release<'p>> {
+        let observed = proof.observed();
+        let now = self.context.clock.now();
+        let knowledge = &self.context.knowledge;
+        // Once more: an incarnation may have ended since the observation.
+        let known = self.jobs.known(knowledge, observed);
+        let mut releases = Vec::new();
+        for row in observed.rows() {
+            let Ok(content) = row.content() else { continue };
+            let podref = &content.podref;
+            if !due.contains_key(podref) || self.refused.contains(row.key()) {
+                continue;
+            }
+            let Some(known) = known.get(podref) else {
+                continue;
+            };
+            if matches!(proof.presence(podref), Presence::Absent) {
+                let observed_at = observed.read_at();
+                lock(&knowledge.sightings).see_absent(observed.uid(), row, observed_at);
+            }
+            let policy = &self.context.policy;
+            let released = knowledge.with_facts(observed, row, known, |facts| {
+                proof.release(row, facts, policy, now)
+            });
+            match released {
+                Ok(release) => {
+                    let clearance = &release.stale().clearance;
+                    match knowledge.check_breaker(observed, row, clearance, now) {
+                        Ok(()) => releases.push(release),
+                        Err(open) => self.stopped(podref, row.key(), open, now),
+                    }
+                }
+                Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
+                Err(Verdict::Held(reason)) => {
+                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
+                }
+                Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
+                    let reason = format!("pod {podref} could not be read: {reason}");
+                    self.failed(podref, reason);
+                }
+                Err(Verdict::Unknown(reason)) => {
+                    self.context.report_unknown(observed, row, &reason)
+                }
+            }
+        }
+        releases
+    }
+
+    /// A row that waits; whoever waits for a node says so once.
+    pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
+        let now = self.context.clock.now();
+        let Clearance { grade, wait, .. } = &stale.clearance;
+        let outcome = match wait {
+            Wait::Until(moment) => {
+                if *grade != Grade::Settled {
+                    self.context.waits.want(*moment + LINGER);
+                }
+                Outcome::not_before(*moment)
+            }
+            Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
+            Wait::For(nodes) => {
+                self.report_held(key, podref, *grade, nodes);
+                Outcome::for_nodes(nodes)
+            }
+        };
+        self.outcome(podref, outcome);
+    }
+
+    /// The breaker stops a row.
+    pub(super) fn stopped(&mut self, podref: &PodRef, key: &str, open: Open, now: Moment) {
+        let again = match open {
+            Open::NotAssessed => now + LOOK_AGAIN,
+            Open::Until(moment) => {
+                if self
+                    .context
+                    .is_news(&self.pool_uid, &format!("breaker/{key}"))
+                {
+                    self.context.counters.frees_stopped.increment();
+                }
+                moment.min(now + ACKNOWLEDGED)
+            }
+        };
+        self.outcome(podref, Outcome::not_before(again));
+    }
+}
