@@ -44,6 +44,8 @@ pub struct Facts<'a> {
 /// An incarnation that lives.
 #[derive(Clone, Debug)]
 pub struct Living {
+    /// Its `metadata.uid`.
+    pub uid: Box<str>,
     /// Since when it is known to be in phase Running.
     pub running_since: Option<Moment>,
     /// In a terminal phase, what would remain of it if it went now, counted from that phase on.
@@ -66,8 +68,8 @@ pub struct Clearance {
     pub grade: Grade,
     /// When it may go.
     pub wait: Wait,
-    /// Whether the end of the incarnation that answers for the row was watched, so that the breaker
-    /// does not concern it.
+    /// Whether the ends of the incarnation that answers for the row and of all later ones were
+    /// watched, so that the breaker does not concern it.
     pub watched: bool,
 }
 
@@ -147,14 +149,13 @@ impl Subject<'_> {
     /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
     /// longer, and its own node counts as well.
     #[must_use]
-    pub fn of_mirror(&self, node: Option<&str>) -> Clearance {
+    pub fn of_mirror(&self, nodes: &[&str]) -> Clearance {
         let wait = self.unseen_wait().max(self.policy.leftover_grace);
         let all = self.of_incarnations(self.facts.ended, self.policy.leftover_grace);
         let all = all.and(self.of_unseen(self.first_seen(), wait));
-        match node {
-            Some(node) => all.and(self.of_node(node, self.first_seen(), wait)),
-            None => all,
-        }
+        let own = nodes.iter();
+        own.map(|node| self.of_node(node, self.first_seen(), wait))
+            .fold(all, Clearance::and)
     }
 
     /// Rule 4: its pod is at its end and still there.
@@ -179,6 +180,10 @@ impl Subject<'_> {
         }
         if let Some(node) = &pod.node {
             all = all.and(self.of_node(node, self.first_seen(), wait));
+        }
+        if !self.facts.fresh {
+            // Its present life, and a gap that there was, are not known yet.
+            all = all.not_before(self.now + LOOK_AGAIN);
         }
         all.not_before(from)
     }
@@ -216,7 +221,9 @@ impl Subject<'_> {
             self.of_end(end, answers, least)
         });
         let own = own.reduce(Clearance::and);
-        let watched = answering.is_some_and(|i| scheduled[i].watched);
+        // Whoever came later may have it too.
+        let may_have = &scheduled[answering.unwrap_or(0)..];
+        let watched = !may_have.is_empty() && may_have.iter().all(|end| end.watched);
         let mut all = match (own, self.unseen(&scheduled, answering)) {
             (Some(own), Some(unseen)) => own.and(unseen),
             (Some(only), None) | (None, Some(only)) => only,
@@ -226,7 +233,7 @@ impl Subject<'_> {
             // Somebody may have been born and killed while nothing was heard.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
-        all.watched = watched || (!scheduled.is_empty() && scheduled.iter().all(|e| e.watched));
+        all.watched = watched;
         all
     }
 
@@ -281,7 +288,11 @@ impl Subject<'_> {
             Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
             Standing::Alive(since) => Clearance::new(Grade::Witnessed, Wait::Until(since + wait)),
-            Standing::Listening => Clearance::new(Grade::Witnessed, Wait::Until(self.now + wait)),
+            Standing::Listening => {
+                // Whatever W is: what it does there is not known yet.
+                let until = self.now + wait.max(LOOK_AGAIN);
+                Clearance::new(Grade::Witnessed, Wait::Until(until))
+            }
             Standing::Silent => {
                 let wait = match self.policy.unfenced {
                     Unfenced::Hold => Wait::For([node.into()].into()),

@@ -12,7 +12,7 @@ use crate::{
     evidence::{Grade, Policy},
     networks::Status,
     node::Standing,
-    pod::{Phase, PodState},
+    pod::{ContainerState, Phase, PodState},
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
     reservation::Reservation,
@@ -235,7 +235,7 @@ fn absent(subject: &Subject<'_>) -> Stale {
     let Subject { row, facts, .. } = subject;
     // Rule 2; rule 3
     let clearance = match mirror_of(row, facts) {
-        Some(node) => subject.of_mirror(node.as_deref()),
+        Some(nodes) => subject.of_mirror(&nodes),
         None => subject.of_deleted(),
     };
     Stale {
@@ -248,20 +248,21 @@ fn absent(subject: &Subject<'_>) -> Stale {
     }
 }
 
-/// Whether an absent pod was a static pod's mirror, and of which node, if that is known. Where
-/// nobody saw it, its name tells: the kubelet appends its own.
-fn mirror_of(row: &RowContent, facts: &Facts<'_>) -> Option<Option<Box<str>>> {
-    if let Some(last) = facts.ended.last() {
-        return last.last.mirror.then(|| last.last.node.clone());
+/// The nodes of the static pod whose mirror an absent pod was; `None` where it was none. Where nobody
+/// saw it, its name tells: the kubelet appends its own, which may be the end of another one's.
+fn mirror_of<'a>(row: &RowContent, facts: &Facts<'a>) -> Option<Vec<&'a str>> {
+    if !facts.ended.is_empty() {
+        let mut mirrors = facts.ended.iter().filter(|end| end.last.mirror).peekable();
+        mirrors.peek()?;
+        return Some(mirrors.filter_map(|end| end.last.node.as_deref()).collect());
     }
-    let is_suffix = |node: &str| {
+    let is_own = |node: &&str| {
         let rest = row.podref.name().strip_suffix(node);
         rest.is_some_and(|rest| rest.ends_with('-'))
     };
-    let mut nodes = facts.nodes.existing().map(|(name, _)| name);
-    nodes
-        .find(|node| is_suffix(node))
-        .map(|node| Some(node.into()))
+    let existing = facts.nodes.existing().map(|(name, _)| name);
+    let nodes: Vec<_> = existing.filter(is_own).collect();
+    (!nodes.is_empty()).then_some(nodes)
 }
 
 fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
@@ -282,7 +283,9 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     // Rule 6
     let leftover_grace = subject.policy.leftover_grace;
     if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
-        let running_since = facts.living.as_ref().and_then(|l| l.running_since);
+        // The watch may be behind, at a predecessor.
+        let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
+        let running_since = living.and_then(|l| l.running_since);
         let from = match &row.interface {
             // ADD can never adopt it.
             None => Some(seen),
@@ -315,12 +318,17 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let living = subject.facts.living.as_ref()?;
     let completed = living.completed.as_ref()?;
     let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
-    let stopped = completed.stopped || is_fenced(pod, subject);
+    let stopped = completed.stopped && !runs(pod) || is_fenced(pod, subject);
     (is_it && stopped).then(|| subject.of_completed(completed))
 }
 
 fn is_running(pod: &PodState) -> bool {
     pod.phase == Phase::Running && !pod.deleting
+}
+
+fn runs(pod: &PodState) -> bool {
+    let mut containers = pod.containers.iter();
+    containers.any(|container| container.state == ContainerState::Running)
 }
 
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
@@ -330,18 +338,22 @@ fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     })
 }
 
-/// Rule 8: whether all rows that the pod reports, in any pool, bear one sandbox, and this row another.
+/// Rule 8: whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
+/// report of an address on some other interface may speak against that, never for it.
 #[must_use]
 pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
-    let reported = siblings.unwrap_or_default().iter().filter(|sibling| {
-        let interface = sibling.interface.as_deref().unwrap_or_default();
-        sibling.podref == row.podref && pod.status.reported(interface, sibling.address).is_some()
-    });
-    let mut sandboxes = reported.map(|sibling| &sibling.sandbox);
-    let Some(first) = sandboxes.next() else {
+    let own = siblings
+        .unwrap_or_default()
+        .iter()
+        .filter(|sibling| sibling.podref == row.podref && pod.status.has_address(sibling.address));
+    let is_reported = |sibling: &&RowContent| {
+        let interface = sibling.interface.as_deref();
+        interface.is_some_and(|name| pod.status.reported(name, sibling.address).is_some())
+    };
+    let Some(first) = own.clone().find(is_reported) else {
         return false;
     };
-    *first != row.sandbox && sandboxes.all(|sandbox| sandbox == first)
+    first.sandbox != row.sandbox && own.clone().all(|sibling| sibling.sandbox == first.sandbox)
 }
 
 fn readable<'r>(

@@ -18,7 +18,7 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What we keep of a Node object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -119,8 +119,10 @@ impl Node {
     }
 
     fn remove(&mut self, now: Moment) {
-        if self.state.take().is_some() {
+        if self.state.is_some() {
+            // Counted as what it was, a stretch of work: a silent node that goes was not gone before.
             self.end_stretch(now);
+            self.state = None;
             self.since = now;
             self.lease = Lease::default();
         }
@@ -192,6 +194,14 @@ impl Node {
             None if self.is_silent(now) => Standing::Silent,
             None => Standing::Listening,
         }
+    }
+
+    fn suspect_since(&mut self, since: Moment) {
+        let is_fenced = self.state.as_ref().is_some_and(NodeState::is_fenced);
+        self.suspect = (!is_fenced).then_some(Suspect {
+            since,
+            longest: Duration::ZERO,
+        });
     }
 
     /// Counts the present stretch of work or of absence, which ends.
@@ -290,17 +300,15 @@ impl Nodes {
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
         let since = self.gap.take().unwrap_or(now);
         for name in names {
-            let node = self
-                .by_name
-                .entry(name.into())
-                .or_insert_with(|| Node::new(None, now));
-            node.suspect = match &node.state {
-                Some(state) if state.is_fenced() => None,
-                _ => Some(Suspect {
-                    since,
-                    longest: Duration::ZERO,
-                }),
-            };
+            // It exists, and nothing else is known of it until it is applied.
+            let unknown = || Node::new(Some(NodeState::default()), now);
+            let node = self.by_name.entry(name.into()).or_insert_with(unknown);
+            node.suspect_since(since);
+        }
+        let is_gone = |node: &&mut Node| node.state.is_none() && node.since >= since;
+        for node in self.by_name.values_mut().filter(is_gone) {
+            // It existed at the gap, and went before it could be listed.
+            node.suspect_since(since);
         }
     }
 
@@ -358,10 +366,13 @@ impl Nodes {
         Some(Blocked::By(by.into()))
     }
 
-    /// Forgets nodes that have been gone for `keep` and block nothing any more.
+    /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
+    /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
-        self.by_name
-            .retain(|_, node| node.state.is_some() || now.since(node.since) < keep);
+        self.by_name.retain(|_, node| {
+            let recent = now.since(node.since) < keep;
+            node.state.is_some() || recent || node.blocks(keep, now).is_some()
+        });
     }
 
     /// One node.

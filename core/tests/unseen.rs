@@ -5,12 +5,19 @@
 
 mod common;
 
-use common::{Known, POD, W, at, ended, reporting, row_content};
+use std::sync::Arc;
+
+use common::{
+    Known, POD, W, at, beat, but, ended, fenced, hear_nothing, no_nodes, node_state, nodes_with,
+    not_ready, pod, reporting, row_content, sandbox, secs,
+};
 use ipgc_core::{
-    clearance::{Clearance, Subject, Wait},
-    evidence::Policy,
+    clearance::{Clearance, LOOK_AGAIN, Subject, Wait},
+    evidence::{Ended, Grade, Policy, SandboxTag, Sandboxes, Unfenced},
+    node::{NodeState, Nodes},
     pod::PodState,
 };
+use rstest::rstest;
 
 /// What all of it comes to for 10.0.0.5 of an absent pod.
 fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
@@ -35,4 +42,424 @@ fn a_grace_that_is_not_known_is_thirty_seconds_at_least() {
     };
     let clearance = weigh(&known, &Policy::default(), 100);
     assert_eq!(clearance.wait, Wait::Until(at(100 + W)));
+}
+
+#[test]
+fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing() {
+    let none = std::time::Duration::ZERO;
+    let policy = Policy {
+        grace: none,
+        max_pod_grace: none,
+        del_budget: none,
+        ..Policy::default()
+    };
+    let known = Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, false)])
+        .on(nodes_with(&[("node-1", node_state())]));
+    let clearance = weigh(&known, &policy, 200);
+    assert_eq!(clearance.wait, Wait::Until(at(200) + LOOK_AGAIN));
+}
+
+#[rstest]
+#[case::one_that_reported([true, true], [true, true], true)]
+#[case::one_before_it([true, true], [false, true], true)]
+#[case::one_after_it([true, false], [true, false], false)]
+#[case::the_one_itself([true, true], [true, false], false)]
+#[case::nobody_who_reported([false, false], [true, true], true)]
+#[case::nobody_who_reported_and_one_unwatched([false, false], [false, true], false)]
+fn an_end_is_watched_where_that_of_all_who_may_have_the_row_is(
+    #[case] reported: [bool; 2],
+    #[case] watched: [bool; 2],
+    #[case] all: bool,
+) {
+    let end = |i: usize| {
+        let last = if reported[i] {
+            reporting(POD, "net1", "10.0.0.5")
+        } else {
+            pod(POD)
+        };
+        but(&ended(last, 100, true), |end| end.watched = watched[i])
+    };
+    let known = Known::of(&[end(0), end(1)]).seen(0);
+    assert_eq!(weigh(&known, &Policy::default(), 100).watched, all);
+}
+
+#[test]
+fn nobody_watched_the_end_of_a_row_of_nobody() {
+    let clearance = weigh(&Known::default().seen(0), &Policy::default(), 100);
+    assert!(!clearance.watched);
+}
+
+// The grades and their waits
+
+const END: u64 = 100;
+/// W of somebody who was not seen, while some pod may take five minutes.
+const UNSEEN_W: u64 = 120 + 300 + 60;
+
+fn reported(settled: bool) -> Arc<Ended> {
+    ended(reporting(POD, "net1", "10.0.0.5"), END, settled)
+}
+
+/// One that did not report the row.
+fn other(settled: bool) -> Arc<Ended> {
+    ended(pod(POD), END, settled)
+}
+
+/// Node-1 in this state, its Lease read up to 1000, when it is now; `works`: changing all the time.
+fn node(state: NodeState, works: bool) -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", state)]);
+    if works {
+        beat(&mut nodes, "node-1", 0, 1_000);
+    } else {
+        hear_nothing(&mut nodes, "node-1", 0, 1_000);
+    }
+    nodes
+}
+
+fn waits_for(names: &[&str]) -> Wait {
+    Wait::For(names.iter().map(|name| (*name).into()).collect())
+}
+
+fn until(second: u64) -> Wait {
+    Wait::Until(at(second))
+}
+
+#[rstest]
+#[case::settled(reported(true), node(node_state(), true), Grade::Settled, until(END + 2))]
+#[case::settled_on_a_silent_node(reported(true), node(not_ready(), false), Grade::Settled, until(END + 2))]
+#[case::fenced(reported(false), node(fenced(), false), Grade::Fenced, until(END))]
+#[case::gone(reported(false), no_nodes(), Grade::Fenced, until(END + W))]
+#[case::witnessed(reported(false), node(node_state(), true), Grade::Witnessed, until(END + 60 + W))]
+#[case::not_listened(reported(false), nodes_with(&[("node-1", node_state())]), Grade::Witnessed, until(1_000 + W))]
+#[case::nodes_not_known(reported(false), Nodes::default(), Grade::Witnessed, until(1_000 + W))]
+#[case::not_ready(reported(false), node(not_ready(), true), Grade::Unfenced, waits_for(&["node-1"]))]
+#[case::silent(reported(false), node(node_state(), false), Grade::Unfenced, waits_for(&["node-1"]))]
+#[case::fenced_while_ready(reported(false), node(NodeState { out_of_service: true, ..node_state() }, false), Grade::Unfenced, waits_for(&["node-1"]))]
+#[case::unreported(other(true), node(node_state(), true), Grade::Unwitnessed, until(900 + UNSEEN_W))]
+#[case::unreported_on_a_silent_node(other(false), node(not_ready(), true), Grade::Unfenced, waits_for(&["node-1"]))]
+fn each_grade_has_its_wait(
+    #[case] end: Arc<Ended>,
+    #[case] nodes: Nodes,
+    #[case] grade: Grade,
+    #[case] wait: Wait,
+) {
+    let known = Known {
+        longest_grace: secs(300),
+        ..Known::of(&[end]).seen(900).on(nodes)
+    };
+    let clearance = weigh(&known, &Policy::default(), 1_000);
+    assert_eq!((clearance.grade, clearance.wait), (grade, wait));
+}
+
+#[rstest]
+#[case::hold(Unfenced::Hold, waits_for(&["node-1"]))]
+#[case::after_w_at_the_earliest(Unfenced::FreeAfter(secs(1)), until(END + W))]
+#[case::after(Unfenced::FreeAfter(secs(7_200)), until(END + 7_200))]
+fn an_unfenced_end_waits_as_the_flag_says(#[case] unfenced: Unfenced, #[case] wait: Wait) {
+    let policy = Policy {
+        unfenced,
+        ..Policy::default()
+    };
+    let known = Known::of(&[reported(false)]).on(node(not_ready(), false));
+    let clearance = weigh(&known, &policy, 1_000);
+    assert_eq!((clearance.grade, clearance.wait), (Grade::Unfenced, wait));
+}
+
+#[test]
+fn one_unfenced_incarnation_holds_the_rows_of_all() {
+    let elsewhere =
+        |node: &str, settled| but(&reported(settled), |end| end.last.node = Some(node.into()));
+    let mut nodes = nodes_with(&[
+        ("a", not_ready()),
+        ("b", not_ready()),
+        ("node-1", node_state()),
+    ]);
+    beat(&mut nodes, "node-1", 0, 1_000);
+    for (ends, names) in [
+        (vec![elsewhere("a", false), reported(true)], vec!["a"]),
+        (vec![reported(true), elsewhere("a", false)], vec!["a"]),
+        (
+            vec![elsewhere("b", false), reported(true), elsewhere("a", false)],
+            vec!["a", "b"],
+        ),
+        (
+            vec![elsewhere("a", false), elsewhere("a", false)],
+            vec!["a"],
+        ),
+    ] {
+        let known = Known::of(&ends).seen(0).on(nodes.clone());
+        let clearance = weigh(&known, &Policy::default(), 1_000);
+        assert_eq!(clearance.wait, waits_for(&names));
+        assert_eq!(clearance.grade, Grade::Unfenced);
+    }
+    // A settled end is one wherever it was.
+    let known = Known::of(&[elsewhere("a", true), reported(true)]).on(nodes);
+    assert_eq!(
+        weigh(&known, &Policy::default(), 1_000).grade,
+        Grade::Settled
+    );
+}
+
+// Those whom nobody saw
+
+/// Node "old" existed when the watch began at 0, and is in this state; so is node-1, at work.
+fn suspect(state: NodeState) -> Nodes {
+    let mut nodes = nodes_with(&[("old", node_state()), ("node-1", node_state())]);
+    nodes.gap(at(0));
+    nodes.suspect(["old", "node-1"], at(0));
+    nodes.apply("old", state, at(10));
+    beat(&mut nodes, "node-1", 0, 1_000);
+    nodes
+}
+
+fn forever() -> Option<u64> {
+    None
+}
+
+#[rstest]
+#[case::nobody_blocks(suspect(fenced()), None, forever(), until(50 + W))]
+#[case::a_node_blocks(suspect(not_ready()), None, forever(), waits_for(&["old"]))]
+#[case::not_beyond_the_hold(suspect(not_ready()), None, Some(5_000), until(50 + 5_000))]
+#[case::w_is_the_least(suspect(not_ready()), None, Some(1), until(50 + W))]
+#[case::another_nodes_slice(suspect(not_ready()), Some("node-1"), forever(), until(50 + W))]
+#[case::its_slice(suspect(not_ready()), Some("old"), forever(), waits_for(&["old"]))]
+#[case::nodes_not_known(Nodes::default(), None, forever(), waits_for(&[]))]
+#[case::nodes_not_known_whatever_the_hold(Nodes::default(), None, Some(1), waits_for(&[]))]
+fn a_row_of_nobody_waits_for_blocking_nodes(
+    #[case] nodes: Nodes,
+    #[case] slice: Option<&str>,
+    #[case] hold: Option<u64>,
+    #[case] wait: Wait,
+) {
+    let policy = Policy {
+        unwitnessed_hold: hold.map(secs),
+        ..Policy::default()
+    };
+    let known = Known {
+        slice: slice.map(Into::into),
+        ..Known::default().seen(50).on(nodes)
+    };
+    let clearance = weigh(&known, &policy, 1_000);
+    assert_eq!(
+        (clearance.grade, clearance.wait),
+        (Grade::Unwitnessed, wait)
+    );
+}
+
+#[rstest]
+#[case::later_than_the_wait(forever(), until(200 + W))]
+#[case::not_beyond_the_hold(Some(W + 10), until(50 + W + 10))]
+#[case::a_long_hold(Some(1_000), until(200 + W))]
+fn a_node_that_blocks_for_a_while_is_waited_for(#[case] hold: Option<u64>, #[case] wait: Wait) {
+    let mut nodes = suspect(node_state());
+    nodes.remove("old", at(200));
+    let policy = Policy {
+        unwitnessed_hold: hold.map(secs),
+        ..Policy::default()
+    };
+    let known = Known::default().seen(50).on(nodes);
+    assert_eq!(weigh(&known, &policy, 210).wait, wait);
+}
+
+/// What is in doubt although the incarnation that answers for the row settled at 100.
+#[rstest]
+#[case::nothing(None, None, false, Grade::Settled, until(END + 2))]
+#[case::listed(Some(50), None, false, Grade::Witnessed, until(50 + W))]
+#[case::listed_and_seen_with_its_id(Some(50), None, true, Grade::Witnessed, until(50 + W))]
+#[case::gap(None, Some(300), false, Grade::Witnessed, until(300 + W))]
+#[case::gap_and_seen_with_its_id(None, Some(300), true, Grade::Settled, until(END + 2))]
+#[case::both(Some(50), Some(300), false, Grade::Witnessed, until(300 + W))]
+#[case::both_and_seen_with_its_id(Some(50), Some(300), true, Grade::Witnessed, until(50 + W))]
+fn a_list_and_a_gap_leave_doubts(
+    #[case] listed: Option<u64>,
+    #[case] gap: Option<u64>,
+    #[case] bore: bool,
+    #[case] grade: Grade,
+    #[case] wait: Wait,
+) {
+    let end = but(&reported(true), |end| {
+        end.listed_at = listed.map(at);
+        end.gap_at = gap.map(at);
+        if bore {
+            end.sandboxes
+                .note(SandboxTag::of(&sandbox(1)).unwrap(), at(20));
+        }
+    });
+    let known = Known::of(std::slice::from_ref(&end)).seen(0);
+    let clearance = weigh(&known, &Policy::default(), 300);
+    assert_eq!((clearance.grade, clearance.wait), (grade, wait.clone()));
+    // Such a doubt waits for nodes too, but not with names that never return.
+    let doubtful = known.clone().on(suspect(not_ready()));
+    let clearance = weigh(&doubtful, &Policy::default(), 300);
+    if grade == Grade::Settled {
+        assert_eq!(clearance.wait, wait);
+    } else {
+        assert_eq!(clearance.wait, waits_for(&["old"]));
+    }
+    let never = but(&end, |end| end.last.name_may_return = false);
+    let known = Known {
+        ended: vec![never],
+        ..doubtful
+    };
+    let clearance = weigh(&known, &Policy::default(), 300);
+    assert_eq!(clearance.wait, until(END + 2));
+    assert_eq!(clearance.grade, Grade::Settled);
+}
+
+#[test]
+fn names_that_never_return_wait_for_their_own_end_only() {
+    let never = but(&other(false), |end| end.last.name_may_return = false);
+    let known = Known {
+        fresh: false,
+        ..Known::of(&[never]).seen(900).on(suspect(not_ready()))
+    };
+    let clearance = weigh(&known, &Policy::default(), 1_000);
+    assert_eq!(clearance.wait, until(END + 60 + W));
+    // One of several that may is enough.
+    let known = Known {
+        ended: vec![known.ended[0].clone(), other(true)],
+        ..known
+    };
+    let clearance = weigh(&known, &Policy::default(), 1_000);
+    assert_eq!(clearance.wait, waits_for(&["old"]));
+}
+
+#[test]
+fn one_that_may_have_been_scheduled_unseen_counts() {
+    let unscheduled = but(&other(false), |end| end.last.node = None);
+    let settled = but(&reported(true), |end| end.at = at(50));
+    for (end, wait) in [
+        (unscheduled.clone(), until(52)),
+        (
+            but(&unscheduled, |end| end.gap_at = Some(at(90))),
+            until(END + W),
+        ),
+        (
+            but(&unscheduled, |end| end.listed_at = Some(at(90))),
+            until(END + W),
+        ),
+    ] {
+        let known = Known::of(&[settled.clone(), end]).seen(0);
+        assert_eq!(weigh(&known, &Policy::default(), 100).wait, wait);
+    }
+}
+
+#[test]
+fn nothing_goes_while_the_watch_is_not_heard() {
+    let known = Known {
+        fresh: false,
+        ..Known::of(&[reported(true)])
+    };
+    for now in [END, END + 2, 10_000] {
+        let clearance = weigh(&known, &Policy::default(), now);
+        assert_eq!(clearance.wait, Wait::Until(at(now) + LOOK_AGAIN));
+        assert!(clearance.watched);
+    }
+    let of_nobody = Known {
+        fresh: false,
+        ..Known::default().seen(0)
+    };
+    let clearance = weigh(&of_nobody, &Policy::default(), 10_000);
+    assert_eq!(clearance.wait, Wait::Until(at(10_000) + LOOK_AGAIN));
+}
+
+// What one incarnation remembers of its rows
+
+#[rstest]
+#[case::long_before(20, true)]
+#[case::as_long_as_the_watch_may_lag(97, true)]
+#[case::too_late(98, false)]
+#[case::at_the_end(100, false)]
+fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
+    #[case] second: u64,
+    #[case] bore: bool,
+) {
+    let end = but(&reported(true), |end| {
+        end.sandboxes
+            .note(SandboxTag::of(&sandbox(1)).unwrap(), at(second));
+    });
+    assert_eq!(end.bore(&row_content(), secs(2)), bore);
+    let adopted = ipgc_core::pool::RowContent {
+        sandbox: "f".repeat(64).into(),
+        ..row_content()
+    };
+    assert!(!end.bore(&adopted, secs(2)));
+}
+
+#[test]
+fn the_last_two_sandboxes_are_remembered_from_their_first_sighting_on() {
+    let tag = |c: &str| SandboxTag::of(&c.repeat(64)).unwrap();
+    let mut seen = Sandboxes::default();
+    for (id, second) in [("a", 10), ("b", 20), ("a", 30), ("b", 40)] {
+        seen.note(tag(id), at(second));
+    }
+    // Rounded up: it was seen no later than that.
+    assert!(!seen.had(tag("a"), at(10)) && seen.had(tag("a"), at(11)));
+    assert!(!seen.had(tag("b"), at(20)) && seen.had(tag("b"), at(21)));
+    seen.note(tag("c"), at(50));
+    assert!(!seen.had(tag("a"), at(1_000)));
+    assert!(seen.had(tag("b"), at(1_000)) && seen.had(tag("c"), at(1_000)));
+    seen.forget_after(at(30));
+    assert!(seen.had(tag("b"), at(1_000)) && !seen.had(tag("c"), at(1_000)));
+}
+
+#[rstest]
+#[case("", false)]
+#[case("0123456789abcde", false)]
+#[case("0123456789abcdef", true)]
+#[case("0123456789abcdeg", false)]
+#[case("ipamclaim-of-a-vm", false)]
+fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] is_one: bool) {
+    assert_eq!(SandboxTag::of(id).is_some(), is_one);
+}
+
+// Clearances
+
+#[test]
+fn of_two_clearances_the_later_and_the_worse_count() {
+    let clearance = |grade, wait: &Wait, watched| Clearance {
+        grade,
+        wait: wait.clone(),
+        watched,
+    };
+    let waits = [
+        (until(5), until(9), until(9)),
+        (until(9), waits_for(&["a"]), waits_for(&["a"])),
+        (waits_for(&["a"]), until(9), waits_for(&["a"])),
+        (
+            waits_for(&["b"]),
+            waits_for(&["a", "b"]),
+            waits_for(&["a", "b"]),
+        ),
+        (waits_for(&[]), waits_for(&["a"]), waits_for(&["a"])),
+    ];
+    for (one, other, both) in waits {
+        let a = clearance(Grade::Settled, &one, true);
+        let b = clearance(Grade::Fenced, &other, false);
+        let expected = clearance(Grade::Fenced, &both, false);
+        assert_eq!(a.clone().and(b.clone()), expected);
+        assert_eq!(b.and(a), expected);
+    }
+    let early = clearance(Grade::Settled, &until(5), true);
+    assert_eq!(early.clone().not_before(at(4)), early);
+    assert_eq!(early.not_before(at(6)).wait, until(6));
+}
+
+#[test]
+fn a_first_look_comes_when_the_best_end_could_go() {
+    assert_eq!(reported(false).first_look(&Policy::default()), at(END + 2));
+    assert_eq!(reported(false).podref().as_str(), POD);
+}
+
+#[test]
+fn grades_are_ordered_and_named() {
+    let grades = [
+        Grade::Settled,
+        Grade::Fenced,
+        Grade::Witnessed,
+        Grade::Unwitnessed,
+        Grade::Unfenced,
+    ];
+    assert!(grades.is_sorted());
+    let names = ["settled", "fenced", "witnessed", "unwitnessed", "unfenced"];
+    assert_eq!(grades.map(Grade::as_str), names);
 }

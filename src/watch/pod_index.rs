@@ -333,6 +333,7 @@ impl Live {
             Arc::new(end)
         });
         Living {
+            uid: self.state.uid.clone(),
             running_since: self.running_since,
             completed,
         }

@@ -1,0 +1,130 @@
+//! A row that some rule is about, and what is known when the rule fits.
+
+use std::sync::Arc;
+
+use ipgc_core::{
+    clearance::Living,
+    evidence::{Ended, Policy},
+    judge::{Stale, Verdict, judge},
+    node::Nodes,
+    pod::{Phase, PodState},
+    pool::RowContent,
+    proof::Presence,
+    sighting::Sighting,
+};
+use serde_json::{Value, json};
+
+use super::{
+    ENDED, Known, POD, at, beat, containers, ip, node_state, nodes_with, observe, pool_document,
+    reporting, row_content, row_value, sandbox,
+};
+
+/// The present of most tests.
+pub const NOW: u64 = 5_000;
+
+pub fn judged(row: &Value, presence: &Presence, known: &Known, now: u64) -> Verdict {
+    let pool = observe(&pool_document("10.0.0.0/24", &[("5", row.clone())]));
+    judge(
+        &pool,
+        &pool.rows()[0],
+        presence,
+        &known.facts(),
+        &Policy::default(),
+        at(now),
+    )
+}
+
+/// The verdict on 10.0.0.5 of net1.
+pub fn verdict(presence: &Presence, known: &Known) -> Verdict {
+    judged(&row_value(POD, &sandbox(1), "net1"), presence, known, NOW)
+}
+
+/// The verdict on the same address in a row without an interface.
+pub fn verdict_without_interface(presence: &Presence, known: &Known) -> Verdict {
+    let row = json!({"id": sandbox(1), "podref": POD});
+    judged(&row, presence, known, NOW)
+}
+
+pub fn present(state: PodState) -> Presence {
+    Presence::Present(Some(Box::new(state)))
+}
+
+#[track_caller]
+pub fn stale(verdict: Verdict) -> Stale {
+    match verdict {
+        Verdict::Stale(stale) => stale,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn living(uid: &str) -> Living {
+    Living {
+        uid: uid.into(),
+        running_since: None,
+        completed: None,
+    }
+}
+
+/// The node of all pods, ready and at work the whole time.
+pub fn at_work() -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", node_state())]);
+    beat(&mut nodes, "node-1", 0, NOW);
+    nodes
+}
+
+/// A pod at its end that is still there.
+pub fn done() -> PodState {
+    PodState {
+        phase: Phase::Succeeded,
+        containers: containers(&[("main", ENDED)]),
+        ..reporting(POD, "net1", "10.0.0.5")
+    }
+}
+
+pub fn completed(end: &Arc<Ended>) -> Known {
+    Known {
+        living: Some(Living {
+            completed: Some(Arc::clone(end)),
+            ..living(&end.last.uid)
+        }),
+        ..Known::default().seen(0).on(at_work())
+    }
+}
+
+/// A row that was seen at 0 while its pod was absent, and a pod that runs since `since`.
+pub fn predecessor(since: u64) -> Known {
+    Known {
+        living: Some(Living {
+            running_since: Some(at(since)),
+            ..living("uid-1")
+        }),
+        sighting: Some(Sighting {
+            first: at(0),
+            while_absent: Some(at(0)),
+        }),
+        ..Known::default().on(at_work())
+    }
+}
+
+/// One that lives on another address.
+pub fn elsewhere() -> PodState {
+    reporting(POD, "net1", "10.0.0.6")
+}
+
+pub fn sibling(address: &str, interface: Option<&str>, id: u64) -> RowContent {
+    RowContent {
+        address: ip(address),
+        interface: interface.map(Into::into),
+        sandbox: sandbox(id).into(),
+        ..row_content()
+    }
+}
+
+/// The pod's other row bears another sandbox.
+pub fn leftover() -> Known {
+    Known {
+        siblings: Some(vec![row_content(), sibling("10.0.0.6", Some("net1"), 2)]),
+        living: Some(living("uid-1")),
+        ..Known::default().seen(0).on(at_work())
+    }
+}

@@ -1,0 +1,248 @@
+//! The rules on rows of pods that are there and live on another sandbox: predecessors' rows and
+//! leftovers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Known, POD, W, at, but, ended, nodes_with, not_ready, pod, podref, reporting, row_content,
+    rules::{
+        NOW, at_work, elsewhere, leftover, living, predecessor, present, sibling, stale, verdict,
+        verdict_without_interface,
+    },
+    status,
+};
+use ipgc_core::{
+    clearance::{LOOK_AGAIN, Wait},
+    evidence::Grade,
+    judge::{Cause, Held, Verdict},
+    networks::{Request, Status},
+    pod::{Phase, PodState},
+    pool::RowContent,
+    sighting::Sighting,
+};
+use rstest::rstest;
+
+// Rule 6: predecessors
+
+#[test]
+fn the_run_of_another_incarnation_does_not_count() {
+    let again = PodState {
+        uid: "uid-2".into(),
+        ..elsewhere()
+    };
+    assert_eq!(
+        verdict(&present(again), &predecessor(100)),
+        Verdict::Held(Held::Drift)
+    );
+}
+
+#[test]
+fn a_former_sandbox_waits_for_a_watch_that_is_heard() {
+    let known = Known {
+        fresh: false,
+        ..predecessor(100)
+    };
+    let predecessor = stale(verdict(&present(elsewhere()), &known));
+    assert!(!predecessor.is_free(at(NOW)));
+    assert_eq!(
+        predecessor.clearance.wait,
+        Wait::Until(at(NOW) + LOOK_AGAIN)
+    );
+    let known = Known {
+        fresh: false,
+        ..leftover()
+    };
+    let leftover = stale(verdict(&present(elsewhere()), &known));
+    assert_eq!(leftover.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
+}
+
+#[rstest]
+#[case::runs_long_enough(4_000, 4_600)]
+#[case::not_long_enough(NOW - 1, NOW + 599)]
+fn a_predecessors_row_goes_when_the_pod_has_run_for_long(#[case] since: u64, #[case] free: u64) {
+    let stale = stale(verdict(&present(elsewhere()), &predecessor(since)));
+    assert_eq!(stale.cause, Cause::Predecessor);
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(free)));
+}
+
+#[rstest]
+#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Young)]
+#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Young)]
+#[case::reported(reporting(POD, "net9", "10.0.0.5"), Held::Reported)]
+fn a_predecessors_row_waits_for_the_pod_to_run(#[case] state: PodState, #[case] held: Held) {
+    let known = predecessor(100);
+    assert_eq!(
+        verdict(&present(state.clone()), &known),
+        Verdict::Held(held)
+    );
+    // Without an interface no ADD can ever adopt it.
+    match verdict_without_interface(&present(state), &known) {
+        Verdict::Stale(stale) => {
+            assert_eq!(stale.cause, Cause::Predecessor);
+            assert_eq!(stale.clearance.wait, Wait::Until(at(10 + W)));
+        }
+        verdict => assert_eq!(verdict, Verdict::Held(Held::Reported)),
+    }
+}
+
+#[test]
+fn a_row_that_was_not_seen_while_its_pod_was_absent_has_no_predecessor() {
+    let mut known = predecessor(100);
+    known.sighting = Some(Sighting {
+        first: at(0),
+        while_absent: None,
+    });
+    for verdict in [
+        verdict(&present(elsewhere()), &known),
+        verdict_without_interface(&present(elsewhere()), &known),
+    ] {
+        assert_eq!(verdict, Verdict::Held(Held::Drift));
+    }
+}
+
+#[test]
+fn a_pod_whose_run_nobody_dated_keeps_its_predecessors_rows() {
+    let known = Known {
+        living: Some(living("uid-1")),
+        ..predecessor(0)
+    };
+    assert_eq!(
+        verdict(&present(elsewhere()), &known),
+        Verdict::Held(Held::Drift)
+    );
+}
+
+#[test]
+fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
+    let forced = |second| ended(reporting(POD, "net1", "10.0.0.5"), second, false);
+    let known = Known {
+        ended: vec![forced(4_900)],
+        ..predecessor(100)
+    };
+    let late = stale(verdict(&present(elsewhere()), &known));
+    assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + 60 + W)));
+    assert_eq!(late.grade(), Grade::Unwitnessed);
+    let other = but(&forced(100), |end| end.last.node = Some("node-2".into()));
+    let mut nodes = at_work();
+    nodes.apply("node-2", not_ready(), at(0));
+    let known = Known {
+        ended: vec![other],
+        ..predecessor(100).on(nodes)
+    };
+    let held = stale(verdict(&present(elsewhere()), &known));
+    assert_eq!(held.grade(), Grade::Unfenced);
+    assert_eq!(held.clearance.wait, Wait::For(["node-2".into()].into()));
+}
+
+#[rstest]
+#[case::predecessor(predecessor(100))]
+#[case::leftover(leftover())]
+fn a_former_sandbox_waits_for_blocking_nodes_and_for_the_pods_own(#[case] known: Known) {
+    let mut nodes = at_work();
+    nodes.apply("old", not_ready(), at(0));
+    nodes.gap(at(0));
+    nodes.suspect(["old"], at(0));
+    let held = stale(verdict(&present(elsewhere()), &known.clone().on(nodes)));
+    assert_eq!(held.clearance.wait, Wait::For(["old".into()].into()));
+    let own = nodes_with(&[("node-1", not_ready())]);
+    let held = stale(verdict(&present(elsewhere()), &known.on(own)));
+    assert_eq!(held.grade(), Grade::Unfenced);
+    assert_eq!(held.clearance.wait, Wait::For(["node-1".into()].into()));
+}
+
+// Rule 8: leftovers
+
+#[test]
+fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
+    let known = Known {
+        siblings: Some(vec![row_content(), sibling("10.0.0.6", None, 2)]),
+        ..leftover()
+    };
+    assert_eq!(
+        verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
+        Verdict::Held(Held::Drift)
+    );
+}
+
+#[test]
+fn a_leftover_goes_after_the_leftover_grace() {
+    let stale = stale(verdict(&present(elsewhere()), &leftover()));
+    assert_eq!(stale.cause, Cause::Leftover);
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(600)));
+    assert!(!stale.clearance.watched);
+}
+
+#[test]
+fn a_leftover_seen_for_the_first_time_waits_from_now_on() {
+    let known = Known {
+        sighting: None,
+        ..leftover()
+    };
+    let stale = stale(verdict(&present(elsewhere()), &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(NOW + 600)));
+}
+
+fn other_pods(sibling: RowContent) -> RowContent {
+    RowContent {
+        podref: podref("default/web-1"),
+        ..sibling
+    }
+}
+
+#[rstest]
+#[case::nobody_looked(None)]
+#[case::none(Some(vec![row_content()]))]
+#[case::the_same_sandbox(Some(vec![sibling("10.0.0.6", Some("net1"), 1)]))]
+#[case::of_two_sandboxes(Some(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.7", Some("net2"), 1)]))]
+#[case::of_two_others(Some(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.7", Some("net2"), 3)]))]
+#[case::reported_elsewhere(Some(vec![sibling("10.0.0.6", Some("net9"), 2)]))]
+#[case::contradicted_elsewhere(Some(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.7", Some("net9"), 1)]))]
+#[case::not_reported(Some(vec![sibling("10.0.0.8", Some("net1"), 2)]))]
+#[case::another_pods(Some(vec![other_pods(sibling("10.0.0.6", Some("net1"), 2))]))]
+fn a_leftover_needs_one_other_sandbox_in_all_reported_rows(
+    #[case] siblings: Option<Vec<RowContent>>,
+) {
+    let known = Known {
+        siblings,
+        ..leftover()
+    };
+    let state = PodState {
+        status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
+        ..pod(POD)
+    };
+    assert_eq!(verdict(&present(state), &known), Verdict::Held(Held::Drift));
+}
+
+#[rstest]
+#[case::two_rows_of_one_sandbox(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.7", Some("net2"), 2)])]
+#[case::and_other_leftovers(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.9", Some("net2"), 3)])]
+#[case::and_another_pods(vec![sibling("10.0.0.6", Some("net1"), 2), other_pods(sibling("10.0.0.7", Some("net2"), 3))])]
+fn a_leftover_is_one_beside_rows_that_say_nothing(#[case] siblings: Vec<RowContent>) {
+    let known = Known {
+        siblings: Some(siblings),
+        ..leftover()
+    };
+    let state = PodState {
+        status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
+        ..pod(POD)
+    };
+    assert_eq!(
+        stale(verdict(&present(state), &known)).cause,
+        Cause::Leftover
+    );
+}
+
+#[rstest]
+#[case::incomplete(PodState { request: Request::parse("nad,other", "default"), ..elsewhere() }, Held::Drift)]
+#[case::asked_twice(PodState { request: Request::parse("nad,nad", "default"), ..elsewhere() }, Held::Drift)]
+#[case::unreadable_request(PodState { request: Request::parse("[{", "default"), ..elsewhere() }, Held::Drift)]
+#[case::no_status(PodState { status: Status::Missing, ..elsewhere() }, Held::Young)]
+#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Young)]
+#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Young)]
+fn an_incomplete_status_proves_nothing(#[case] state: PodState, #[case] held: Held) {
+    assert_eq!(verdict(&present(state), &leftover()), Verdict::Held(held));
+}

@@ -1,0 +1,348 @@
+//! The rules on mirrors, deleted and completed pods, and which rule comes first.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{
+    ENDED, Known, POD, RUNNING, W, at, beat, but, containers, ended, fenced, hear_nothing,
+    node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
+    rules::{
+        NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, present,
+        stale, verdict,
+    },
+    sandbox, secs,
+};
+use ipgc_core::{
+    clearance::{LOOK_AGAIN, Living, Wait},
+    evidence::{Ended, Grade},
+    judge::{Cause, Held, Unknown, Verdict},
+    networks::Status,
+    node::NodeState,
+    pod::{Phase, PodState},
+    proof::Presence,
+};
+use rstest::rstest;
+
+// Rule 2: mirrors
+
+fn mirror() -> PodState {
+    PodState {
+        mirror: true,
+        ..reporting(POD, "net1", "10.0.0.5")
+    }
+}
+
+#[test]
+fn a_mirror_stays_one_whoever_bore_its_name_later() {
+    let plain = PodState {
+        node: None,
+        ..pod(POD)
+    };
+    let ends = [ended(mirror(), 100, true), ended(plain, 200, false)];
+    let known = Known::of(&ends).seen(4_000);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(4_600)));
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+}
+
+#[test]
+fn every_node_whose_name_ends_a_mirrors_may_be_its_own() {
+    let row = row_value("kube-system/etcd-b-a", &sandbox(1), "net1");
+    for [ready, silent] in [["a", "b-a"], ["b-a", "a"]] {
+        let mut nodes = nodes_with(&[(ready, node_state()), (silent, not_ready())]);
+        beat(&mut nodes, ready, 0, NOW);
+        let known = Known::default().seen(0).on(nodes);
+        let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+        assert_eq!(stale.clearance.wait, Wait::For([silent.into()].into()));
+    }
+}
+
+#[test]
+fn a_mirror_that_is_there_holds_its_rows() {
+    let known = predecessor(0);
+    let gone_elsewhere = PodState {
+        mirror: true,
+        ..elsewhere()
+    };
+    for state in [mirror(), gone_elsewhere] {
+        assert_eq!(
+            verdict(&present(state), &known),
+            Verdict::Held(Held::Mirror)
+        );
+    }
+}
+
+#[rstest]
+#[case::watched(vec![ended(mirror(), 100, true)])]
+#[case::watched_badly(vec![ended(mirror(), 100, false)])]
+fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Vec<Arc<Ended>>) {
+    let known = Known::of(&ends).seen(90).on(at_work());
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.cause, Cause::Deleted);
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    // From the first change of the node's Lease after the end on.
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + 600)));
+    assert!(!stale.clearance.watched);
+}
+
+#[test]
+fn a_mirrors_wait_is_w_where_that_is_longer() {
+    let slow = PodState {
+        termination_grace: Some(secs(3_000)),
+        ..mirror()
+    };
+    let known = Known::of(&[ended(slow, 100, true)]).seen(0);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(
+        stale.clearance.wait,
+        Wait::Until(at(100 + 120 + 3_000 + 60))
+    );
+}
+
+#[test]
+fn a_mirrors_own_node_blocks_although_it_came_after_the_gap() {
+    let mut nodes = nodes_with(&[("node-1", node_state())]);
+    hear_nothing(&mut nodes, "node-1", 0, NOW);
+    let known = Known::of(&[ended(mirror(), 100, true)]).seen(0).on(nodes);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, Wait::For(["node-1".into()].into()));
+}
+
+#[rstest]
+#[case::own_name("kube-system/etcd-node-1", true)]
+#[case::longer("kube-system/etcd-xnode-1", false)]
+#[case::no_dash("kube-system/node-1", false)]
+#[case::another_node("kube-system/etcd-node-2", false)]
+fn after_a_restart_a_mirror_is_known_by_its_nodes_name(#[case] owner: &str, #[case] mirror: bool) {
+    let row = row_value(owner, &sandbox(1), "net1");
+    let known = Known::default().seen(0).on(at_work());
+    let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+    let wait = if mirror { 10 + 600 } else { W };
+    assert_eq!(stale.clearance.wait, Wait::Until(at(wait)));
+}
+
+#[test]
+fn a_plain_pod_that_was_seen_is_no_mirror_whatever_its_name() {
+    let plain = PodState {
+        podref: podref("kube-system/etcd-node-1"),
+        ..reporting(POD, "net1", "10.0.0.5")
+    };
+    let row = row_value("kube-system/etcd-node-1", &sandbox(1), "net1");
+    let known = Known::of(&[ended(plain, 100, true)]).seen(0).on(at_work());
+    let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+    assert_eq!(stale.grade(), Grade::Settled);
+}
+
+// Rule 3
+
+#[test]
+fn what_the_watch_still_shows_alive_waits_for_its_end() {
+    let good = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
+    let known = Known {
+        living: Some(living("uid-2")),
+        ..Known::of(&[good])
+    };
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
+}
+
+// Rule 4: completed
+
+#[test]
+fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
+    let known = completed(&ended(done(), 100, true));
+    let runs = PodState {
+        containers: containers(&[("main", ENDED), ("debug", RUNNING)]),
+        ..done()
+    };
+    assert_eq!(
+        verdict(&present(runs), &known),
+        Verdict::Held(Held::Reported)
+    );
+}
+
+#[test]
+fn a_completed_pods_row_goes_after_the_grace() {
+    let known = completed(&ended(done(), 100, true));
+    let before = stale(verdict(&present(done()), &known));
+    assert_eq!(before.cause, Cause::Completed);
+    assert_eq!(before.grade(), Grade::Settled);
+    assert_eq!(before.clearance.wait, Wait::Until(at(220)));
+    assert!(before.clearance.watched);
+    // Also while it is being deleted or held by a finalizer.
+    let deleting = PodState {
+        deleting: true,
+        ..done()
+    };
+    assert_eq!(stale(verdict(&present(deleting), &known)), before);
+}
+
+#[test]
+fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
+    let end = but(&ended(done(), 100, false), |end| end.stopped = true);
+    let stale = stale(verdict(&present(done()), &completed(&end)));
+    assert_eq!(stale.grade(), Grade::Witnessed);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + W)));
+}
+
+#[rstest]
+#[case::another_incarnation(done_as("uid-2", Phase::Succeeded), true)]
+#[case::not_terminal(done_as("uid-1", Phase::Running), true)]
+#[case::not_stopped(done_as("uid-1", Phase::Failed), false)]
+fn a_pod_that_is_not_at_its_end_is_not_completed(#[case] state: PodState, #[case] stopped: bool) {
+    let end = but(&ended(done(), 100, true), |end| end.stopped = stopped);
+    assert_eq!(
+        verdict(&present(state), &completed(&end)),
+        Verdict::Held(Held::Reported)
+    );
+}
+
+fn done_as(uid: &str, phase: Phase) -> PodState {
+    PodState {
+        uid: uid.into(),
+        phase,
+        ..done()
+    }
+}
+
+#[test]
+fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
+    let known = Known {
+        living: Some(living("uid-1")),
+        ..Known::default()
+    };
+    assert_eq!(
+        verdict(&present(done()), &known),
+        Verdict::Held(Held::Reported)
+    );
+}
+
+#[rstest]
+#[case::fenced(fenced(), true)]
+#[case::not_ready(not_ready(), false)]
+#[case::ready(node_state(), false)]
+fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
+    #[case] node: NodeState,
+    #[case] goes: bool,
+) {
+    let end = but(&ended(done(), 100, false), |end| end.stopped = false);
+    let known = completed(&end).on(nodes_with(&[("node-1", node)]));
+    let runs = PodState {
+        phase: Phase::Failed,
+        containers: containers(&[("main", RUNNING)]),
+        ..done()
+    };
+    match verdict(&present(runs), &known) {
+        Verdict::Stale(stale) => {
+            assert!(goes);
+            assert_eq!(stale.grade(), Grade::Fenced);
+            assert_eq!(stale.clearance.wait, Wait::Until(at(220)));
+        }
+        verdict => {
+            assert!(!goes);
+            assert_eq!(verdict, Verdict::Held(Held::Reported));
+        }
+    }
+}
+
+#[test]
+fn predecessors_of_a_completed_pod_count() {
+    let forced = ended(reporting(POD, "net1", "10.0.0.5"), 4_900, false);
+    let known = Known {
+        ended: vec![forced],
+        ..completed(&ended(done(), 4_950, true))
+    };
+    let stale = stale(verdict(&present(done()), &known));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + 60 + W)));
+    // That the pod is at its end, its object says itself.
+    assert!(stale.clearance.watched);
+}
+
+#[test]
+fn a_completed_pod_found_by_a_list_is_no_mass_of_unseen_ends() {
+    let end = but(&ended(done(), 100, true), |end| end.watched = false);
+    let stale = stale(verdict(&present(done()), &completed(&end)));
+    assert!(stale.clearance.watched);
+}
+
+// Which rule comes first
+
+/// Everything that could free the row.
+fn everything() -> Known {
+    Known {
+        ended: vec![ended(reporting(POD, "net1", "10.0.0.5"), 10, true)],
+        living: Some(Living {
+            running_since: Some(at(0)),
+            completed: Some(ended(done(), 0, true)),
+            ..living("uid-1")
+        }),
+        siblings: leftover().siblings,
+        ..predecessor(0)
+    }
+}
+
+#[rstest]
+#[case::mirror_before_completed(PodState { mirror: true, ..done() }, Ok(Held::Mirror))]
+#[case::completed_before_reported(done(), Err(Cause::Completed))]
+#[case::reported_before_predecessor(reporting(POD, "net1", "10.0.0.5"), Ok(Held::Reported))]
+#[case::completed_before_predecessor(PodState { status: Status::Missing, ..done() }, Err(Cause::Completed))]
+#[case::predecessor_before_young(PodState { status: Status::Missing, ..pod(POD) }, Err(Cause::Predecessor))]
+#[case::predecessor_before_leftover(elsewhere(), Err(Cause::Predecessor))]
+fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Result<Held, Cause>) {
+    match (verdict(&present(state), &everything()), first) {
+        (Verdict::Held(held), Ok(first)) => assert_eq!(held, first),
+        (Verdict::Stale(stale), Err(first)) => assert_eq!(stale.cause, first),
+        (verdict, _) => panic!("{verdict:?}"),
+    }
+}
+
+#[test]
+fn young_comes_before_leftover_and_leftover_before_drift() {
+    let known = leftover();
+    let young = PodState {
+        phase: Phase::Unknown,
+        ..elsewhere()
+    };
+    assert_eq!(verdict(&present(young), &known), Verdict::Held(Held::Young));
+    assert_eq!(
+        stale(verdict(&present(elsewhere()), &known)).cause,
+        Cause::Leftover
+    );
+}
+
+#[test]
+fn an_error_and_bare_metadata_come_before_all_evidence() {
+    let known = everything();
+    assert_eq!(
+        verdict(&Presence::Unknown("500".into()), &known),
+        Verdict::Unknown(Unknown::NoProof("500".into()))
+    );
+    assert_eq!(
+        verdict(&Presence::Present(None), &known),
+        Verdict::Held(Held::Present)
+    );
+}
+
+#[test]
+fn a_row_that_waits_for_a_node_is_not_free_at_any_time() {
+    let known = Known::of(&[ended(mirror(), 100, true)])
+        .seen(0)
+        .on(nodes_with(&[("node-1", not_ready())]));
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert!(!stale.is_free(at(u64::MAX)));
+}
+
+#[test]
+fn causes_are_named() {
+    let causes = [
+        Cause::Deleted,
+        Cause::Completed,
+        Cause::Predecessor,
+        Cause::Leftover,
+    ];
+    let names = ["deleted", "completed", "predecessor", "leftover"];
+    assert_eq!(causes.map(Cause::as_str), names);
+}
