@@ -233,7 +233,11 @@ impl Subject<'_> {
             // Somebody may have been born and killed while nothing was heard.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
-        if self.may_return(&scheduled) && !scheduled.iter().any(|end| end.bore(self.row, self.policy.cooldown)) {
+        if self.may_return(&scheduled)
+            && !scheduled
+                .iter()
+                .any(|end| end.bore(self.row, self.policy.cooldown))
+        {
             // Whoever wrote the row existed when it was observed first. Only a cooldown after that
             // has a fresh watch shown them, so that they are among those who are asked.
             all = all.not_before(self.first_seen() + self.policy.cooldown);
