@@ -14,6 +14,7 @@ use ipgc_core::{
     clearance::Wait,
     evidence::Policy,
     judge::{Verdict, judge},
+    networks::Status,
     node::Nodes,
     pod::PodState,
     proof::Presence,
@@ -59,12 +60,15 @@ fn plain() -> impl Strategy<Value = Known> {
         known.longest_grace = known.longest_grace.min(secs(100));
         known.rows = known.rows.min(5);
         known.nodes.remove("0", Moment::EPOCH);
-        known.ended = Vec::from_iter(
-            known
-                .ended
-                .iter()
-                .map(|end| but(end, |end| end.last.mirror = false)),
-        );
+        known.ended = Vec::from_iter(known.ended.iter().map(|end| {
+            but(end, |end| {
+                end.last.mirror = false;
+                if end.last.node.is_none() {
+                    // Nobody writes the status of a pod that was not scheduled.
+                    end.last.status = Status::Missing;
+                }
+            })
+        }));
         known
     })
 }
