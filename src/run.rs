@@ -252,7 +252,7 @@ impl Collector {
             prover,
             knowledge,
             waits: Arc::clone(&waits),
-            kept: Mutex::default(),
+            told: Mutex::default(),
             policy: config.policy,
             clock,
             dry_run: config.dry_run,

@@ -78,7 +78,7 @@ impl Policy {
 }
 
 /// What the states of one incarnation, seen one after the other, say about its sandbox.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail {
     /// Containers that any state showed as started.
     started: BTreeSet<Box<str>>,
@@ -256,11 +256,15 @@ impl Ended {
         reported.max(self.last.request.networks().len())
     }
 
-    /// When to look at its rows first: not before any of them could go, and soon, since from the
-    /// first look on the wait of an end that was not clean is known.
+    /// When to look at its rows first. Where the name may return, at once: a row goes no sooner than
+    /// a cooldown after it was seen first. Where it does not, not before any of its rows may go.
     #[must_use]
     pub fn first_look(&self, policy: &Policy) -> Moment {
-        self.at + policy.cooldown
+        if self.last.name_may_return {
+            self.at
+        } else {
+            self.at + policy.cooldown
+        }
     }
 }
 

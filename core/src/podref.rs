@@ -71,12 +71,18 @@ impl PodRef {
     }
 }
 
+/// Longest name of a namespace (a DNS label), and of a pod (a DNS subdomain).
+const LONGEST_NAMESPACE: usize = 63;
+const LONGEST_NAME: usize = 253;
+
 /// Where the slash of a podref is.
 fn slash_of(text: &str) -> Option<usize> {
     let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let is_name = |part: &str| !part.is_empty() && part.bytes().all(names);
+    let is_name =
+        |part: &str, longest: usize| (1..=longest).contains(&part.len()) && part.bytes().all(names);
     let (namespace, name) = text.split_once('/')?;
-    (is_name(namespace) && is_name(name)).then_some(namespace.len())
+    let fits = is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME);
+    fits.then_some(namespace.len())
 }
 
 /// The same hash as that of its text, so that maps can be asked with a text.
@@ -168,6 +174,16 @@ mod tests {
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();
         assert_eq!(podref.as_ref().map(|p| (p.namespace(), p.name())), parts);
+    }
+
+    #[test]
+    fn what_is_longer_than_any_name_is_none() {
+        let long = |namespace: usize, name: usize| {
+            let text = format!("{}/{}", "n".repeat(namespace), "p".repeat(name));
+            PodRef::is_valid(&text)
+        };
+        assert!(long(63, 253));
+        assert!(!long(64, 1) && !long(1, 254));
     }
 
     proptest! {

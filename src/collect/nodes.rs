@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipgc_core::{
-    node::{Nodes, Pulse},
+    node::{Node, Nodes, Pulse},
     time::Moment,
 };
 use k8s_openapi::api::coordination::v1::Lease;
@@ -78,8 +78,14 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    fn is_wanted(&self, now: Moment) -> bool {
-        *lock(&self.wanted_until) > now || !lock(&self.parked).is_empty()
+    /// Whether Leases are of interest: to whoever waits for a moment, and to whoever waits for a node
+    /// that is ready. Of one that is not, the watch tells when it is again.
+    fn is_wanted(&self, nodes: &Nodes, now: Moment) -> bool {
+        let ready = |name: &Box<str>| {
+            let state = nodes.get(name).and_then(Node::state);
+            state.is_some_and(|state| state.ready)
+        };
+        *lock(&self.wanted_until) > now || lock(&self.parked).values().flatten().any(ready)
     }
 }
 
@@ -116,7 +122,7 @@ impl NodeKeeper {
                 }
             }
             let now = self.clock.now();
-            let wanted = self.waits.is_wanted(now);
+            let wanted = self.waits.is_wanted(&lock(&self.nodes), now);
             if wanted && read_at.is_none_or(|read| now.since(read) >= READ_EVERY) {
                 read_at = Some(now);
                 if let Err(error) = self.read_leases().await {

@@ -190,7 +190,10 @@ impl Shared {
                     self.counters.retries_exhausted.increment();
                     let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
                     self.events.collection_failed(pod, uid);
-                    self.sweeps.request();
+                    // What a sweep found, the next one finds again in its own time.
+                    if item.incarnation().is_some() {
+                        self.sweeps.request();
+                    }
                     if !later.is_empty() {
                         // Another of its rows is not due yet. Full means left to the sweep, which
                         // was said above.

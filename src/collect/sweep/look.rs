@@ -5,7 +5,7 @@
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
 };
@@ -22,21 +22,15 @@ use tracing::warn;
 use super::report::SweepReport;
 use crate::{
     collect::{
+        closer::closer_look,
         context::Context,
         item::Found,
         knowledge::{Known, lock},
-        pool_api::ObserveError,
+        pool_api::{ObserveError, first_page, following_page},
         reservations::PAGE,
     },
     watch::Presumed,
 };
-
-/// Text of pools to a page, about: kube holds a page three times.
-const PAGE_BYTES: usize = 2_000_000;
-/// Pools on the first page, before it is known how large they are.
-const FIRST_PAGE: u32 = 2;
-/// Most pools to a page.
-const LARGEST_PAGE: u32 = 500;
 
 /// One look.
 pub struct Look<'l> {
@@ -141,19 +135,19 @@ impl<'l> Look<'l> {
     /// When a page cannot be read. What was found so far is good; the rest is not known.
     pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
         let context = self.context;
-        let mut params = ListParams::default().limit(FIRST_PAGE);
+        let mut params = first_page();
         loop {
             let now = context.clock.now();
             let fresh = context.knowledge.freshness.is_fresh();
             let mut held = 0;
             let page = context.pools.page(self.namespace, &params, |row| {
-                let keep = closer_look(context, row, fresh, now);
+                let keep = deserves_a_look(context, row, fresh, now);
                 held += usize::from(!keep);
                 keep
             });
             let page = page.await?;
             self.report.held += held;
-            let count = page.pools.len().max(1);
+            let next = following_page(&page);
             for pool in page.pools {
                 match pool {
                     Ok(pool) => self.at_pool(&pool),
@@ -164,12 +158,8 @@ impl<'l> Look<'l> {
                     }
                 }
             }
-            match page.next {
-                Some(next) => {
-                    let size = PAGE_BYTES / (page.bytes / count).max(1);
-                    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
-                    params = next.limit(size.clamp(1, LARGEST_PAGE));
-                }
+            match next {
+                Some(next) => params = next,
                 None => return Ok(()),
             }
         }
@@ -250,51 +240,13 @@ impl<'l> Look<'l> {
         if orphans.is_empty() && self.left.is_empty() {
             return Ok(());
         }
-        let context = self.context;
-        let addresses: HashSet<IpAddr> = orphans.iter().map(|orphan| orphan.address).collect();
-        let mut siblings = HashMap::<PodRef, Vec<RowContent>>::new();
-        let mut taken = HashSet::<(String, Option<Box<str>>, IpAddr)>::new();
-        let mut params = ListParams::default().limit(FIRST_PAGE);
-        loop {
-            let left = &self.left;
-            let page = context.pools.page(self.namespace, &params, |row| {
-                row.podref.is_some_and(|podref| left.contains_key(podref))
-                    || row.address().is_some_and(|a| addresses.contains(&a))
-            });
-            let page = page.await?;
-            let count = page.pools.len().max(1);
-            for pool in page.pools.into_iter().flatten() {
-                let networks = context.networks_of(&pool);
-                for row in pool.rows().iter().filter_map(|row| row.content().ok()) {
-                    for network in &networks {
-                        let namespace = pool.key().namespace.clone();
-                        taken.insert((namespace, network.clone(), row.address));
-                    }
-                    if left.contains_key(&row.podref) {
-                        siblings
-                            .entry(row.podref.clone())
-                            .or_default()
-                            .push(row.clone());
-                    }
-                }
-            }
-            match page.next {
-                Some(next) => {
-                    let size = PAGE_BYTES / (page.bytes / count).max(1);
-                    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
-                    params = next.limit(size.clamp(1, LARGEST_PAGE));
-                }
-                None => break,
-            }
-        }
+        let addresses = orphans.iter().map(|orphan| orphan.address).collect();
+        let left = |podref: &str| self.left.contains_key(podref);
+        let closer = closer_look(self.context, self.namespace, &addresses, left).await?;
         for orphan in orphans {
-            let place = (
-                orphan.pool.namespace.clone(),
-                orphan.network,
-                orphan.address,
-            );
+            let namespace = &orphan.pool.namespace;
             // A row holds the address: whosever it is, the reservation stays as long as it does.
-            if taken.contains(&place) {
+            if closer.has_row(namespace, orphan.network.as_deref(), orphan.address) {
                 continue;
             }
             self.report.orphans += 1;
@@ -305,7 +257,7 @@ impl<'l> Look<'l> {
                 .or_default()
                 .insert(orphan.name);
         }
-        self.add_leftovers(siblings);
+        self.add_leftovers(closer.rows);
         Ok(())
     }
 
@@ -387,7 +339,7 @@ struct Orphan {
 }
 
 /// Whether a row is not passed over at a glance.
-fn closer_look(
+fn deserves_a_look(
     context: &Context,
     row: &Glance<'_>,
     fresh: bool,

@@ -41,7 +41,7 @@ const MAX_ROUNDS: usize = 64;
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
 const ACKNOWLEDGED: Duration = Duration::from_mins(1);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
-const LINGER: Duration = Duration::from_mins(2);
+const LINGER: Duration = Duration::from_secs(30);
 
 /// Why a turn ended early.
 enum Failure {
@@ -79,6 +79,8 @@ struct Turn<'t> {
     networks: BTreeSet<Option<Box<str>>>,
     /// The addresses of the rows that were observed, with their owners.
     addresses: HashSet<(PodRef, IpAddr)>,
+    /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
+    is_observed: bool,
     /// When a person acknowledged what the breaker found.
     acknowledged: Option<Timestamp>,
 }
@@ -105,6 +107,7 @@ impl<'t> Turn<'t> {
             pool_uid: String::new(),
             networks: BTreeSet::new(),
             addresses: HashSet::new(),
+            is_observed: false,
             acknowledged: None,
         }
     }
@@ -172,8 +175,10 @@ impl<'t> Turn<'t> {
 
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
+        self.is_observed = false;
         match self.context.pools.observe(self.key, &self.podrefs).await {
             Ok(Some(observed)) => {
+                self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
                 self.acknowledged = observed.acknowledged();
@@ -183,6 +188,7 @@ impl<'t> Turn<'t> {
                 Ok(Some(observed))
             }
             Ok(None) => {
+                self.is_observed = true;
                 debug!(pool = %self.key, "pool is gone");
                 Ok(None)
             }

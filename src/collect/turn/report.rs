@@ -42,11 +42,11 @@ impl Turn<'_> {
         }
     }
 
-    /// A row that a node holds: on the pool, in the log, counted, once.
+    /// A row that a node holds: on the pool, in the log, counted; again after a while.
     pub(super) fn report_held(&self, key: &str, podref: &PodRef, grade: Grade, nodes: &[Box<str>]) {
         let held_by = nodes.join(", ");
         let news = format!("held/{key}/{held_by}");
-        if self.context.is_news(&self.pool_uid, &news) {
+        if self.context.is_to_be_told(&self.pool_uid, &news) {
             self.context.counters.rows_held.increment();
             let key = excerpt(key);
             let grade = grade.as_str();
