@@ -215,6 +215,7 @@ impl Collector {
             nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
+            grace: config.policy.grace,
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
