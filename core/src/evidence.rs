@@ -78,6 +78,8 @@ impl Policy {
 }
 
 /// What the states of one incarnation, seen one after the other, say about its sandbox.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail {
     /// Containers that any state showed as started.

@@ -254,6 +254,10 @@ impl Node {
     }
 
     /// Until when it blocks, if it does: a moment, or until something happens there.
+    #[expect(
+        clippy::option_option,
+        reason = "whether it blocks, and whether there is a moment until which"
+    )]
     fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect.as_ref()?;
         if suspect.longest >= wait {

@@ -299,7 +299,7 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(stale) if stale.grade() == Grade::Unwitnessed
+        Verdict::Stale(it) if it.grade() == Grade::Unwitnessed
     ));
 }
 

@@ -1,7 +1,8 @@
 //! Nodes: whether a kubelet is at work, for how long without a break, and which nodes may still run
 //! a sandbox that nobody saw.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+// The helpers build what a call answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
 
 mod common;
 
