@@ -78,7 +78,7 @@ impl Policy {
 }
 
 /// What the states of one incarnation, seen one after the other, say about its sandbox.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail {
     /// Containers that any state showed as started.
     started: BTreeSet<Box<str>>,

@@ -5,7 +5,7 @@
 //! is not the one of a pod that came back later. Kept for rows that may go, and for nothing else.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -21,7 +21,7 @@ pub struct Sighting {
     pub while_absent: Option<Moment>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     content: u64,
     sighting: Sighting,
@@ -29,9 +29,9 @@ struct Seen {
 }
 
 /// All sightings, by the uid of a pool and the key of a row in it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sightings {
-    by_pool: HashMap<Box<str>, HashMap<Box<str>, Seen>>,
+    by_pool: BTreeMap<Box<str>, BTreeMap<Box<str>, Seen>>,
 }
 
 impl Sightings {
@@ -91,7 +91,7 @@ impl Sightings {
     /// How many rows are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_pool.values().map(HashMap::len).sum()
+        self.by_pool.values().map(BTreeMap::len).sum()
     }
 
     /// Whether none is.
