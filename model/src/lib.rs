@@ -1,0 +1,13 @@
+//! A model of a small cluster, in which every interleaving is tried, while the shipped code of
+//! [`ipgc_core`] decides. See `README.md`.
+
+pub mod action;
+pub mod check;
+pub mod cluster;
+pub mod collector;
+pub mod doctored;
+pub mod model;
+pub mod replica;
+pub mod scenario;
+pub mod scenarios;
+pub mod world;
