@@ -189,6 +189,7 @@ impl Subject<'_> {
         let scheduled = self.scheduled(ended);
         // The incarnation that answers for the row is the last that reported it.
         let answering = scheduled.iter().rposition(|end| end.reported(self.row));
+        let bore = |end: &Ended| end.bore(self.row, self.policy.cooldown);
         let own = scheduled.iter().enumerate().map(|(i, end)| {
             // A later one took the row over without reporting it: its good end is no evidence. An
             // earlier one may still run on a sandbox of its own: its own end counts.
@@ -206,6 +207,11 @@ impl Subject<'_> {
             // Somebody may have been born and killed while nothing was heard.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
+        if self.may_return(&scheduled) && !scheduled.iter().any(|end| bore(end)) {
+            // Whoever wrote the row existed when it was observed first. Only a cooldown after that
+            // has a fresh watch shown them, so that they are among those who are asked.
+            all = all.not_before(self.first_seen() + self.policy.cooldown);
+        }
         all.watched = watched || (!scheduled.is_empty() && scheduled.iter().all(|e| e.watched));
         all
     }
@@ -215,11 +221,7 @@ impl Subject<'_> {
     }
 
     /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
-    fn unseen(
-        &self,
-        scheduled: &[&Ended],
-        answering: Option<usize>,
-    ) -> Option<Clearance> {
+    fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
         if !self.may_return(scheduled) {
             return None;
         }
@@ -240,9 +242,9 @@ impl Subject<'_> {
 
     /// One incarnation's end.
     fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
-        let grace = end.last.termination_grace;
-        let grace = grace.or(Some(self.facts.longest_grace));
-        let mut wait = self.policy.wait(grace, self.facts.rows).max(least);
+        let unknown = self.facts.longest_grace.max(DEFAULT_POD_GRACE);
+        let grace = end.last.termination_grace.unwrap_or(unknown);
+        let mut wait = self.policy.wait(Some(grace), self.facts.rows).max(least);
         if end.last.mirror {
             wait = wait.max(self.policy.leftover_grace);
         } else if end.settled && least.is_zero() {
@@ -281,7 +283,10 @@ impl Subject<'_> {
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
         let free_at = Wait::Until(since + wait);
-        let capped = self.policy.unwitnessed_hold.map(|hold| since + hold.max(wait));
+        let capped = self
+            .policy
+            .unwitnessed_hold
+            .map(|hold| since + hold.max(wait));
         let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
@@ -293,5 +298,140 @@ impl Subject<'_> {
             .and(Clearance::new(Grade::Unwitnessed, blocked));
         all.watched = false;
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        evidence::{SandboxTag, Sandboxes},
+        networks::{Request, Status},
+        node::{NodeState, SILENCE},
+        pod::Phase,
+    };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::new(Duration::from_secs(seconds))
+    }
+
+    fn row() -> RowContent {
+        RowContent {
+            address: "10.0.0.1".parse().unwrap(),
+            sandbox: "ab".repeat(32).into(),
+            podref: "d/web-0".parse().unwrap(),
+            interface: Some("net1".into()),
+        }
+    }
+
+    /// An incarnation that reported the row and ended at `at`.
+    fn end(settled: bool, at: Moment) -> Ended {
+        let status = r#"[{"name":"d/net","interface":"net1","ips":["10.0.0.1"]}]"#;
+        Ended {
+            last: PodState {
+                podref: row().podref,
+                uid: "a".into(),
+                phase: Phase::Succeeded,
+                deleting: true,
+                node: Some("north".into()),
+                host_network: false,
+                mirror: false,
+                name_may_return: true,
+                termination_grace: None,
+                status: Status::parse(status),
+                request: Request::default(),
+                default_network: None,
+                sandbox_ready: Some(false),
+                containers: Box::default(),
+            },
+            at,
+            watched: true,
+            settled,
+            stopped: settled,
+            listed_at: None,
+            gap_at: None,
+            sandboxes: Sandboxes::default(),
+        }
+    }
+
+    /// A node whose kubelet has been at work all the time.
+    fn nodes(until: u64) -> Nodes {
+        let mut nodes = Nodes::default();
+        let state = NodeState {
+            uid: "n".into(),
+            ready: true,
+            out_of_service: false,
+            declared_empty: false,
+        };
+        nodes.apply("north", state, at(0));
+        nodes.retain(|_| true, at(0));
+        for second in (0..=until).step_by(10) {
+            nodes.hear("north", Some(&second.to_string()), at(second));
+        }
+        nodes
+    }
+
+    fn clearance(end: Ended, first_seen: Moment, now: u64) -> Clearance {
+        let ended = [Arc::new(end)];
+        let nodes = nodes(now);
+        let facts = Facts {
+            ended: &ended,
+            living: None,
+            rows: 1,
+            sighting: Some(Sighting {
+                first: first_seen,
+                while_absent: None,
+            }),
+            siblings: None,
+            nodes: &nodes,
+            slice: None,
+            longest_grace: Duration::ZERO,
+            fresh: true,
+        };
+        let subject = Subject {
+            row: &row(),
+            facts: &facts,
+            policy: &Policy::default(),
+            now: at(now),
+        };
+        subject.of_deleted()
+    }
+
+    #[test]
+    fn an_unknown_termination_grace_is_thirty_seconds_at_the_least() {
+        // The node was at work when the pod ended: its Lease changes within a silence, and then W.
+        let clearance = clearance(end(false, at(1_000)), at(0), 1_000);
+        let wait = SILENCE + Policy::default().wait(Some(DEFAULT_POD_GRACE), 1);
+        assert_eq!(clearance.wait, Wait::Until(at(1_000) + wait));
+    }
+
+    #[test]
+    fn whoever_wrote_the_row_has_been_shown_by_the_watch_before_it_goes() {
+        let settled = || end(true, at(1_000));
+        assert_eq!(
+            clearance(settled(), at(1_005), 1_005).wait,
+            Wait::Until(at(1_007)),
+            "seen first long after the end: a successor may have written it a moment ago"
+        );
+        assert_eq!(
+            clearance(settled(), at(1_000), 1_005).wait,
+            Wait::Until(at(1_002))
+        );
+        let mut known = settled();
+        known
+            .sandboxes
+            .note(SandboxTag::of(&row().sandbox).unwrap(), at(900));
+        assert_eq!(
+            clearance(known, at(1_005), 1_005).wait,
+            Wait::Until(at(1_002)),
+            "its writer was seen alive with it"
+        );
+        let mut never_returns = settled();
+        never_returns.last.name_may_return = false;
+        assert_eq!(
+            clearance(never_returns, at(1_005), 1_005).wait,
+            Wait::Until(at(1_002))
+        );
     }
 }
