@@ -118,6 +118,7 @@ impl World {
             self.is_up(sandbox.machine) && sandbox.clock.is_some_and(|clock| now + 1 >= clock + scenario.wait())
         };
         let lagging = scenario.dropped != Some(Assumption::FreshLagsLess)
+            && !(scenario.lagging && now < scenario.quiet)
             && self.replicas.iter().any(|replica| replica.fresh && !replica.pending.is_empty());
         let unfinished = now >= scenario.quiet
             && self.replicas.iter().any(|replica| {

@@ -112,7 +112,14 @@ impl World {
                 turn => turn,
             },
             Move::Reprove => match turn {
-                Turn::Claimed(reserved, name) => Turn::Reproved(reserved, name, self.pod(name).is_none()),
+                Turn::Claimed(reserved, name) => {
+                    // A successor accepted it without writing it, if a row has its address again: then
+                    // it goes with that row, whose own verdict may have to wait.
+                    let row = self.pools[0].row(reserved.address).filter(|row| row.name == name);
+                    let accepted = row.is_some() && !scenario.mutations.has(Mutation::RowNotAsked);
+                    let absent = self.pod(name).is_none() && !accepted;
+                    Turn::Reproved(reserved, name, absent)
+                }
                 turn => turn,
             },
             Move::Release => {

@@ -45,8 +45,7 @@ impl Checked {
             || world.machines.iter().any(|machine| !machine.up && !machine.tainted);
         let row = world.pools[0].taken().any(|(_, row)| row.name == WEB);
         let stuck = world.reservations.iter().any(|reserved| reserved.podref == ipgc_core::reservation::CLAIMED_PODREF);
-        let kept = self.scenario.reserves && world.reservations.iter().any(|r| r.podref == crate::world::podref(WEB));
-        !(stuck || (!excused && (row || kept)))
+        !stuck && (excused || !row)
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Scenario {
     pub reserves: bool,
     /// The status of a pod may lack the entry of its interface.
     pub incomplete: bool,
+    /// The watch may lag for as long as it likes, and nobody knows.
+    pub lagging: bool,
     /// The pool's resourceVersion is counted.
     pub versioned: bool,
     /// Guards that are switched off.
@@ -126,6 +128,8 @@ pub enum Mutation {
     NoClaim,
     /// The claim does not test the resourceVersion.
     ClaimWithoutVersion,
+    /// After the claim, the pod is asked for and rows are not.
+    RowNotAsked,
     /// The last end of a name stands for all its incarnations.
     EvidencePerName,
     /// A relist takes nothing away.
@@ -189,6 +193,7 @@ impl fmt::Display for Mutation {
             Self::ReservationFirst => "the reservation goes before the row",
             Self::NoClaim => "the reservation is deleted without a claim",
             Self::ClaimWithoutVersion => "the claim does not test the resourceVersion",
+            Self::RowNotAsked => "after the claim only the pod is read, not the row",
             Self::EvidencePerName => "evidence per name instead of per incarnation",
             Self::EvidenceAcrossGap => "evidence survives a gap in the watch",
             Self::StaleIsFresh => "a silent watch counts as a quiet one",
