@@ -267,7 +267,14 @@ impl Subject<'_> {
         match self.facts.nodes.standing(node, end, self.now) {
             Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
-            Standing::Alive(since) => Clearance::new(Grade::Witnessed, Wait::Until(since + wait)),
+            Standing::Alive { since, last } => {
+                let until = since + wait;
+                // A kubelet that died within its W had not all of it: that it lived through must
+                // be seen.
+                let unseen = until <= self.now && last < until;
+                let until = if unseen { self.now + LOOK_AGAIN } else { until };
+                Clearance::new(Grade::Witnessed, Wait::Until(until))
+            }
             Standing::Listening => Clearance::new(Grade::Witnessed, Wait::Until(self.now + wait)),
             Standing::Silent => {
                 let wait = match self.policy.unfenced {
