@@ -94,24 +94,40 @@ impl fmt::Display for Action {
         let short = |name: Name| podref(name).trim_start_matches("d/");
         match *self {
             Self::Tick => f.write_str("time passes"),
-            Self::Create(on) => write!(f, "the StatefulSet makes web-0 anew on {}", machine_name(on)),
+            Self::Create(on) => write!(
+                f,
+                "the StatefulSet makes web-0 anew on {}",
+                machine_name(on)
+            ),
             Self::Start(uid) => write!(f, "kubelet: sandbox for {}, ADD", pod(uid)),
             Self::Add(sandbox) => write!(f, "ADD for sandbox {sandbox}"),
             Self::Report(uid) => write!(f, "{} is Running and reports its address", pod(uid)),
-            Self::ReportLess(uid) => write!(f, "{} is Running, its status lacks the interface", pod(uid)),
+            Self::ReportLess(uid) => {
+                write!(f, "{} is Running, its status lacks the interface", pod(uid))
+            }
             Self::Delete(name) => write!(f, "{} is deleted gracefully", short(name)),
             Self::Force(name) => write!(f, "{} is deleted by force", short(name)),
-            Self::Evict(name) => write!(f, "the pod garbage collector writes Failed on {}", short(name)),
+            Self::Evict(name) => write!(
+                f,
+                "the pod garbage collector writes Failed on {}",
+                short(name)
+            ),
             Self::Complete(name) => write!(f, "{} completes, its DEL is lost", short(name)),
             Self::Stop(sandbox) => write!(f, "kubelet: sandbox {sandbox} stopped, DEL"),
-            Self::StopWithoutDel(sandbox) => write!(f, "kubelet: sandbox {sandbox} stopped, DEL lost"),
+            Self::StopWithoutDel(sandbox) => {
+                write!(f, "kubelet: sandbox {sandbox} stopped, DEL lost")
+            }
             Self::Finish(uid) => write!(f, "kubelet: {} is terminal, its object goes", pod(uid)),
             Self::OtherTakes => f.write_str("another pod takes the lowest free address"),
             Self::OtherLeaves(name) => write!(f, "{} gives its address back", short(name)),
-            Self::Down(machine) => write!(f, "the kubelet of {} stops working", machine_name(machine)),
+            Self::Down(machine) => {
+                write!(f, "the kubelet of {} stops working", machine_name(machine))
+            }
             Self::NotReady(machine) => write!(f, "{} is NotReady", machine_name(machine)),
             Self::Back(machine) => write!(f, "{} is back", machine_name(machine)),
-            Self::Fence(machine) => write!(f, "{} is tainted out-of-service", machine_name(machine)),
+            Self::Fence(machine) => {
+                write!(f, "{} is tainted out-of-service", machine_name(machine))
+            }
             Self::Late(_) => f.write_str("the server does a write that ipgc gave up"),
             Self::Upstream(of) => write!(f, "upstream frees {}", address(of)),
             Self::Ipgc(0, step) => write!(f, "ipgc: {step}"),
@@ -138,7 +154,7 @@ impl fmt::Display for Move {
             Self::ProveFromPast => "reads the pods, the answer is from the past",
             Self::Judge => "judges",
             Self::Patch => "its patch is done",
-            Self::Claim => "reads the reservation, claims it",
+            Self::Claim => "reads the reservation, to claim it",
             Self::ClaimDone => "its claim is done",
             Self::ClaimLost => "gets no answer to its claim",
             Self::Reprove => "reads the pod again",

@@ -77,8 +77,17 @@ fn lines(path: Vec<(World, Option<crate::action::Action>)>) -> Vec<String> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, states, depth, seconds, .. } = self;
-        write!(f, "{name:<14} {states:>9} states, {depth:>3} deep, {seconds:>5.1} s")?;
+        let Self {
+            name,
+            states,
+            depth,
+            seconds,
+            ..
+        } = self;
+        write!(
+            f,
+            "{name:<14} {states:>9} states, {depth:>3} deep, {seconds:>5.1} s"
+        )?;
         for (property, lines) in &self.violations {
             write!(f, "\n  NOT: {property}")?;
             for line in lines {

@@ -4,7 +4,10 @@ use crate::{
     action::Action,
     replica::Event,
     scenario::{Assumption, Scenario},
-    world::{Address, MachineId, Name, OTHER, Pod, Report, Reserved, Row, SILENCE, Sandbox, Stage, Tick, WEB, World, podref},
+    world::{
+        Address, MachineId, Name, OTHER, Pod, Report, Row, SILENCE, Sandbox, Stage, Tick, WEB,
+        World,
+    },
 };
 
 impl World {
@@ -40,7 +43,12 @@ impl World {
                 }
             }
             let over = |pod: &Pod| pod.deleting || pod.stage == Stage::Evicted;
-            if self.pods.iter().find(|pod| pod.uid == sandbox.uid).is_none_or(over) {
+            if self
+                .pods
+                .iter()
+                .find(|pod| pod.uid == sandbox.uid)
+                .is_none_or(over)
+            {
                 actions.push(Action::Stop(sandbox.number));
                 if left.lost > 0 && sandbox.address.is_some() {
                     actions.push(Action::StopWithoutDel(sandbox.number));
@@ -56,8 +64,14 @@ impl World {
         }
         actions.extend((0..self.late.len()).map(Action::Late));
         if left.upstream > 0 {
-            let orphaned = |(_, row): &(Address, Row)| self.pod(row.name).is_none_or(|pod| pod.deleting);
-            actions.extend(self.pools[0].taken().filter(orphaned).map(|(of, _)| Action::Upstream(of)));
+            let orphaned =
+                |(_, row): &(Address, Row)| self.pod(row.name).is_none_or(|pod| pod.deleting);
+            actions.extend(
+                self.pools[0]
+                    .taken()
+                    .filter(orphaned)
+                    .map(|(of, _)| Action::Upstream(of)),
+            );
         }
         if self.may_tick(scenario) {
             actions.push(Action::Tick);
@@ -68,7 +82,9 @@ impl World {
         let left = &self.left;
         let Some(pod) = self.pod(WEB) else {
             if left.creations > 0 {
-                let machines = (0..).zip(&self.machines).filter(|(_, machine)| machine.ready);
+                let machines = (0..)
+                    .zip(&self.machines)
+                    .filter(|(_, machine)| machine.ready);
                 actions.extend(machines.map(|(id, _)| Action::Create(id)));
             }
             return;
@@ -82,7 +98,11 @@ impl World {
         if left.evictions > 0 && pod.stage == Stage::Running {
             actions.push(Action::Evict(WEB));
         }
-        if left.completions > 0 && pod.stage == Stage::Running && !pod.deleting && self.is_up(pod.machine) {
+        if left.completions > 0
+            && pod.stage == Stage::Running
+            && !pod.deleting
+            && self.is_up(pod.machine)
+        {
             actions.push(Action::Complete(WEB));
         }
     }
@@ -91,7 +111,11 @@ impl World {
         if pod.name >= OTHER {
             return;
         }
-        let mut sandboxes = self.sandboxes.iter().filter(|sandbox| sandbox.uid == pod.uid).peekable();
+        let mut sandboxes = self
+            .sandboxes
+            .iter()
+            .filter(|sandbox| sandbox.uid == pod.uid)
+            .peekable();
         let has_any = sandboxes.peek().is_some();
         let has_address = sandboxes.any(|sandbox| sandbox.address.is_some());
         if pod.stage == Stage::Pending && !pod.deleting {
@@ -115,46 +139,43 @@ impl World {
     fn may_tick(&self, scenario: &Scenario) -> bool {
         let now = self.now;
         let late = |sandbox: &Sandbox| {
-            self.is_up(sandbox.machine) && sandbox.clock.is_some_and(|clock| now + 1 >= clock + scenario.wait())
+            self.is_up(sandbox.machine)
+                && sandbox
+                    .clock
+                    .is_some_and(|clock| now + 1 >= clock + scenario.wait())
         };
         let lagging = scenario.dropped != Some(Assumption::FreshLagsLess)
             && !(scenario.lagging && now < scenario.quiet)
-            && self.replicas.iter().any(|replica| replica.fresh && !replica.pending.is_empty());
+            && self
+                .replicas
+                .iter()
+                .any(|replica| replica.fresh && !replica.pending.is_empty());
         let unfinished = now >= scenario.quiet
             && self.replicas.iter().any(|replica| {
-                !replica.fresh || !replica.pending.is_empty() || replica.is_busy() || replica.may_begin(self)
+                !replica.fresh
+                    || !replica.pending.is_empty()
+                    || replica.is_busy()
+                    || replica.may_begin(self)
             });
         // Whatever a kubelet at work has begun to end, it ends before the last waits begin.
         let ending = now >= scenario.quiet
-            && self.pods.iter().any(|pod| pod.deleting && self.is_up(pod.machine));
-        let overdue = scenario.dropped != Some(Assumption::StoppedWithinW) && self.sandboxes.iter().any(late);
+            && self
+                .pods
+                .iter()
+                .any(|pod| pod.deleting && self.is_up(pod.machine));
+        let overdue =
+            scenario.dropped != Some(Assumption::StoppedWithinW) && self.sandboxes.iter().any(late);
         now < scenario.horizon && !lagging && !unfinished && !ending && !overdue
     }
 
-    fn next_other(&self) -> Name {
-        (OTHER..).find(|name| self.pod(*name).is_none()).unwrap_or(OTHER)
+    pub(crate) fn next_other(&self) -> Name {
+        (OTHER..)
+            .find(|name| self.pod(*name).is_none())
+            .unwrap_or(OTHER)
     }
 
     pub(crate) fn is_up(&self, machine: MachineId) -> bool {
         self.machines[usize::from(machine)].up
-    }
-
-    /// The address that ADD gives to a pod of this name, and whether it is adopted.
-    fn place_for(&self, scenario: &Scenario, name: Name) -> Option<(Address, bool)> {
-        let pool = self.pool_of(name);
-        let foreign = |of: Address| {
-            scenario.reserves && self.reservation(of).is_some_and(|reserved| reserved.podref != podref(name))
-        };
-        if let Some((of, _)) = self.pools[pool].taken().find(|(_, row)| row.name == name) {
-            return (!foreign(of)).then_some((of, true));
-        }
-        let free = (1..).zip(&self.pools[pool].rows).find(|(of, row)| row.is_none() && !foreign(*of));
-        free.map(|(of, _)| (of, false))
-    }
-
-    /// Bystanders use the last pool, whose range may be the same as the first one's.
-    fn pool_of(&self, name: Name) -> usize {
-        if name == WEB { 0 } else { self.pools.len() - 1 }
     }
 
     /// Does what the cluster does; ipgc's steps are none of it.
@@ -168,7 +189,9 @@ impl World {
             }
             Action::Start(uid) => self.start(scenario, uid),
             Action::Add(number) => self.add(scenario, number),
-            Action::Report(uid) | Action::ReportLess(uid) => self.report(uid, action == Action::Report(uid)),
+            Action::Report(uid) | Action::ReportLess(uid) => {
+                self.report(uid, action == Action::Report(uid))
+            }
             Action::Delete(name) => {
                 left.deletions -= 1;
                 self.change(name, |pod| pod.deleting = true);
@@ -193,9 +216,17 @@ impl World {
                 self.stop(scenario, number, false);
             }
             Action::Finish(uid) => {
-                let name = self.pods.iter().find(|pod| pod.uid == uid).map_or(WEB, |pod| pod.name);
+                let name = self
+                    .pods
+                    .iter()
+                    .find(|pod| pod.uid == uid)
+                    .map_or(WEB, |pod| pod.name);
                 self.change(name, |pod| {
-                    pod.stage = if pod.stage == Stage::Pending { Stage::CutOff } else { Stage::Ended };
+                    pod.stage = if pod.stage == Stage::Pending {
+                        Stage::CutOff
+                    } else {
+                        Stage::Ended
+                    };
                 });
                 self.remove_object(name);
             }
@@ -206,7 +237,12 @@ impl World {
             Action::OtherLeaves(name) => {
                 left.departures -= 1;
                 self.remove_object(name);
-                let numbers: Vec<_> = self.sandboxes.iter().filter(|s| s.name == name).map(|s| s.number).collect();
+                let numbers: Vec<_> = self
+                    .sandboxes
+                    .iter()
+                    .filter(|s| s.name == name)
+                    .map(|s| s.number)
+                    .collect();
                 for number in numbers {
                     self.stop(scenario, number, true);
                 }
@@ -215,7 +251,9 @@ impl World {
                 left.downs -= 1;
                 self.machines[usize::from(machine)].up = false;
             }
-            Action::NotReady(machine) => self.change_machine(machine, |machine| machine.ready = false),
+            Action::NotReady(machine) => {
+                self.change_machine(machine, |machine| machine.ready = false)
+            }
             Action::Back(machine) => self.change_machine(machine, |machine| {
                 machine.up = true;
                 machine.ready = true;
@@ -250,7 +288,11 @@ impl World {
                 machine.renewed = now;
             }
             let broken = now - machine.renewed > SILENCE;
-            for sandbox in self.sandboxes.iter_mut().filter(|s| s.machine == id && s.orphan) {
+            for sandbox in self
+                .sandboxes
+                .iter_mut()
+                .filter(|s| s.machine == id && s.orphan)
+            {
                 if machine.up {
                     sandbox.clock.get_or_insert(now);
                 } else if broken {
@@ -282,106 +324,23 @@ impl World {
         pod.uid
     }
 
-    fn start(&mut self, scenario: &Scenario, uid: u8) {
-        let Some(pod) = self.pods.iter().find(|pod| pod.uid == uid).copied() else {
-            return;
-        };
-        let number = self.next_sandbox;
-        self.next_sandbox += 1;
-        let reused = scenario.dropped == Some(Assumption::UniqueIds);
-        self.sandboxes.push(Sandbox {
-            number,
-            id: if reused { 0 } else { number },
-            uid,
-            name: pod.name,
-            machine: pod.machine,
-            address: None,
-            orphan: false,
-            clock: None,
-        });
-        if !scenario.slow_add {
-            self.add(scenario, number);
-        }
-    }
-
-    fn add(&mut self, scenario: &Scenario, number: u8) {
-        let Some(place) = self.sandboxes.iter().position(|sandbox| sandbox.number == number) else {
-            return;
-        };
-        let (id, name) = (self.sandboxes[place].id, self.sandboxes[place].name);
-        let Some((of, adopted)) = self.place_for(scenario, name) else {
-            return;
-        };
-        let answers = |other: u8| self.answering(of).any(|s| s.number == other && s.number != number);
-        let owed = !self.spoiled.contains(&of) && self.owed.iter().any(|(owed, to)| *owed == of && answers(*to));
-        let shared = scenario.dropped == Some(Assumption::AdoptionHandsOver)
-            && self.answering(of).any(|other| other.number != number);
-        if (owed && !adopted) || (adopted && shared) {
-            self.doubled = Some(of);
-        }
-        let pool = self.pool_of(name);
-        self.pools[pool].set(of, Some(Row { id, name }));
-        self.touch(scenario, pool);
-        if scenario.reserves && self.reservation(of).is_none() {
-            self.reserve(of, name);
-        }
-        self.sandboxes[place].address = Some(of);
-    }
-
-    /// A reservation, made by ADD.
-    pub fn reserve(&mut self, of: Address, name: Name) {
-        let version = self.next_version;
-        self.next_version += 1;
-        self.reservations.push(Reserved {
-            address: of,
-            uid: version,
-            version,
-            podref: podref(name).to_owned(),
-            annotated: false,
-            claimed_from: None,
-        });
-    }
-
-    fn touch(&mut self, scenario: &Scenario, pool: usize) {
-        if scenario.versioned {
-            self.pools[pool].version += 1;
-        }
-    }
-
-    fn report(&mut self, uid: u8, complete: bool) {
-        let of = self.sandboxes.iter().find(|s| s.uid == uid).and_then(|s| s.address);
+    pub(crate) fn report(&mut self, uid: u8, complete: bool) {
+        let of = self
+            .sandboxes
+            .iter()
+            .find(|s| s.uid == uid)
+            .and_then(|s| s.address);
         let pod = self.pods.iter_mut().find(|pod| pod.uid == uid);
         if let (Some(of), Some(pod)) = (of, pod) {
             pod.stage = Stage::Running;
-            pod.report = if complete { Report::Of(of) } else { Report::Incomplete };
+            pod.report = if complete {
+                Report::Of(of)
+            } else {
+                Report::Incomplete
+            };
             let pod = *pod;
             self.announce(pod, false);
         }
-    }
-
-    fn stop(&mut self, scenario: &Scenario, number: u8, del: bool) {
-        let Some(place) = self.sandboxes.iter().position(|sandbox| sandbox.number == number) else {
-            return;
-        };
-        let sandbox = self.sandboxes.remove(place);
-        self.owed.retain(|(_, to)| *to != number);
-        let pool = self.pool_of(sandbox.name);
-        let of = sandbox.address.filter(|of| self.pools[pool].row(*of).is_some_and(|row| row.id == sandbox.id));
-        if let Some(of) = of.filter(|_| del) {
-            self.pools[pool].set(of, None);
-            self.touch(scenario, pool);
-            self.reservations.retain(|reserved| reserved.address != of);
-        }
-    }
-
-    fn other_takes(&mut self, scenario: &Scenario) {
-        let name = self.next_other();
-        let uid = self.create(name, 0);
-        self.start(scenario, uid);
-        if scenario.slow_add {
-            self.add(scenario, self.next_sandbox - 1);
-        }
-        self.report(uid, true);
     }
 
     fn change(&mut self, name: Name, change: impl FnOnce(&mut Pod)) {

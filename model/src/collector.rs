@@ -16,7 +16,10 @@ use crate::{
     doctored,
     replica::{Observation, Replica, Seen, Turn},
     scenario::{Assumption, Mutation, Scenario},
-    world::{Address, INTERFACE, Name, OTHER, Reserved, WEB, World, Write, address, id_text, moment, parsed_podref},
+    world::{
+        Address, INTERFACE, Name, OTHER, Reserved, WEB, World, Write, address, id_text, moment,
+        parsed_podref,
+    },
 };
 
 impl Replica {
@@ -55,7 +58,11 @@ impl World {
             let proof_first = scenario.mutations.has(Mutation::ProofFirst);
             match &replica.turn {
                 Turn::Idle if replica.may_begin(self) => {
-                    may(if proof_first { Move::Prove } else { Move::Observe });
+                    may(if proof_first {
+                        Move::Prove
+                    } else {
+                        Move::Observe
+                    });
                 }
                 Turn::Idle => {}
                 Turn::Observed(_) => {
@@ -64,7 +71,9 @@ impl World {
                         may(Move::ProveFromPast);
                     }
                 }
-                Turn::Proved(observation, _) if proof_first && observation.pool.rows.is_empty() => may(Move::Observe),
+                Turn::Proved(observation, _) if proof_first && observation.pool.rows.is_empty() => {
+                    may(Move::Observe)
+                }
                 Turn::Proved(..) => may(Move::Judge),
                 Turn::Sent { .. } => may(Move::Patch),
                 Turn::Gone(..) => may(Move::Claim),
@@ -87,14 +96,26 @@ impl World {
         replica.turn = match step {
             Move::Deliver | Move::Stall | Move::Resume | Move::Relist | Move::Restart => {
                 self.watch_step(scenario, &mut replica, &turn, step);
-                if step == Move::Restart { Turn::Idle } else { turn }
+                if step == Move::Restart {
+                    Turn::Idle
+                } else {
+                    turn
+                }
             }
             Move::Observe => self.observe(&mut replica, turn),
             Move::Prove => self.prove(&mut replica, turn),
             Move::ProveFromPast => match turn {
                 Turn::Observed(observation) => {
-                    let seen = self.pod(OTHER).copied().into_iter().map(|pod| Seen { name: OTHER, pod: Some(pod) });
-                    let seen = seen.chain([Seen { name: WEB, pod: None }]).collect();
+                    let seen = self.pod(OTHER).copied().into_iter().map(|pod| Seen {
+                        name: OTHER,
+                        pod: Some(pod),
+                    });
+                    let seen = seen
+                        .chain([Seen {
+                            name: WEB,
+                            pod: None,
+                        }])
+                        .collect();
                     Turn::Proved(observation, seen)
                 }
                 turn => turn,
@@ -115,7 +136,9 @@ impl World {
                 Turn::Claimed(reserved, name) => {
                     // A successor accepted it without writing it, if a row has its address again: then
                     // it goes with that row, whose own verdict may have to wait.
-                    let row = self.pools[0].row(reserved.address).filter(|row| row.name == name);
+                    let row = self.pools[0]
+                        .row(reserved.address)
+                        .filter(|row| row.name == name);
                     let accepted = row.is_some() && !scenario.mutations.has(Mutation::RowNotAsked);
                     let absent = self.pod(name).is_none() && !accepted;
                     Turn::Reproved(reserved, name, absent)
@@ -131,7 +154,12 @@ impl World {
     }
 
     fn watch_step(&mut self, scenario: &Scenario, replica: &mut Replica, turn: &Turn, step: Move) {
-        let mine: Vec<_> = self.pods.iter().filter(|pod| pod.name == WEB).copied().collect();
+        let mine: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|pod| pod.name == WEB)
+            .copied()
+            .collect();
         match step {
             Move::Stall => {
                 self.left.stalls -= 1;
@@ -148,7 +176,9 @@ impl World {
                 self.left.restarts -= 1;
                 match turn {
                     Turn::Sent { patch, .. } => self.late.push(Write::Pool(patch.clone())),
-                    Turn::Claiming(of, _, patch) => self.late.push(Write::Reservation(*of, patch.clone())),
+                    Turn::Claiming(of, _, patch) => {
+                        self.late.push(Write::Reservation(*of, patch.clone()))
+                    }
                     _ => {}
                 }
                 let turned_at = replica.turned_at;
@@ -179,7 +209,10 @@ impl World {
     fn prove(&self, replica: &mut Replica, turn: Turn) -> Turn {
         let observation = match turn {
             Turn::Observed(observation) => observation,
-            _ => Observation { pool: crate::world::Pool::default(), at: self.now },
+            _ => Observation {
+                pool: crate::world::Pool::default(),
+                at: self.now,
+            },
         };
         replica.turned_at = Some(self.now);
         let names: Vec<Name> = match observation.pool.rows.is_empty() {
@@ -189,13 +222,25 @@ impl World {
         let mut seen: Vec<Seen> = Vec::new();
         for name in names {
             if !seen.iter().any(|other| other.name == name) {
-                seen.push(Seen { name, pod: self.pod(name).copied() });
+                seen.push(Seen {
+                    name,
+                    pod: self.pod(name).copied(),
+                });
             }
         }
         if let Some(observed) = parse(&observation.pool, observation.at) {
-            let absent = |podref: &str| seen.iter().any(|s| s.pod.is_none() && parsed_podref(s.name).as_str() == podref);
-            for row in observed.rows().iter().filter(|row| row.podref_text().is_some_and(absent)) {
-                replica.sightings.see_absent(observed.uid(), row, moment(observation.at));
+            let absent = |podref: &str| {
+                seen.iter()
+                    .any(|s| s.pod.is_none() && parsed_podref(s.name).as_str() == podref)
+            };
+            for row in observed
+                .rows()
+                .iter()
+                .filter(|row| row.podref_text().is_some_and(absent))
+            {
+                replica
+                    .sightings
+                    .see_absent(observed.uid(), row, moment(observation.at));
             }
         }
         Turn::Proved(observation, seen)
@@ -209,9 +254,14 @@ impl World {
             return Turn::Idle;
         };
         let (policy, now) = (scenario.policy(), moment(self.now));
-        let knowledge = doctored::Knowledge::of(scenario, replica, &observed, observation, seen, self);
+        let knowledge =
+            doctored::Knowledge::of(scenario, replica, &observed, observation, seen, self);
         let proof = observed.begin_proof().conclude(knowledge.presence.clone());
-        let free = |row| knowledge.with_facts(&observed, row, |facts| proof.release(row, facts, &policy, now).ok());
+        let free = |row| {
+            knowledge.with_facts(&observed, row, |facts| {
+                proof.release(row, facts, &policy, now).ok()
+            })
+        };
         let mut releases: Vec<Release<'_>> = observed.rows().iter().filter_map(free).collect();
         if scenario.mutations.has(Mutation::NeverFree) {
             releases.clear();
@@ -236,7 +286,10 @@ impl World {
         }
         let patch = FreePatch::new(&proof, releases).to_json_patch();
         let patch = doctored::patch(scenario.mutations, patch, &observation.pool);
-        Turn::Sent { patch: text(&patch), rows }
+        Turn::Sent {
+            patch: text(&patch),
+            rows,
+        }
     }
 
     fn patch(&mut self, scenario: &Scenario, turn: Turn) -> Turn {
@@ -262,14 +315,22 @@ impl World {
                 if scenario.versioned {
                     self.pools[0].version += 1;
                 }
-                for (of, _) in before.taken().filter(|(of, _)| self.pools[0].row(*of).is_none()).collect::<Vec<_>>() {
+                for (of, _) in before
+                    .taken()
+                    .filter(|(of, _)| self.pools[0].row(*of).is_none())
+                    .collect::<Vec<_>>()
+                {
                     self.blame(of);
                 }
                 true
             }
             Write::Reservation(of, patch) => {
                 let version = self.next_version;
-                let Some(reserved) = self.reservations.iter_mut().find(|reserved| reserved.address == *of) else {
+                let Some(reserved) = self
+                    .reservations
+                    .iter_mut()
+                    .find(|reserved| reserved.address == *of)
+                else {
                     return false;
                 };
                 let Some(document) = patched(&reserved.document(), patch) else {
@@ -298,7 +359,9 @@ impl World {
         let Turn::Gone(of, name) = turn else {
             return turn;
         };
-        let found = self.reservation(of).and_then(|reserved| Some((reserved, Reservation::read(&reserved.document())?)));
+        let found = self
+            .reservation(of)
+            .and_then(|reserved| Some((reserved, Reservation::read(&reserved.document())?)));
         let row = RowContent {
             address: address(of).into(),
             sandbox: id_text(0).into(),
@@ -334,18 +397,26 @@ impl World {
         };
         let of = claimed.address;
         if *absent {
-            let same = |reserved: &Reserved| reserved.uid == claimed.uid && reserved.version == claimed.version;
+            let same = |reserved: &Reserved| {
+                reserved.uid == claimed.uid && reserved.version == claimed.version
+            };
             if self.reservation(of).is_some_and(same) {
                 self.reservations.retain(|reserved| reserved.address != of);
                 self.blame(of);
             }
-        } else if let Some(reservation) = Reservation::read(&claimed.document()).filter(Reservation::is_claimed) {
+        } else if let Some(reservation) =
+            Reservation::read(&claimed.document()).filter(Reservation::is_claimed)
+        {
             self.write_reservation(of, text(&reservation.restore()));
         }
     }
 
     fn write_reservation(&mut self, of: Address, patch: String) -> bool {
-        let Some(place) = self.reservations.iter().position(|reserved| reserved.address == of) else {
+        let Some(place) = self
+            .reservations
+            .iter()
+            .position(|reserved| reserved.address == of)
+        else {
             return false;
         };
         let Some(document) = patched(&self.reservations[place].document(), &patch) else {

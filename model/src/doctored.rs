@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use crate::{
     replica::{Observation, Replica, Seen},
     scenario::{Mutation, Mutations, Scenario},
-    world::{INTERFACE, Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref},
+    world::{
+        INTERFACE, Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref,
+    },
 };
 
 /// What a replica knows when it judges.
@@ -54,7 +56,11 @@ impl<'a> Knowledge<'a> {
         let ended = replica.ended.iter().filter(|end| end.last.name == WEB);
         let ended: Vec<_> = ended.map(crate::replica::End::evidence).collect();
         let expected = ended.iter().map(|end| end.expected_rows()).max();
-        let here = observation.pool.taken().filter(|(_, row)| row.name == WEB).count();
+        let here = observation
+            .pool
+            .taken()
+            .filter(|(_, row)| row.name == WEB)
+            .count();
         let mut knowledge = Self {
             replica,
             presence: presence.collect(),
@@ -69,7 +75,12 @@ impl<'a> Knowledge<'a> {
     }
 
     /// Uses the facts about a row.
-    pub fn with_facts<T>(&self, observed: &ObservedPool, row: &Row, act: impl FnOnce(&Facts<'_>) -> T) -> T {
+    pub fn with_facts<T>(
+        &self,
+        observed: &ObservedPool,
+        row: &Row,
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
         let own = row.podref_text() == Some(parsed_podref(WEB).as_str());
         act(&Facts {
             ended: if own { &self.ended } else { &[] },
@@ -84,11 +95,23 @@ impl<'a> Knowledge<'a> {
         })
     }
 
-    fn doctor(&mut self, mutations: Mutations, observed: &ObservedPool, seen: &[Seen], world: &World) {
+    fn doctor(
+        &mut self,
+        mutations: Mutations,
+        observed: &ObservedPool,
+        seen: &[Seen],
+        world: &World,
+    ) {
         let web = parsed_podref(WEB);
-        let row = observed.rows().iter().find(|row| row.podref_text() == Some(web.as_str()));
+        let row = observed
+            .rows()
+            .iter()
+            .find(|row| row.podref_text() == Some(web.as_str()));
         let content = row.and_then(|row| row.content().ok());
-        let clean = |end: &Ended| Ended { settled: true, ..end.clone() };
+        let clean = |end: &Ended| Ended {
+            settled: true,
+            ..end.clone()
+        };
         if mutations.has(Mutation::SkipProof) {
             self.presence.insert(web.clone(), Presence::Absent);
             self.living = None;
@@ -113,13 +136,17 @@ impl<'a> Knowledge<'a> {
             self.ended = vec![Arc::new(end)];
         }
         if mutations.has(Mutation::EarlierIgnored)
-            && let Some(answering) = content.and_then(|content| self.ended.iter().rposition(|end| end.reported(content)))
+            && let Some(answering) =
+                content.and_then(|content| self.ended.iter().rposition(|end| end.reported(content)))
         {
             self.ended.drain(..answering);
         }
         if mutations.has(Mutation::ListedIgnored) {
             for end in &mut self.ended {
-                *end = Arc::new(Ended { listed_at: None, ..Ended::clone(end) });
+                *end = Arc::new(Ended {
+                    listed_at: None,
+                    ..Ended::clone(end)
+                });
             }
         }
         if mutations.has(Mutation::StaleIsFresh) {
@@ -129,7 +156,9 @@ impl<'a> Knowledge<'a> {
             self.nodes = always_there(world);
         }
         let unreported = |seen: &Seen| {
-            seen.pod.filter(|pod| pod.name == WEB && pod.stage == Stage::Running && pod.report == Report::Incomplete)
+            seen.pod.filter(|pod| {
+                pod.name == WEB && pod.stage == Stage::Running && pod.report == Report::Incomplete
+            })
         };
         if mutations.has(Mutation::AbsenceAsEvidence)
             && let Some(pod) = seen.iter().find_map(unreported)
@@ -140,7 +169,14 @@ impl<'a> Knowledge<'a> {
             if let Some(content) = content {
                 let addresses = [content.address].into();
                 let network = "d/net".into();
-                state.status = Status::Valid([StatusEntry { network, interface: INTERFACE.into(), addresses }].into());
+                state.status = Status::Valid(
+                    [StatusEntry {
+                        network,
+                        interface: INTERFACE.into(),
+                        addresses,
+                    }]
+                    .into(),
+                );
             }
             self.ended = vec![Arc::new(Ended {
                 last: state,
@@ -173,12 +209,14 @@ fn always_there(world: &World) -> Nodes {
 /// The patch of a pool, with what a mutation leaves out.
 #[must_use]
 pub fn patch(mutations: Mutations, Patch(operations): Patch, pool: &Pool) -> Patch {
-    let is_row_test = |operation: &PatchOperation| {
-        matches!(operation, PatchOperation::Test(test) if test.path.as_str().starts_with("/spec/"))
-    };
+    let is_row_test = |operation: &PatchOperation| matches!(operation, PatchOperation::Test(test) if test.path.as_str().starts_with("/spec/"));
     if mutations.has(Mutation::VersionOnly) {
-        let version = operation(&json!({"op": "test", "path": "/metadata/resourceVersion", "value": pool.version.to_string()}));
-        let rest = operations.into_iter().filter(|operation| matches!(operation, PatchOperation::Remove(_)));
+        let version = operation(
+            &json!({"op": "test", "path": "/metadata/resourceVersion", "value": pool.version.to_string()}),
+        );
+        let rest = operations
+            .into_iter()
+            .filter(|operation| matches!(operation, PatchOperation::Remove(_)));
         return Patch(version.into_iter().chain(rest).collect());
     }
     if mutations.has(Mutation::NoIdInTest) {

@@ -1,27 +1,35 @@
-//! Prints the courses of events.
-#![allow(clippy::print_stdout)]
-use ipgc_model::{check, model::Goal, scenarios};
+//! `cargo run -p ipgc-model -- traces` prints what docs/safety.md has between its markers,
+//! `… -- check [NAME]` goes through the state spaces.
 
-fn main() {
-    match std::env::args().nth(1).as_deref() {
-        Some("all") => {
-    let only = std::env::args().nth(2);
-    for s in scenarios::all() {
-        if only.as_deref().is_none_or(|o| o == s.name) {
-        println!("{}", check::check(&s));
+use std::{io::Write, process::ExitCode};
+
+use ipgc_model::{check, scenarios, traces};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut out = std::io::stdout();
+    let mut sound = true;
+    let written = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["traces"] => out.write_all(traces::all().as_bytes()),
+        ["check"] => scenarios::all().iter().try_for_each(|scenario| {
+            let report = check::check(scenario);
+            sound &= report.violations.is_empty();
+            writeln!(out, "{report}")
+        }),
+        ["check", name] => {
+            let named = scenarios::all();
+            let mut named = named.iter().filter(|scenario| scenario.name == name);
+            named.try_for_each(|scenario| {
+                let report = check::check(scenario);
+                sound &= report.violations.is_empty();
+                writeln!(out, "{report}")
+            })
         }
+        _ => writeln!(out, "usage: ipgc-model traces | check [NAME]"),
+    };
+    if sound && written.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
-        }
-        only => {
-    for (m, s, g) in scenarios::mutants() {
-        if only.is_some_and(|o| o != s.name) { continue; }
-        println!("### {m} ({})", s.name);
-        match check::shortest(&s.without(m), g) { Some(l) => for l in l { println!("  {l}") }, None => println!("NONE") }
-    }
-    for (m, s) in scenarios::assumptions() {
-        if only.is_some_and(|o| o != s.name) { continue; }
-        println!("### {m} ({})", s.name);
-        match check::shortest(&s.dropping(m), Goal::Doubled) { Some(l) => for l in l { println!("  {l}") }, None => println!("NONE") }
-    }
-    }}
 }

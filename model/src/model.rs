@@ -2,7 +2,11 @@
 
 use stateright::{Model, Property};
 
-use crate::{action::Action, scenario::Scenario, world::{WEB, World}};
+use crate::{
+    action::Action,
+    scenario::Scenario,
+    world::{WEB, World},
+};
 
 /// The property that no address is doubled.
 pub const SAFE: &str = "no address that ipgc freed is given away while somebody answers on it";
@@ -42,9 +46,15 @@ impl Checked {
     fn is_clean(&self, world: &World) -> bool {
         let excused = world.pod(WEB).is_some()
             || world.sandboxes.iter().any(|sandbox| sandbox.name == WEB)
-            || world.machines.iter().any(|machine| !machine.up && !machine.tainted);
+            || world
+                .machines
+                .iter()
+                .any(|machine| !machine.up && !machine.tainted);
         let row = world.pools[0].taken().any(|(_, row)| row.name == WEB);
-        let stuck = world.reservations.iter().any(|reserved| reserved.podref == ipgc_core::reservation::CLAIMED_PODREF);
+        let stuck = world
+            .reservations
+            .iter()
+            .any(|reserved| reserved.podref == ipgc_core::reservation::CLAIMED_PODREF);
         !stuck && (excused || !row)
     }
 }
@@ -62,7 +72,12 @@ impl Model for Checked {
         world.replica_actions(&self.scenario, actions);
         let last = world.now == self.scenario.horizon;
         // The steps that end what is under way come first; after them nothing else matters.
-        if last && world.replicas.iter().any(|replica| replica.is_busy() || replica.may_begin(world)) {
+        if last
+            && world
+                .replicas
+                .iter()
+                .any(|replica| replica.is_busy() || replica.may_begin(world))
+        {
             actions.retain(|action| matches!(action, Action::Ipgc(..) | Action::OtherTakes));
         }
     }

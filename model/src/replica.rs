@@ -14,7 +14,10 @@ use ipgc_core::{
 
 use crate::{
     scenario::{Mutation, Mutations},
-    world::{Address, Machine, Name, Pod, Pool, Report, Reserved, Stage, Tick, id_text, machine_name, moment},
+    world::{
+        Address, Machine, Name, Pod, Pool, Report, Reserved, Stage, Tick, id_text, machine_name,
+        moment,
+    },
 };
 
 /// A replica.
@@ -216,7 +219,9 @@ impl Replica {
         for pod in pods {
             self.see(*pod, true, now);
         }
-        let (there, gone) = std::mem::take(&mut self.live).into_iter().partition(|live| live.in_list);
+        let (there, gone) = std::mem::take(&mut self.live)
+            .into_iter()
+            .partition(|live| live.in_list);
         self.live = there;
         let ends: Vec<End> = gone.iter().map(|live| live.end(now, blind)).collect();
         self.ended.extend(ends);
@@ -233,7 +238,8 @@ impl Replica {
         }
         for (id, machine) in (0..).zip(machines) {
             self.nodes.apply(machine_name(id), machine.state(), now);
-            self.nodes.hear(machine_name(id), Some(&machine.lease()), now);
+            self.nodes
+                .hear(machine_name(id), Some(&machine.lease()), now);
         }
         self.nodes.retain(|_| true, now);
         if !mutations.has(Mutation::NobodyBlocks) {
@@ -280,7 +286,9 @@ impl Replica {
     /// Notes the sandboxes of rows that living pods report, as the sweep and the worker do.
     pub fn glance(&mut self, pool: &Pool, now: Tick) {
         for (address, row) in pool.taken() {
-            let of = |live: &&mut Live| live.last.name == row.name && live.last.report == Report::Of(address);
+            let of = |live: &&mut Live| {
+                live.last.name == row.name && live.last.report == Report::Of(address)
+            };
             if let Some(live) = self.live.iter_mut().find(of)
                 && live.terminal_since.is_none()
                 && let Some(tag) = SandboxTag::of(&id_text(row.id))
@@ -294,7 +302,9 @@ impl Replica {
     #[must_use]
     pub fn living(&self, name: Name) -> Option<Living> {
         let live = self.live.iter().find(|live| live.last.name == name)?;
-        let completed = live.terminal_since.map(|(since, watched)| live.end(since, watched).evidence());
+        let completed = live
+            .terminal_since
+            .map(|(since, watched)| live.end(since, watched).evidence());
         Some(Living {
             running_since: live.running_since.map(moment),
             completed,
@@ -303,13 +313,15 @@ impl Replica {
 
     /// Takes in the state of a node, and its Lease.
     pub fn see_machine(&mut self, id: u8, machine: &Machine, now: Tick) {
-        self.nodes.apply(machine_name(id), machine.state(), moment(now));
+        self.nodes
+            .apply(machine_name(id), machine.state(), moment(now));
     }
 
     /// Reads the Leases.
     pub fn hear(&mut self, machines: &[Machine], now: Tick) {
         for (id, machine) in (0..).zip(machines) {
-            self.nodes.hear(machine_name(id), Some(&machine.lease()), moment(now));
+            self.nodes
+                .hear(machine_name(id), Some(&machine.lease()), moment(now));
         }
     }
 }

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use ipgc_core::evidence::{Policy, Unfenced};
 
-use crate::world::{TICK, Tick, World};
+use crate::{
+    replica::Replica,
+    world::{TICK, Tick, WEB, World},
+};
 
 /// A small model: one hazard.
 #[derive(Clone, Debug)]
@@ -42,7 +45,11 @@ impl Scenario {
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
-            cooldown: if self.mutations.has(Mutation::NoCooldown) { Duration::ZERO } else { TICK },
+            cooldown: if self.mutations.has(Mutation::NoCooldown) {
+                Duration::ZERO
+            } else {
+                TICK
+            },
             grace: TICK * u32::from(self.grace),
             max_pod_grace: TICK,
             del_budget: TICK,
@@ -63,6 +70,18 @@ impl Scenario {
     #[must_use]
     pub fn without(mut self, mutation: Mutation) -> Self {
         self.mutations = Mutations(Some(mutation));
+        if mutation == Mutation::NobodyBlocks {
+            // It concerns the very first list.
+            let world = &mut self.start;
+            let own: Vec<_> = world
+                .pods
+                .iter()
+                .filter(|pod| pod.name == WEB)
+                .copied()
+                .collect();
+            let replica = Replica::start(&own, &world.machines, world.now, self.mutations);
+            world.replicas.fill(replica);
+        }
         self
     }
 
