@@ -34,13 +34,11 @@ impl World {
             }
         }
         for pod in self.pods.iter().filter(|pod| self.is_up(pod.machine)) {
-            self.kubelet_actions(scenario, pod, actions);
+            self.kubelet_actions(scenario, *pod, actions);
         }
         for sandbox in self.sandboxes.iter().filter(|s| self.is_up(s.machine)) {
-            if sandbox.address.is_none() {
-                if self.place_for(scenario, sandbox.name).is_some() {
-                    actions.push(Action::Add(sandbox.number));
-                }
+            if sandbox.address.is_none() && self.place_for(scenario, sandbox.name).is_some() {
+                actions.push(Action::Add(sandbox.number));
             }
             let over = |pod: &Pod| pod.deleting || pod.stage == Stage::Evicted;
             if self
@@ -107,7 +105,7 @@ impl World {
         }
     }
 
-    fn kubelet_actions(&self, scenario: &Scenario, pod: &Pod, actions: &mut Vec<Action>) {
+    fn kubelet_actions(&self, scenario: &Scenario, pod: Pod, actions: &mut Vec<Action>) {
         if pod.name >= OTHER {
             return;
         }
@@ -169,7 +167,7 @@ impl World {
     }
 
     pub(crate) fn next_other(&self) -> Name {
-        (OTHER..)
+        (OTHER..=OTHER + 3)
             .find(|name| self.pod(*name).is_none())
             .unwrap_or(OTHER)
     }
@@ -190,7 +188,7 @@ impl World {
             Action::Start(uid) => self.start(scenario, uid),
             Action::Add(number) => self.add(scenario, number),
             Action::Report(uid) | Action::ReportLess(uid) => {
-                self.report(uid, action == Action::Report(uid))
+                self.report(uid, action == Action::Report(uid));
             }
             Action::Delete(name) => {
                 left.deletions -= 1;
@@ -252,7 +250,7 @@ impl World {
                 self.machines[usize::from(machine)].up = false;
             }
             Action::NotReady(machine) => {
-                self.change_machine(machine, |machine| machine.ready = false)
+                self.change_machine(machine, |machine| machine.ready = false);
             }
             Action::Back(machine) => self.change_machine(machine, |machine| {
                 machine.up = true;

@@ -72,7 +72,7 @@ impl World {
                     }
                 }
                 Turn::Proved(observation, _) if proof_first && observation.pool.rows.is_empty() => {
-                    may(Move::Observe)
+                    may(Move::Observe);
                 }
                 Turn::Proved(..) => may(Move::Judge),
                 Turn::Sent { .. } => may(Move::Patch),
@@ -177,7 +177,7 @@ impl World {
                 match turn {
                     Turn::Sent { patch, .. } => self.late.push(Write::Pool(patch.clone())),
                     Turn::Claiming(of, _, patch) => {
-                        self.late.push(Write::Reservation(*of, patch.clone()))
+                        self.late.push(Write::Reservation(*of, patch.clone()));
                     }
                     _ => {}
                 }
@@ -215,9 +215,10 @@ impl World {
             },
         };
         replica.turned_at = Some(self.now);
-        let names: Vec<Name> = match observation.pool.rows.is_empty() {
-            true => vec![WEB],
-            false => observation.pool.taken().map(|(_, row)| row.name).collect(),
+        let names: Vec<Name> = if observation.pool.rows.is_empty() {
+            vec![WEB]
+        } else {
+            observation.pool.taken().map(|(_, row)| row.name).collect()
         };
         let mut seen: Vec<Seen> = Vec::new();
         for name in names {
@@ -324,23 +325,7 @@ impl World {
                 }
                 true
             }
-            Write::Reservation(of, patch) => {
-                let version = self.next_version;
-                let Some(reserved) = self
-                    .reservations
-                    .iter_mut()
-                    .find(|reserved| reserved.address == *of)
-                else {
-                    return false;
-                };
-                let Some(document) = patched(&reserved.document(), patch) else {
-                    return false;
-                };
-                reserved.take(&document);
-                reserved.version = version;
-                self.next_version += 1;
-                true
-            }
+            Write::Reservation(of, patch) => self.write_reservation(*of, patch),
         }
     }
 
@@ -384,7 +369,7 @@ impl World {
         let Turn::Claiming(of, name, patch) = turn else {
             return turn;
         };
-        let done = self.write_reservation(of, patch);
+        let done = self.write_reservation(of, &patch);
         match self.reservation(of).filter(|_| done) {
             Some(reserved) => Turn::Claimed(reserved.clone(), name),
             None => Turn::Gone(of, name),
@@ -407,11 +392,11 @@ impl World {
         } else if let Some(reservation) =
             Reservation::read(&claimed.document()).filter(Reservation::is_claimed)
         {
-            self.write_reservation(of, text(&reservation.restore()));
+            self.write_reservation(of, &text(&reservation.restore()));
         }
     }
 
-    fn write_reservation(&mut self, of: Address, patch: String) -> bool {
+    fn write_reservation(&mut self, of: Address, patch: &str) -> bool {
         let Some(place) = self
             .reservations
             .iter()
@@ -419,7 +404,7 @@ impl World {
         else {
             return false;
         };
-        let Some(document) = patched(&self.reservations[place].document(), &patch) else {
+        let Some(document) = patched(&self.reservations[place].document(), patch) else {
             return false;
         };
         self.reservations[place].take(&document);

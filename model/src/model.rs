@@ -43,7 +43,7 @@ impl Checked {
     }
 
     /// Whether nothing is left that had to go.
-    fn is_clean(&self, world: &World) -> bool {
+    fn is_clean(world: &World) -> bool {
         let excused = world.pod(WEB).is_some()
             || world.sandboxes.iter().any(|sandbox| sandbox.name == WEB)
             || world
@@ -95,11 +95,11 @@ impl Model for Checked {
         let safe = Property::always(SAFE, |_: &Self, world: &World| world.doubled.is_none());
         // True in final states alone: so no path that joins another hides a state that is not.
         let live = Property::eventually(LIVE, |model: &Self, world: &World| {
-            model.is_final(world) && model.is_clean(world)
+            model.is_final(world) && Self::is_clean(world)
         });
         // The same as an invariant, for the shortest trace.
         let left = Property::always(LIVE, |model: &Self, world: &World| {
-            !model.is_final(world) || model.is_clean(world)
+            !model.is_final(world) || Self::is_clean(world)
         });
         match self.goal {
             Goal::All => vec![safe, live],

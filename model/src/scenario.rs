@@ -10,6 +10,8 @@ use crate::{
 };
 
 /// A small model: one hazard.
+// Independent switches, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
