@@ -283,6 +283,7 @@ impl Collector {
             sweeps,
             clock,
             events,
+            given_up: Mutex::default(),
             counters,
             tasks: tasks.clone(),
             stop: stop.clone(),

@@ -15,6 +15,7 @@ use ipgc_core::{
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
+    reservation::Reservation,
 };
 use kube::api::ListParams;
 use tracing::warn;
@@ -48,7 +49,7 @@ pub struct Look<'l> {
 
 /// A reservation that no pod reports.
 struct Lone {
-    name: String,
+    reservation: Reservation,
     owner: PodRef,
 }
 
@@ -99,10 +100,10 @@ impl<'l> Look<'l> {
                 if !reservation.is_claimed() && self.is_reported(&owner, &reservation.name) {
                     continue;
                 }
-                self.lone.entry(namespace).or_default().push(Lone {
-                    name: reservation.name,
-                    owner,
-                });
+                self.lone
+                    .entry(namespace)
+                    .or_default()
+                    .push(Lone { reservation, owner });
             }
             match next {
                 Some(next) => params = next,
@@ -243,6 +244,7 @@ impl<'l> Look<'l> {
         let addresses = orphans.iter().map(|orphan| orphan.address).collect();
         let left = |podref: &str| self.left.contains_key(podref);
         let closer = closer_look(self.context, self.namespace, &addresses, left).await?;
+        let now = self.context.clock.now();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
             // A row holds the address: whosever it is, the reservation stays as long as it does.
@@ -250,12 +252,16 @@ impl<'l> Look<'l> {
                 continue;
             }
             self.report.orphans += 1;
+            // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
+            self.context
+                .knowledge
+                .see_reservation(&orphan.reservation, now);
             let found = self.found.entry(orphan.owner).or_default();
             found
                 .pools
                 .entry(orphan.pool)
                 .or_default()
-                .insert(orphan.name);
+                .insert(orphan.reservation.name);
         }
         self.add_leftovers(closer.rows);
         Ok(())
@@ -271,16 +277,17 @@ impl<'l> Look<'l> {
                 .iter()
                 .filter(|place| place.key.namespace == namespace)
                 .collect();
-            for Lone { name, owner } in lone {
+            for Lone { reservation, owner } in lone {
+                let name = &reservation.name;
                 let in_pool = places.iter().find_map(|place| {
                     place.networks.iter().find_map(|network| {
-                        let address = reservation_address(&name, network.as_deref())?;
+                        let address = reservation_address(name, network.as_deref())?;
                         let fits = place.range.contains(address);
                         fits.then(|| (place.key.clone(), network.clone(), address))
                     })
                 });
                 let alone = || {
-                    let (network, address) = split_reservation_name(&name)?;
+                    let (network, address) = split_reservation_name(name)?;
                     let key = PoolKey {
                         namespace: namespace.clone(),
                         name: name.clone(),
@@ -295,7 +302,7 @@ impl<'l> Look<'l> {
                     pool,
                     network,
                     address,
-                    name,
+                    reservation,
                     owner,
                 });
             }
@@ -334,7 +341,7 @@ struct Orphan {
     pool: PoolKey,
     network: Option<Box<str>>,
     address: IpAddr,
-    name: String,
+    reservation: Reservation,
     owner: PodRef,
 }
 

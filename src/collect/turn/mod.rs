@@ -119,6 +119,11 @@ impl<'t> Turn<'t> {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
             self.outcomes.clear();
+            // While we are refused, all come back at one moment, and one of them tries.
+            let wait = self.context.gate.wait();
+            if !wait.is_zero() {
+                return Err(Failure::Postponed(wait));
+            }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.jobs.confirm_all());
                 return Ok(());
@@ -128,10 +133,6 @@ impl<'t> Turn<'t> {
             let due = self.due(&observed);
             if due.is_empty() {
                 return Ok(());
-            }
-            let wait = self.context.gate.wait();
-            if !wait.is_zero() {
-                return Err(Failure::Postponed(wait));
             }
             self.read_fences(&observed, &due).await?;
             let proof = self

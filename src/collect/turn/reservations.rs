@@ -60,11 +60,10 @@ impl Turn<'_> {
             }
             return;
         }
-        let namespace = &self.key.namespace;
         let outcome = self
             .context
             .reservations
-            .release(namespace, &wanted, self.stop)
+            .release(&self.context.pools, self.key, &wanted, self.stop)
             .await;
         self.context
             .counters
@@ -161,8 +160,7 @@ impl Turn<'_> {
         }
         let knowledge = &self.context.knowledge;
         let now = self.context.clock.now();
-        let content = (&found.podref, &found.resource_version);
-        let sighting = lock(&knowledge.sightings).see_object(&found.uid, &content, now);
+        let sighting = knowledge.see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
         let known = knowledge.of(podref, &own, 1);
         let policy = &self.context.policy;
