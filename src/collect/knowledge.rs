@@ -17,6 +17,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent},
     proof::Presence,
+    reservation::Reservation,
     sighting::{Sighting, Sightings},
     time::Moment,
 };
@@ -151,6 +152,12 @@ impl Knowledge {
             longest_grace: known.longest_grace,
             fresh: known.fresh,
         })
+    }
+
+    /// Notes that a reservation without a row was observed at `now`.
+    pub fn see_reservation(&self, reservation: &Reservation, now: Moment) -> Sighting {
+        let content = (&reservation.podref, &reservation.resource_version);
+        lock(&self.sightings).see_object(&reservation.uid, &content, now)
     }
 
     /// Whether the breaker lets a row go.

@@ -15,6 +15,7 @@ use ipgc_core::{
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
+    reservation::Reservation,
 };
 use kube::api::ListParams;
 use tracing::warn;
@@ -47,15 +48,22 @@ pub struct Look<'l> {
     /// Reservations that no pod reports, by namespace.
     lone: HashMap<String, Vec<Lone>>,
     /// Rows that may be left of an earlier sandbox of a pod that lives.
-    left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
+    left: HashMap<PodRef, Vec<Left>>,
     /// All pools that were read.
     places: Vec<Place>,
 }
 
 /// A reservation that no pod reports.
 struct Lone {
-    name: String,
+    reservation: Reservation,
     owner: PodRef,
+}
+
+/// A row that its pod does not report.
+struct Left {
+    pool: PoolKey,
+    pool_uid: String,
+    row: Row,
 }
 
 /// Where a pool is.
@@ -105,10 +113,8 @@ impl<'l> Look<'l> {
                 if !reservation.is_claimed() && self.is_reported(&owner, &reservation.name) {
                     continue;
                 }
-                self.lone.entry(namespace).or_default().push(Lone {
-                    name: reservation.name,
-                    owner,
-                });
+                let lone = Lone { reservation, owner };
+                self.lone.entry(namespace).or_default().push(lone);
             }
             match next {
                 Some(next) => params = next,
@@ -220,7 +226,11 @@ impl<'l> Look<'l> {
                 }
                 Verdict::Held(Held::Drift) => {
                     let left = self.left.entry(podref.clone()).or_default();
-                    left.push((pool.key().clone(), content.clone()));
+                    left.push(Left {
+                        pool: pool.key().clone(),
+                        pool_uid: pool.uid().to_owned(),
+                        row: row.clone(),
+                    });
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
                 Verdict::Held(_) => {}
@@ -298,12 +308,16 @@ impl<'l> Look<'l> {
                 continue;
             }
             self.report.orphans += 1;
+            // Its wait may be longer than from sweep to sweep: it must not be forgotten meanwhile.
+            context
+                .knowledge
+                .see_reservation(&orphan.reservation, context.clock.now());
             let found = self.found.entry(orphan.owner).or_default();
             found
                 .pools
                 .entry(orphan.pool)
                 .or_default()
-                .insert(orphan.name);
+                .insert(orphan.reservation.name);
         }
         self.add_leftovers(siblings);
         Ok(())
@@ -319,16 +333,17 @@ impl<'l> Look<'l> {
                 .iter()
                 .filter(|place| place.key.namespace == namespace)
                 .collect();
-            for Lone { name, owner } in lone {
+            for Lone { reservation, owner } in lone {
+                let name = &reservation.name;
                 let in_pool = places.iter().find_map(|place| {
                     place.networks.iter().find_map(|network| {
-                        let address = reservation_address(&name, network.as_deref())?;
+                        let address = reservation_address(name, network.as_deref())?;
                         let fits = place.range.contains(address);
                         fits.then(|| (place.key.clone(), network.clone(), address))
                     })
                 });
                 let alone = || {
-                    let (network, address) = split_reservation_name(&name)?;
+                    let (network, address) = split_reservation_name(name)?;
                     let key = PoolKey {
                         namespace: namespace.clone(),
                         name: name.clone(),
@@ -343,7 +358,7 @@ impl<'l> Look<'l> {
                     pool,
                     network,
                     address,
-                    name,
+                    reservation,
                     owner,
                 });
             }
@@ -358,15 +373,26 @@ impl<'l> Look<'l> {
             let Presumed::Live(pod, _) = presumed else {
                 continue;
             };
-            let left = left.into_iter();
-            let left = left.filter(|(_, row)| lives_elsewhere(&pod, row, Some(&siblings)));
-            let pools: Vec<_> = left.map(|(pool, _)| pool).collect();
-            if !pools.is_empty() {
-                let found = self.found.entry(podref).or_default();
-                found.siblings = Some(siblings);
-                for pool in pools {
-                    found.pools.entry(pool).or_default();
-                }
+            let is_left = |left: &Left| {
+                let content = left.row.content();
+                content.is_ok_and(|row| lives_elsewhere(&pod, row, Some(&siblings)))
+            };
+            let left: Vec<_> = left.into_iter().filter(is_left).collect();
+            if left.is_empty() {
+                continue;
+            }
+            let found = self.found.entry(podref).or_default();
+            found.siblings = Some(siblings);
+            let now = self.context.clock.now();
+            for Left {
+                pool,
+                pool_uid,
+                row,
+            } in left
+            {
+                // Its wait is longer than from sweep to sweep: it must not be forgotten meanwhile.
+                lock(&self.context.knowledge.sightings).see(&pool_uid, &row, now);
+                found.pools.entry(pool).or_default();
             }
         }
     }
@@ -382,7 +408,7 @@ struct Orphan {
     pool: PoolKey,
     network: Option<Box<str>>,
     address: IpAddr,
-    name: String,
+    reservation: Reservation,
     owner: PodRef,
 }
 

@@ -126,8 +126,7 @@ impl Turn<'_> {
         }
         let knowledge = &self.context.knowledge;
         let now = self.context.clock.now();
-        let content = (&found.podref, &found.resource_version);
-        let sighting = lock(&knowledge.sightings).see_object(&found.uid, &content, now);
+        let sighting = knowledge.see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
         let known = knowledge.of(podref, &own, 1);
         let policy = &self.context.policy;
