@@ -10,10 +10,11 @@ pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// Annotation by which a pod asks for networks.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// A container id as runtimes make them: 64 hex digits, different for each `number`.
+/// A container id as runtimes make them: 64 hex digits, of which any 16 in a row are different for
+/// each `number`, as if they were random.
 #[must_use]
 pub fn sandbox(number: u64) -> String {
-    format!("{number:064x}")
+    format!("{number:016x}").repeat(4)
 }
 
 /// One entry of a network-status annotation, without `default`.

@@ -10,6 +10,8 @@ use ipgc::{
 };
 use testkit::{Server, fixtures, pods::Kubelet};
 
+pub mod nodes;
+
 /// Namespace of pools, reservations and most pods.
 pub const NS: &str = "default";
 /// A range, its pool and its definition.

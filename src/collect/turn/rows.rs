@@ -18,8 +18,8 @@ use super::{ACKNOWLEDGED, Failure, LINGER, Turn};
 use crate::collect::{job::Outcome, knowledge::lock, prover::Asked};
 
 impl Turn<'_> {
-    /// The podrefs of which a row may go now, as far as the watch tells. For the others no proof is
-    /// needed yet.
+    /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that
+    /// begin a long wait. For the others no proof is needed yet.
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
         let knowledge = &self.context.knowledge;
@@ -47,12 +47,18 @@ impl Turn<'_> {
             });
             match verdict {
                 Verdict::Stale(stale) => {
-                    lock(&knowledge.sightings).see(observed.uid(), row, now);
+                    let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
                     if stale.is_free(now) {
                         let state = due.entry(podref.clone()).or_default();
                         *state |= stale.cause != Cause::Deleted;
-                    } else {
-                        self.wait(podref, row.key(), &stale);
+                        continue;
+                    }
+                    self.wait(podref, row.key(), &stale);
+                    // Once during a long wait: should its pod come back before it is over, the row
+                    // is known to be none of its own (rule 6).
+                    let long = stale.cause == Cause::Deleted && stale.grade() != Grade::Settled;
+                    if long && seen.while_absent.is_none() && known.name_may_return() {
+                        due.entry(podref.clone()).or_default();
                     }
                 }
                 Verdict::Held(reason) => {

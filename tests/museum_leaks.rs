@@ -1,0 +1,382 @@
+//! The museum, second room (docs/safety.md): how other collectors let addresses leak, for hours or
+//! for ever. Each exhibit is the same situation, and the rows go; one that is in use stays.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL, RANGE,
+    nodes::{
+        W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second,
+        seconds,
+    },
+    put_pool, reporting, run_pod, server,
+};
+use ipgc::config::Config;
+use serde_json::json;
+use testkit::{Garble, Match, Server, fixtures};
+
+const ORIP: &str = "overlappingrangeipreservations";
+
+/// A server where `web-0` leaked row 1 and `alive` uses row 2.
+fn room() -> Server {
+    let server = server();
+    put_pool(&server, &[(1, "web-0"), (2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server
+}
+
+/// Only what is in use is left, within three hours.
+async fn only_alive_is_left(bench: &Bench) {
+    goes_after(bench, POOL, "1", 3 * 3_600).await;
+    for key in bench.rows(POOL) {
+        if key != "2" {
+            goes_after(bench, POOL, &key, 3 * 3_600).await;
+        }
+    }
+    assert_eq!(bench.rows(POOL), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_01_deleted_while_the_collector_was_down() {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    let bench = Bench::start(server).await;
+    let server = bench.server.clone();
+    bench.stop().await;
+    testkit::pods::Kubelet::new(&server).force_delete(NS, "web-0");
+    seconds(3_600).await;
+    let bench = Bench::start(server).await;
+    let waited = goes_after(&bench, POOL, "1", 600).await;
+    assert!(waited >= W, "freed {waited} s after the start");
+    only_alive_is_left(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_02_node_died_and_the_collector_with_it() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0"), (2, "alive")]);
+    let beat = live_node(&server, "node-1");
+    let _other = live_node(&server, "node-2");
+    run_on(&server, "node-2", "alive", 2);
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    seconds(60).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "web-0");
+    let server = bench.server.clone();
+    bench.stop().await;
+    seconds(60).await;
+    let bench = Bench::start(server).await;
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"], "its node may still run it");
+    bench.server.delete("nodes", "", "node-1");
+    only_alive_is_left(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_03_completed_failed_and_evicted_pods() {
+    let server = room();
+    let pods = [
+        (1, "web-0", "Succeeded"),
+        (3, "job", "Failed"),
+        (4, "evicted", "Failed"),
+    ];
+    put_pool(
+        &server,
+        &[(1, "web-0"), (2, "alive"), (3, "job"), (4, "evicted")],
+    );
+    for (offset, name, _) in pods {
+        run_pod(&server, name, offset);
+    }
+    let bench = Bench::start(server).await;
+    seconds(60).await;
+    for (_, name, phase) in pods {
+        bench.kubelet().complete_pod(NS, name, phase);
+    }
+    bench.server.edit("pods", NS, "evicted", |pod| {
+        pod["status"]["reason"] = "Evicted".into();
+    });
+    only_alive_is_left(&bench).await;
+    assert_eq!(bench.server.count("pods"), 4, "they are all still there");
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_04_definition_deleted_edited_or_a_conflist() {
+    let gone: fn(&Server) = |s| {
+        s.delete("network-attachment-definitions", NS, "net");
+    };
+    let edited: fn(&Server) = |s| {
+        s.put(fixtures::nad(NS, "net", "10.9.0.0/24"));
+    };
+    let conflist: fn(&Server) = |s| {
+        let plugins = json!([
+            { "type": "tuning" },
+            { "type": "macvlan", "ipam": { "type": "whereabouts", "range": RANGE } },
+        ]);
+        let config = json!({ "cniVersion": "0.3.1", "name": "net", "plugins": plugins });
+        s.put(fixtures::nad_with_config(NS, "net", &config.to_string()));
+    };
+    for change in [gone, edited, conflist] {
+        let bench = Bench::start(room()).await;
+        run_pod(&bench.server, "web-0", 1);
+        seconds(60).await;
+        change(&bench.server);
+        seconds(1).await;
+        bench.end(["web-0"]);
+        only_alive_is_left(&bench).await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_05_given_up_after_three_quick_tries() {
+    let bench = Bench::start(room()).await;
+    run_pod(&bench.server, "web-0", 1);
+    seconds(60).await;
+    let outage = bench.server.on(Match::patch("ippools")).fail(503);
+    bench.end(["web-0"]);
+    seconds(3_600).await;
+    assert!(outage.hits() > 3);
+    assert!(bench.counted("retries_exhausted") > 0);
+    outage.remove();
+    only_alive_is_left(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_06_one_bad_pool_ends_the_whole_pass() {
+    let server = room();
+    let (bad, range) = ("10.7.0.0-24", "10.7.0.0/24");
+    let pool = fixtures::pool(NS, range);
+    server.put(
+        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
+            .build(),
+    );
+    let reads = server.on(Match::get("ippools").name(bad)).fail(500);
+    // In a list it cannot be read either.
+    server.on(Match::list("ippools")).garble(Garble::Item(1));
+    let conflicts = server
+        .on(Match::patch("ippools").name(POOL))
+        .times(2)
+        .fail(409);
+    let bench = Bench::start(server).await;
+    only_alive_is_left(&bench).await;
+    assert_eq!(bench.rows(bad), ["1"]);
+    assert!(reads.hits() + conflicts.hits() > 0);
+    bench.server.clear_rules();
+    bench.wait_rows(bad, &[]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_07_dual_stack_stops_at_the_first_range_without_a_match() {
+    let server = server();
+    let ranges = json!([{ "range": RANGE }, { "range": "fd00::/120" }]);
+    let ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    put_pool(&server, &[(2, "alive")]);
+    run_pod(&server, "alive", 2);
+    let six = fixtures::pool_name("fd00::/120");
+    let pool = fixtures::pool(NS, "fd00::/120");
+    server.put(
+        pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1")
+            .build(),
+    );
+    let bench = Bench::start(server).await;
+    // Its IPv4 half was freed by a DEL that failed half way.
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/net");
+    let pod = pod.reports("default/net", "net1", &["10.0.0.1", "fd00::1"]);
+    bench.server.put(pod.running().build());
+    seconds(60).await;
+    bench.end(["web-0"]);
+    let waited = goes_after(&bench, &six, "1", 60).await;
+    assert!(
+        waited < 10,
+        "a settled end is a matter of seconds: {waited}"
+    );
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_08_wedged_on_one_poisoned_item() {
+    let server = room();
+    let (bad, range) = ("10.7.0.0-24", "10.7.0.0/24");
+    let pool = fixtures::pool(NS, range);
+    server.put(
+        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
+            .build(),
+    );
+    server.on(Match::get("ippools").name(bad)).hang();
+    let bench = Bench::start(server).await;
+    only_alive_is_left(&bench).await;
+    assert!(bench.running.is_alive());
+    // Now everything hangs, and that is seen.
+    bench.server.on(Match::list("ippools")).hang();
+    seconds(3_600).await;
+    assert!(!bench.running.is_alive());
+    bench.server.clear_rules();
+    bench.wait_rows(bad, &[]).await;
+    seconds(600).await;
+    assert!(bench.running.is_alive());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_09_safety_net_never_ran_unnoticed() {
+    let server = room();
+    let refused = server.on(Match::list("ippools")).fail(500);
+    let bench = Bench::start(server).await;
+    seconds(3_600).await;
+    assert!(refused.hits() > 0);
+    assert_eq!(bench.counted("sweeps_ended"), 0);
+    assert!(bench.counted("sweeps_failed") > 0);
+    assert!(!bench.running.is_alive());
+    refused.remove();
+    // Nor is a success told that is none.
+    let patches = bench.server.on(Match::patch("ippools")).fail(503);
+    seconds(1_200).await;
+    assert!(patches.hits() > 0);
+    assert!(bench.told_as_freed().is_empty());
+    assert_eq!(bench.counted("rows_freed"), 0);
+    patches.remove();
+    only_alive_is_left(&bench).await;
+    seconds(60).await;
+    assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
+    assert_eq!(bench.counted("rows_freed"), 1);
+    assert!(bench.counted("sweeps_ended") > 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_10_node_slice_pools_never_looked_at() {
+    let server = Server::new();
+    let ipam = json!({ "type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24",
+        "network_name": "sliced" });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("node-1", "10.8.3.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "sliced", "10.8.0.0/16", "/24", &slices);
+    server.put(slices);
+    let name = "sliced-node-1-10.8.3.0-24";
+    let pool = fixtures::pool(NS, "10.8.3.0/24").name(name);
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
+    let pool = pool.row(2, &fixtures::sandbox(2), "default/alive", "net1");
+    let pool = pool.row(3, &fixtures::sandbox(3), "default/leaked", "net1");
+    server.put(pool.build());
+    let bench = Bench::start(server).await;
+    for (pod, address) in [("web-0", "10.8.3.1"), ("alive", "10.8.3.2")] {
+        let pod = fixtures::pod(NS, pod).node("node-1").networks("net");
+        let pod = pod.reports("default/net", "net1", &[address]);
+        bench.server.put(pod.running().build());
+    }
+    seconds(60).await;
+    bench.end(["web-0"]);
+    assert!(goes_after(&bench, name, "1", 60).await < 10);
+    goes_after(&bench, name, "3", 900).await;
+    assert_eq!(bench.rows(name), ["2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
+    let server = room();
+    // A small range, full: the successor cannot start as long as this row is there.
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(1), "default/web-0", "");
+    });
+    let bench = Bench::start(server).await;
+    // Seen while nobody of that name existed, and long before its wait is over it comes back.
+    seconds(30).await;
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/net");
+    bench
+        .server
+        .put(pod.status(fixtures::starting_status()).build());
+    only_alive_is_left(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_12_auxiliary_records_drift() {
+    let server = room();
+    for (name, pod) in [
+        ("10.0.0.1", "web-0"),
+        ("10.0.0.50", "gone"),
+        ("10.0.0.2", "alive"),
+    ] {
+        let podref = format!("{NS}/{pod}");
+        server.put(fixtures::reservation(NS, name, &podref, "net1"));
+    }
+    // A row without a reservation is freed like any other.
+    server.delete(ORIP, NS, "10.0.0.1");
+    let bench = Bench::start(server).await;
+    only_alive_is_left(&bench).await;
+    seconds(900).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_13_wrong_namespace_configured() {
+    let server = room();
+    let pool = fixtures::pool("kube-system", "10.7.0.0/24");
+    server.put(
+        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
+            .build(),
+    );
+    let bench = Bench::start(server.clone()).await;
+    only_alive_is_left(&bench).await;
+    let rows = server.get("ippools", "kube-system", "10.7.0.0-24").unwrap();
+    assert_eq!(rows["spec"]["allocations"], json!({}));
+    bench.stop().await;
+    // A namespace without pools is seen by the number of them.
+    let config = Config {
+        pool_namespace: Some("nowhere".to_owned()),
+        ..Config::default()
+    };
+    let bench = Bench::with(server, config).await;
+    seconds(60).await;
+    let report = bench.running.sweeps().borrow().report.clone();
+    assert!(bench.counted("sweeps_ended") > 0);
+    assert_eq!(report.pools, 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_14_objects_of_an_unexpected_type() {
+    let server = room();
+    put_neighbour(&server, POOL);
+    let bench = Bench::start(server).await;
+    run_pod(&bench.server, "web-0", 1);
+    seconds(60).await;
+    // What comes with the end of these is no pod that anybody can read.
+    for (name, status) in [
+        ("odd-1", json!(7)),
+        ("odd-2", json!([])),
+        ("odd-3", json!("x")),
+    ] {
+        let pod = reporting(name, 9).status(status);
+        bench.server.put(pod.build());
+        seconds(5).await;
+        bench.server.delete("pods", NS, name);
+    }
+    bench.server.put(second("odd-4", 9));
+    bench.server.edit("pods", NS, "odd-4", |pod| {
+        pod["metadata"]["annotations"] = json!({ fixtures::NETWORK_STATUS: 7 });
+    });
+    bench.server.delete("pods", NS, "odd-4");
+    bench.end(["web-0"]);
+    neighbour_goes(&bench, POOL).await;
+    only_alive_is_left(&bench).await;
+    bench.stop().await;
+}

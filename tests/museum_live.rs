@@ -1,0 +1,444 @@
+//! The museum, first room (docs/safety.md): how other collectors freed the address of a pod that
+//! lives. Each exhibit is the same situation, our guard, and a neighbour whose row goes meanwhile,
+//! so that nothing passes by doing nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL, RANGE, launch,
+    nodes::{
+        NEIGHBOUR_KEY, adopt, fall_silent, live_node, neighbour_goes, pool_events, put_neighbour,
+        run_on, second, seconds, stays,
+    },
+    put_pool, reporting, run_pod, server,
+};
+use ipgc::config::Config;
+use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, Server, Verb, fixtures};
+
+const ORIP: &str = "overlappingrangeipreservations";
+const NADS: &str = "network-attachment-definitions";
+
+/// A server where `web-0` has row 1 and the neighbour its own; the pods are up to the test.
+fn room() -> Server {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    put_neighbour(&server, POOL);
+    server
+}
+
+/// The same, with a collector that has seen `web-0` come to life and run for a while.
+async fn room_with_a_watched_pod() -> Bench {
+    let server = room();
+    let bench = Bench::start(server).await;
+    run_pod(&bench.server, "web-0", 1);
+    seconds(20).await;
+    bench
+}
+
+/// The same, with a collector that knows of no `web-0`, since its watch never showed that one was
+/// born.
+async fn room_with_an_unseen_pod() -> Bench {
+    let server = server();
+    put_pool(&server, &[]);
+    put_neighbour(&server, POOL);
+    let bench = Bench::start(server).await;
+    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    births.lose();
+    seconds(20).await;
+    run_pod(&bench.server, "web-0", 1);
+    put_row(&bench.server, 1, "web-0");
+    bench
+}
+
+fn put_row(server: &Server, offset: u64, pod: &str) {
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(offset), &format!("{NS}/{pod}"), "net1");
+        pool["spec"]["allocations"][offset.to_string()] = row;
+    });
+}
+
+fn position(bench: &Bench, what: impl Fn(&Request) -> bool) -> usize {
+    let requests = bench.server.requests();
+    let position = requests.iter().position(what);
+    position.unwrap_or_else(|| panic!("no such request\n{requests}"))
+}
+
+fn is(verb: Verb, resource: &'static str, name: &'static str) -> impl Fn(&Request) -> bool {
+    move |r| r.verb == verb && r.resource == resource && r.name == name
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_01_pod_created_between_two_lists() {
+    let bench = room_with_an_unseen_pod().await;
+    stays(&bench, POOL, &["1"]).await;
+    // The row first, then its pod.
+    let observed = position(&bench, is(Verb::Get, "ippools", POOL));
+    let proved = position(&bench, is(Verb::Get, "pods", "web-0"));
+    assert!(observed < proved, "{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_02_annotation_not_written_yet() {
+    let server = room();
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/net");
+    server.put(pod.status(fixtures::starting_status()).build());
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    bench.kubelet().run_pod(NS, "web-0", &[]);
+    seconds(7_200).await;
+    assert_eq!(bench.rows(POOL), ["1"], "running, and still not written");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_03_same_name_new_pod() {
+    let bench = room_with_a_watched_pod().await;
+    // Everything was proven; then the successor comes and takes the row over.
+    let patches = bench.server.on(Match::patch("ippools")).once();
+    let patch = patches.before(|server| async move {
+        server.put(second("web-0", 1));
+        adopt(&server, POOL, "1");
+    });
+    bench.end(["web-0"]);
+    seconds(600).await;
+    assert_eq!(patch.hits(), 1, "no patch was sent");
+    assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_04_target_taken_from_the_successors_record() {
+    let bench = room_with_a_watched_pod().await;
+    // The successor got another address, and the first row is what leaked.
+    bench.end(["web-0"]);
+    bench.server.put(second("web-0", 2));
+    put_row(&bench.server, 2, "web-0");
+    stays(&bench, POOL, &["2"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_05_cache_incomplete_by_configuration() {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    let denied = server.deny(Match::list("pods"));
+    let mut running = launch(&server, Config::default());
+    seconds(1_200).await;
+    assert!(denied.hits() > 0);
+    let touched = server.requests().matching(&Match::resource("ippools"));
+    assert!(touched.is_empty(), "{touched}");
+    denied.remove();
+    assert!(running.ready().await);
+    let bench = Bench { server, running };
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_06_stale_view_of_the_truth() {
+    let bench = room_with_a_watched_pod().await;
+    // The watch shows the end and then nothing more, while the successor is born.
+    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    let births = births.kind(ChangeKind::Added).hold();
+    bench.end(["web-0"]);
+    bench.server.put(second("web-0", 1));
+    adopt(&bench.server, POOL, "1");
+    seconds(60).await;
+    let proofs = bench.sent(Match::get("pods").name("web-0"));
+    assert!(!proofs.is_empty(), "the row was due, and nobody asked");
+    seconds(600).await;
+    births.remove();
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_07_one_half_decides_for_both() {
+    let server = room();
+    server.put(fixtures::nad(NS, "six", "fd00::/120"));
+    let six = fixtures::pool_name("fd00::/120");
+    let pool = fixtures::pool(NS, "fd00::/120");
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/web-0", "net2");
+    // Its former sandbox had this one, and lost its other half.
+    let pool = pool.row(9, &fixtures::sandbox(9), "default/web-0", "net2");
+    server.put(pool.build());
+    let pod = reporting("web-0", 1).networks("default/net,default/six");
+    let pod = pod.reports("default/six", "net2", &["fd00::1"]);
+    server.put(pod.running().build());
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    assert_eq!(bench.rows(&six), ["1"], "the former sandbox's row goes");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_08_late_action_on_an_old_verdict() {
+    let bench = room_with_a_watched_pod().await;
+    let patches = bench.server.on(Match::patch("ippools"));
+    let throttled = patches.answer(Failure::too_many_requests(60));
+    bench.end(["web-0"]);
+    seconds(13 * 60).await;
+    assert!(throttled.hits() > 1);
+    bench.server.put(second("web-0", 1));
+    adopt(&bench.server, POOL, "1");
+    throttled.remove();
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_09_any_error_counted_as_gone() {
+    type Fault = fn(&Server) -> Rule;
+    let faults: [(&str, Fault); 7] = [
+        ("500", |s| on_proof(s).fail(500)),
+        ("503", |s| on_proof(s).fail(503)),
+        ("403", |s| on_proof(s).fail(403)),
+        ("404 that is not about the pod", |s| on_proof(s).fail(404)),
+        ("html", |s| on_proof(s).garble(Garble::Html)),
+        ("half an answer", |s| on_proof(s).garble(Garble::Truncated)),
+        ("no answer", |s| on_proof(s).disconnect()),
+    ];
+    fn on_proof(server: &Server) -> testkit::RuleBuilder<'_> {
+        server.on(Match::get("pods").name("web-0"))
+    }
+    for (what, fault) in faults {
+        let bench = room_with_an_unseen_pod().await;
+        let rule = fault(&bench.server);
+        seconds(3_600).await;
+        assert!(rule.hits() > 0, "{what}: nobody asked");
+        assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY], "{what}");
+        rule.remove();
+        stays(&bench, POOL, &["1"]).await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_10_malformed_empty_or_partial_annotation() {
+    let server = server();
+    let statuses = ["{", "[]", "", "null", r#"[{"name":7}]"#];
+    let names: Vec<_> = (1..=6).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    put_neighbour(&server, POOL);
+    for (name, status) in names.iter().zip(statuses) {
+        let pod = fixtures::pod(NS, name)
+            .node("node-1")
+            .networks("default/net");
+        let pod = pod.annotation(fixtures::NETWORK_STATUS, status);
+        server.put(pod.running().build());
+    }
+    // Two were asked for, one is told.
+    let partial = reporting("web-6", 60).networks("default/net,default/net");
+    server.put(partial.running().build());
+    put_row(&server, 60, "web-6");
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1", "2", "3", "4", "5", "6", "60"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_11_addresses_of_the_default_network() {
+    let server = room();
+    let pod = fixtures::pod(NS, "web-0").node("node-1");
+    let pod = pod.reports_default(&["10.0.0.1"]);
+    server.put(pod.running().build());
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_12_text_compared_instead_of_addresses() {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    server.put(fixtures::nad(NS, "six", "fd00::/120"));
+    let six = fixtures::pool_name("fd00::/120");
+    let pool = fixtures::pool(NS, "fd00::/120");
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/web-6", "net1");
+    let pool = pool.row(16, &fixtures::sandbox(16), "default/gone", "net1");
+    server.put(pool.build());
+    let pod = fixtures::pod(NS, "web-6")
+        .node("node-1")
+        .networks("default/six");
+    let pod = pod.reports("default/six", "net1", &["FD00:0:0:0::0001"]);
+    server.put(pod.running().build());
+    let expanded = |last: &str| format!("fd00-0000-0000-0000-0000-0000-0000-{last}");
+    for (name, pod) in [(expanded("0001"), "web-6"), (expanded("0010"), "gone")] {
+        let podref = format!("{NS}/{pod}");
+        server.put(fixtures::reservation(NS, &name, &podref, "net1"));
+    }
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    assert_eq!(bench.rows(&six), ["1"]);
+    let left = bench.reservations();
+    assert_eq!(left, ["10.0.0.1".to_owned(), expanded("0001")]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_13_terminating_pod_still_serves() {
+    let server = room();
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/net");
+    server.put(pod.finalizer("example.org/wait").running().build());
+    let bench = Bench::start(server).await;
+    bench.kubelet().mark_pod(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_14_partitioned_node() {
+    let server = room();
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    seconds(60).await;
+    fall_silent(&bench.server, "node-1", beat);
+    // Evicted by taint, then removed by force. Its containers run on.
+    bench.kubelet().mark_pod(NS, "web-0");
+    seconds(300).await;
+    bench.kubelet().collect_pod(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    let held = pool_events(&bench, "IPAddressHeldUnfenced");
+    assert!(held.iter().any(|e| e.contains("node-1")), "{held:?}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_15_restart_with_half_a_cache() {
+    for resource in ["pods", "nodes", NADS] {
+        let server = room();
+        run_pod(&server, "web-0", 1);
+        let lists = server.on(Match::list(resource));
+        let lists = lists.hang();
+        let mut running = launch(&server, Config::default());
+        seconds(1_200).await;
+        let touched = server.requests().matching(&Match::resource("ippools"));
+        assert!(touched.is_empty(), "{resource}: {touched}");
+        lists.remove();
+        assert!(running.ready().await);
+        let bench = Bench { server, running };
+        stays(&bench, POOL, &["1"]).await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_16_half_restored_datastore() {
+    let server = server();
+    let names: Vec<_> = (1..=100).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    put_neighbour(&server, POOL);
+    for (offset, name) in &rows[..40] {
+        run_pod(&server, name, *offset);
+    }
+    let bench = Bench::start(server).await;
+    seconds(25 * 60).await;
+    let opened = pool_events(&bench, "IPPoolGCBreakerOpen");
+    assert!(!opened.is_empty(), "nobody was told");
+    assert_eq!(bench.rows(POOL).len(), 101);
+    neighbour_goes(&bench, POOL).await;
+    // The other half of the backup is played in.
+    for (offset, name) in &rows[40..] {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(7_200).await;
+    assert_eq!(bench.rows(POOL).len(), 100, "{}", bench.server.requests());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_17_owner_is_not_a_pod() {
+    // The schema of a version to come, which knows of claims.
+    let server = Server::builder().adjust("ippools", |r| r.prune = false);
+    let server = server.build();
+    let id = fixtures::sandbox(1);
+    let mut claim = fixtures::row(&id, "default/gone", "net1");
+    claim["claim"] = "default/claim".into();
+    let pool = fixtures::pool(NS, RANGE)
+        .raw_row("1", claim)
+        .raw_row("2", fixtures::row("claim-uid", "default/gone", "net1"))
+        .raw_row("3", fixtures::row(&id, "gone", "net1"))
+        .raw_row("4", fixtures::row(&id, "dra/gone", "net1"))
+        .raw_row("5", fixtures::row(&id, "default/gone", "net1"));
+    server.put(pool.build());
+    put_neighbour(&server, POOL);
+    let mut config = Config::default();
+    config.policy.keep_podrefs = vec![ipgc_core::podref::Glob::new("dra/*")];
+    let bench = Bench::with(server, config).await;
+    // Row 5 is a pod's, and leaked.
+    stays(&bench, POOL, &["1", "2", "3", "4"]).await;
+    assert!(bench.counted("rows_unknown") >= 4);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_18_reservation_of_a_live_pod_without_a_row() {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    run_pod(&server, "web-7", 7);
+    let young = fixtures::pod(NS, "web-8").node("node-1");
+    server.put(young.networks("default/net").running().build());
+    for (offset, pod) in [(7, "web-7"), (8, "web-8"), (9, "gone")] {
+        let (name, podref) = (format!("10.0.0.{offset}"), format!("{NS}/{pod}"));
+        server.put(fixtures::reservation(NS, &name, &podref, "net1"));
+    }
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    let left = bench.reservations();
+    assert_eq!(left, ["10.0.0.1", "10.0.0.7", "10.0.0.8"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_19_api_server_answers_from_the_past() {
+    let before = server();
+    put_pool(&before, &[]);
+    let past = before.revision();
+    drop(before);
+    let bench = room_with_an_unseen_pod().await;
+    // Whoever asks for any version gets one from before the pod was born.
+    let cached = [
+        Match::get("pods"),
+        Match::list("pods"),
+        Match::get("ippools"),
+    ]
+    .map(|reads| bench.server.on(reads.any_version()).serve_stale(past));
+    stays(&bench, POOL, &["1"]).await;
+    assert!(cached.iter().all(|rule| rule.hits() == 0));
+    let proofs = bench.sent(Match::get("pods").name("web-0").quorum());
+    assert!(!proofs.is_empty(), "nobody asked");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m1_20_two_stores_in_opposite_order() {
+    let bench = room_with_a_watched_pod().await;
+    let patches = bench.server.on(Match::patch("ippools")).fail(503);
+    bench.end(["web-0"]);
+    seconds(20).await;
+    assert!(patches.hits() > 0);
+    assert!(bench.sent(Match::writes(ORIP)).is_empty(), "row first");
+    patches.remove();
+    seconds(1_200).await;
+    let freed = position(&bench, |r| r.verb == Verb::Patch && r.status == Some(200));
+    let claimed = position(&bench, is(Verb::Patch, ORIP, "10.0.0.1"));
+    let deleted = position(&bench, is(Verb::Delete, ORIP, "10.0.0.1"));
+    assert!(freed < claimed && claimed < deleted);
+    let deletes = bench.sent(Match::delete(ORIP));
+    let body = deletes.last().unwrap().json();
+    assert!(body["preconditions"]["uid"].is_string(), "{body}");
+    assert!(body["preconditions"]["resourceVersion"].is_string());
+    stays(&bench, POOL, &[]).await;
+    bench.stop().await;
+}
