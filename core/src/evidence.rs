@@ -221,7 +221,8 @@ pub struct Ended {
     pub settled: bool,
     /// Whether all its containers were terminated: see [`Trail::is_stopped`].
     pub stopped: bool,
-    /// The list in which it was first seen, if it was one: who bore its name before, nobody saw.
+    /// The list before which nobody saw who bore its name: that in which it was first seen, or the
+    /// last one before its birth. None where everything was seen.
     pub listed_at: Option<Moment>,
     /// The last gap in the watch since its end, that of its end included: one of its name may have
     /// been born and killed in it, unseen.

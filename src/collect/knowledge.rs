@@ -68,6 +68,13 @@ impl Known {
         }
     }
 
+    /// Whether a pod of its name may come back.
+    #[must_use]
+    pub fn name_may_return(&self) -> bool {
+        let mut ended = self.ended.iter();
+        self.ended.is_empty() || ended.any(|end| end.last.name_may_return)
+    }
+
     /// The incarnation that lives, if one does.
     #[must_use]
     pub fn uid(&self) -> Option<Box<str>> {

@@ -49,7 +49,8 @@ struct Live {
     state: PodState,
     trail: Trail,
     generation: u64,
-    /// When it was first seen, if that was in a list: who bore its name before, nobody saw.
+    /// The list before which nobody saw who bore its name: that in which it was first seen, or the
+    /// last one before its birth.
     listed_at: Option<Moment>,
     /// When it was first seen Running.
     running_since: Option<Moment>,
@@ -77,8 +78,10 @@ impl PodIndex {
             .longest_grace
             .max(state.termination_grace.unwrap_or_default());
         let generation = self.generation;
-        let listed_at = self.listing.then_some(now);
-        let new = |state| Live::new(state, generation, listed_at, now);
+        // Who bore its name before that list, nobody saw, even if it was born since.
+        let listed_at = Some(if self.listing { now } else { self.listed_at });
+        let watched = !self.listing;
+        let new = |state| Live::new(state, generation, listed_at, watched, now);
         match self.live.entry(state.podref.clone()) {
             Entry::Occupied(mut entry) if entry.get().state.uid == state.uid => {
                 let live = entry.get_mut();
@@ -132,7 +135,7 @@ impl PodIndex {
                 live
             }
             None if last.can_have_rows() || self.ended.contains_key(&last.podref) => {
-                Live::new(last, self.generation, Some(now), now)
+                Live::new(last, self.generation, Some(now), true, now)
             }
             None => return None,
         };
@@ -293,7 +296,13 @@ fn hash_of(podref: &str) -> u64 {
 }
 
 impl Live {
-    fn new(state: PodState, generation: u64, listed_at: Option<Moment>, now: Moment) -> Self {
+    fn new(
+        state: PodState,
+        generation: u64,
+        listed_at: Option<Moment>,
+        watched: bool,
+        now: Moment,
+    ) -> Self {
         let mut live = Self {
             trail: Trail::default(),
             generation,
@@ -304,7 +313,7 @@ impl Live {
             state,
         };
         let first = live.state.clone();
-        live.advance(&first, listed_at.is_none(), now);
+        live.advance(&first, watched, now);
         live
     }
 
