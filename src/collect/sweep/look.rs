@@ -263,7 +263,7 @@ impl<'l> Look<'l> {
         let context = self.context;
         let addresses: HashSet<IpAddr> = orphans.iter().map(|orphan| orphan.address).collect();
         let mut siblings = HashMap::<PodRef, Vec<RowContent>>::new();
-        let mut taken = HashSet::<(String, Option<Box<str>>, IpAddr)>::new();
+        let mut taken = HashMap::<(String, Option<Box<str>>, IpAddr), PodRef>::new();
         let mut params = ListParams::default().limit(FIRST_PAGE);
         loop {
             let left = &self.left;
@@ -278,7 +278,8 @@ impl<'l> Look<'l> {
                 for row in pool.rows().iter().filter_map(|row| row.content().ok()) {
                     for network in &networks {
                         let namespace = pool.key().namespace.clone();
-                        taken.insert((namespace, network.clone(), row.address));
+                        let place = (namespace, network.clone(), row.address);
+                        taken.insert(place, row.podref.clone());
                     }
                     if left.contains_key(&row.podref) {
                         siblings
@@ -303,9 +304,12 @@ impl<'l> Look<'l> {
                 orphan.network,
                 orphan.address,
             );
-            // A row holds the address: whosever it is, the reservation stays as long as it does.
-            if taken.contains(&place) {
-                continue;
+            // A row holds the address: whosever it is, the reservation stays as long as it does. A
+            // claim that was never ended is given back to its row.
+            let claimed = orphan.reservation.is_claimed();
+            match taken.get(&place) {
+                Some(owner) if !(claimed && *owner == orphan.owner) => continue,
+                _ => {}
             }
             self.report.orphans += 1;
             // Its wait may be longer than from sweep to sweep: it must not be forgotten meanwhile.

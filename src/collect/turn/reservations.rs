@@ -121,7 +121,7 @@ impl Turn<'_> {
         let (network, address) = self.place_of(&found.name)?;
         // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
         let has_row = self.addresses.contains(&(podref.clone(), address));
-        if found.owner() != podref.as_str() || has_row {
+        if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }
         let knowledge = &self.context.knowledge;
@@ -167,7 +167,11 @@ impl Turn<'_> {
             row: found.as_row(address)?,
             networks: [network].into(),
             name_may_return: self.name_may_return(item),
-            fact: Fact::of(stale.cause, uid.as_deref()),
+            fact: if has_row {
+                Fact::Taken
+            } else {
+                Fact::of(stale.cause, uid.as_deref())
+            },
         })
     }
 
