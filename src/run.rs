@@ -215,6 +215,7 @@ impl Collector {
             nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
+            grace: config.policy.grace,
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
@@ -252,7 +253,7 @@ impl Collector {
             prover,
             knowledge,
             waits: Arc::clone(&waits),
-            kept: Mutex::default(),
+            told: Mutex::default(),
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
@@ -282,6 +283,7 @@ impl Collector {
             sweeps,
             clock,
             events,
+            given_up: Mutex::default(),
             counters,
             tasks: tasks.clone(),
             stop: stop.clone(),

@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod};
+use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod, seldom};
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -271,7 +271,9 @@ async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request:
 #[case::long(json!({"config": "x".repeat(MEGABYTE)}))]
 #[case::deep(json!({"config": "[".repeat(MEGABYTE)}))]
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_cannot_be_read_is_left_to_the_sweep(#[case] spec: Value) {
+async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
+    #[case] spec: Value,
+) {
     let server = server();
     put_with(
         &server,
@@ -287,10 +289,12 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep(#[case] spec: Val
             .running()
             .build(),
     );
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, seldom()).await;
     end_both(&bench).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.rows(POOL), ["2"], "no sweep came by");
     assert_eq!(bench.counted("left_to_sweep"), 1);
+    bench.relist();
+    bench.wait_rows(POOL, &[]).await;
     assert_eq!(bench.counted("retries_exhausted"), 0);
     bench.stop().await;
 }
@@ -306,7 +310,8 @@ async fn a_definition_without_spec_hides_no_other() {
     let mut bad = fixtures::nad(NS, "a-bad", RANGE);
     bad.as_object_mut().unwrap().remove("spec");
     server.put(bad);
-    let bench = Bench::long_since(server, Config::default()).await;
+    run_pod(&server, "odd", 2);
+    let bench = Bench::long_since(server, seldom()).await;
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     bench.stop().await;
@@ -411,6 +416,9 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
     odd["status"] = status;
     server.put(odd);
     let bench = Bench::long_since(server, Config::default()).await;
+    // Nobody knows who bore the names before the first list, and the longest grace of any pod counts
+    // for them: more than an hour in one of these cases.
+    seconds(600).await;
     bench.end(["good"]);
     bench.server.delete("pods", NS, "odd");
     seconds(120).await;
@@ -456,7 +464,7 @@ async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
     let rows: serde_json::Map<String, Value> = (0..10_000_u64)
         .map(|n| {
             let row = match n % 2 {
-                0 => fixtures::row(&fixtures::sandbox(n), &format!("default/p-{n}"), "net1"),
+                0 => fixtures::row(&fixtures::sandbox(n), "default/starting", "net1"),
                 _ => json!({ "id": n, "podref": [n] }),
             };
             ((1_000 + n).to_string(), row)
@@ -466,6 +474,8 @@ async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
     pool["spec"]["allocations"]["1"] = fixtures::row(&fixtures::sandbox(1), "default/good", "net1");
     server.put(pool);
     run_pod(&server, "good", 1);
+    let starting = fixtures::pod(NS, "starting").node("n");
+    server.put(starting.networks("default/net").build());
     let bench = Bench::long_since(server, Config::default()).await;
     end_good(&bench).await;
     let rows = bench.rows(POOL);

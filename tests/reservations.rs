@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seldom, server};
 use ipgc::{
     config::Config,
     core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
@@ -31,7 +31,8 @@ async fn one() -> Bench {
 }
 
 async fn following(server: Server) -> Bench {
-    let bench = Bench::long_since(server, Config::default()).await;
+    // What sweeps do about reservations is another matter.
+    let bench = Bench::long_since(server, seldom()).await;
     seconds(1).await;
     bench
 }
@@ -185,12 +186,14 @@ async fn what_is_not_the_rows_is_not_touched(
         // Gathered in one turn, many are looked up in a list.
         server.delete(ORIP, NS, &format!("10.0.0.{offset}"));
     }
-    server.put(fixtures::reservation(NS, name, podref, interface));
-    let before = reserved(&server, name);
     server
         .on(Match::get("ippools"))
         .delay(Duration::from_millis(100));
     let bench = following(server).await;
+    // Sweeps would find it without a row, and free it in its time.
+    let reservation = fixtures::reservation(NS, name, podref, interface);
+    bench.server.put(reservation);
+    let before = reserved(&bench.server, name);
     // Not the owner of another pod's row, which would be the row's after all.
     bench.end(names.iter().map(String::as_str).filter(|n| *n != "web-10"));
     seconds(60).await;
@@ -349,6 +352,44 @@ async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
     seconds(60).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
+    bench.stop().await;
+}
+
+/// It takes longer than from one sweep to the next, and each sweep sees it again.
+#[rstest]
+#[case::that_lives(false, 610, 660)]
+#[case::that_is_gone(true, 12, 350)]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_without_a_row_goes_as_soon_as_nobody_can_use_it(
+    #[case] ends: bool,
+    #[case] from: u64,
+    #[case] to: u64,
+) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.server.put(fixtures::reservation(
+        NS,
+        "10.0.0.10",
+        "default/web-1",
+        "net1",
+    ));
+    if ends {
+        bench.end(["web-1"]);
+    }
+    let begun = Instant::now();
+    let gone = |s: &Server| reserved(s, "10.0.0.10").is_none();
+    let sweep = Duration::from_secs(330);
+    let longest = Duration::from_secs(to) + sweep;
+    assert!(bench.server.wait_until(longest, gone).await);
+    assert!(
+        begun.elapsed() >= Duration::from_secs(from),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(bench.rows(POOL).is_empty(), ends);
+    assert_eq!(reserved(&bench.server, "10.0.0.1").is_none(), ends);
     bench.stop().await;
 }
 

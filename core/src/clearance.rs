@@ -175,7 +175,7 @@ impl Subject<'_> {
     pub fn of_former_sandbox(&self, pod: &PodState, from: Moment) -> Clearance {
         let wait = self.unseen_wait();
         let mut all = self.of_unseen(self.first_seen(), wait);
-        if !self.scheduled(self.facts.ended).is_empty() {
+        if !Self::scheduled(self.facts.ended).is_empty() {
             all = all.and(self.of_incarnations(self.facts.ended, Duration::ZERO));
         }
         if let Some(node) = &pod.node {
@@ -203,7 +203,7 @@ impl Subject<'_> {
     }
 
     /// Whoever was not seen to be scheduled was not, unless nobody looked.
-    fn scheduled<'e>(&self, ended: &'e [Arc<Ended>]) -> Vec<&'e Ended> {
+    fn scheduled(ended: &[Arc<Ended>]) -> Vec<&Ended> {
         let scheduled = |end: &&Ended| {
             end.last.node.is_some() || end.listed_at.is_some() || end.gap_at.is_some()
         };
@@ -211,7 +211,7 @@ impl Subject<'_> {
     }
 
     fn of_incarnations(&self, ended: &[Arc<Ended>], least: Duration) -> Clearance {
-        let scheduled = self.scheduled(ended);
+        let scheduled = Self::scheduled(ended);
         // The incarnation that answers for the row is the last that reported it.
         let answering = scheduled.iter().rposition(|end| end.reported(self.row));
         let own = scheduled.iter().enumerate().map(|(i, end)| {
@@ -229,11 +229,11 @@ impl Subject<'_> {
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => self.of_unseen(self.first_seen(), self.unseen_wait()),
         };
-        if !self.facts.fresh && self.may_return(&scheduled) {
+        if !self.facts.fresh && Self::may_return(&scheduled) {
             // Somebody may have been born and killed while nothing was heard.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
-        if self.may_return(&scheduled)
+        if Self::may_return(&scheduled)
             && !scheduled
                 .iter()
                 .any(|end| end.bore(self.row, self.policy.cooldown))
@@ -246,13 +246,13 @@ impl Subject<'_> {
         all
     }
 
-    fn may_return(&self, scheduled: &[&Ended]) -> bool {
+    fn may_return(scheduled: &[&Ended]) -> bool {
         scheduled.is_empty() || scheduled.iter().any(|end| end.last.name_may_return)
     }
 
     /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
     fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
-        if !self.may_return(scheduled) {
+        if !Self::may_return(scheduled) {
             return None;
         }
         let wait = self.unseen_wait();
@@ -296,7 +296,14 @@ impl Subject<'_> {
         match self.facts.nodes.standing(node, end, self.now) {
             Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
-            Standing::Alive(since) => Clearance::new(Grade::Witnessed, Wait::Until(since + wait)),
+            Standing::Alive { since, last } => {
+                let until = since + wait;
+                // A kubelet that died within its W had not all of it: that it lived through must
+                // be seen.
+                let unseen = until <= self.now && last < until;
+                let until = if unseen { self.now + LOOK_AGAIN } else { until };
+                Clearance::new(Grade::Witnessed, Wait::Until(until))
+            }
             Standing::Listening => {
                 // Whatever W is: what it does there is not known yet.
                 let until = self.now + wait.max(LOOK_AGAIN);

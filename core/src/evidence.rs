@@ -4,7 +4,11 @@
 //! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
 //! [`crate::clearance`].
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use crate::{
     pod::{ContainerState, PodState},
@@ -78,6 +82,8 @@ impl Policy {
 }
 
 /// What the states of one incarnation, seen one after the other, say about its sandbox.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail {
     /// Containers that any state showed as started.
@@ -152,8 +158,8 @@ impl Trail {
     }
 }
 
-/// A sandbox id, shortened: its first 64 bits. Ids are random, and this is a memory, no proof: the
-/// patch that removes a row tests the whole id.
+/// A sandbox id, shortened: 64 bits made of all of it, since nobody promises that any part of an id
+/// is random. This is a memory, no proof: the patch that removes a row tests the whole id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SandboxTag(u64);
 
@@ -161,7 +167,12 @@ impl SandboxTag {
     /// The tag of an id; `None` where it is no sandbox id.
     #[must_use]
     pub fn of(id: &str) -> Option<Self> {
-        u64::from_str_radix(id.get(..16)?, 16).ok().map(Self)
+        let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        is_id.then(|| {
+            let mut hasher = DefaultHasher::new();
+            id.hash(&mut hasher);
+            Self(hasher.finish())
+        })
     }
 }
 

@@ -212,6 +212,7 @@ pub fn judge_orphan(
             let Stale { cause, clearance } = absent(&subject);
             stale(cause, clearance)
         }
+        Presence::Present(Some(pod)) if pod.mirror => Verdict::Held(Held::Mirror),
         Presence::Present(Some(pod)) => {
             if let Some(clearance) = completed(&subject, pod) {
                 return stale(Cause::Completed, clearance);

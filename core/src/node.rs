@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::time::Moment;
+use crate::{clearance::LOOK_AGAIN, time::Moment};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
 pub const NO_SANDBOXES_ANNOTATION: &str = "ipgc.dev/no-sandboxes";
@@ -57,9 +57,31 @@ struct Lease {
     version: Option<Box<str>>,
     /// First and last read of the present series, without a pause as long as [`SILENCE`].
     read: Option<(Moment, Moment)>,
-    /// First and last change of the present series, without a pause longer than [`SILENCE`], while
-    /// the node was ready.
-    beat: Option<(Moment, Moment)>,
+    /// The present series of changes.
+    beat: Option<Beat>,
+}
+
+/// Changes of a Lease without a pause longer than [`SILENCE`], while the node was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Beat {
+    /// The last read before the first change: the change came after that.
+    after: Moment,
+    /// When the first change was seen.
+    first: Moment,
+    /// When the last change was seen.
+    last: Moment,
+}
+
+impl Beat {
+    /// From when on the kubelet was at work, of the time after `moment`. A series that may have
+    /// begun before may pause then, for one silence.
+    fn since(self, moment: Moment) -> Moment {
+        if self.after >= moment {
+            self.first
+        } else {
+            moment + SILENCE
+        }
+    }
 }
 
 /// A node that may run a sandbox of a pod that nobody saw.
@@ -79,8 +101,13 @@ pub enum Standing {
     Fenced,
     /// No node of that name has existed since.
     Gone(Moment),
-    /// Its kubelet has been at work since, and is at present.
-    Alive(Moment),
+    /// Its kubelet has been at work.
+    Alive {
+        /// Since when.
+        since: Moment,
+        /// When its Lease was seen to change last. After that, nobody can say yet.
+        last: Moment,
+    },
     /// Its Lease has not been watched long enough to tell.
     Listening,
     /// It is not ready, or its Lease does not change.
@@ -134,6 +161,7 @@ impl Node {
         let in_series = lease
             .read
             .is_some_and(|(_, last)| now.since(last) < SILENCE);
+        let after = lease.read.map_or(now, |(_, last)| last);
         let changed = version.is_some() && lease.version.as_deref() != version;
         lease.read = match lease.read {
             Some((first, _)) if in_series => Some((first, now)),
@@ -145,22 +173,29 @@ impl Node {
         if !(in_series && changed && ready) {
             return;
         }
-        match self.lease.beat {
-            Some((first, last)) if now.since(last) <= SILENCE => {
-                self.lease.beat = Some((first, now));
-            }
+        match &mut self.lease.beat {
+            Some(beat) if now.since(beat.last) <= SILENCE => beat.last = now,
             _ => {
                 self.end_stretch(now);
-                self.lease.beat = Some((now, now));
+                self.lease.beat = Some(Beat {
+                    after,
+                    first: now,
+                    last: now,
+                });
             }
         }
     }
 
+    /// The present series of changes, if the kubelet is at work at present.
+    fn alive(&self, now: Moment) -> Option<Beat> {
+        let ready = self.state.as_ref().is_some_and(|state| state.ready);
+        let beat = self.lease.beat?;
+        (ready && now.since(beat.last) <= SILENCE).then_some(beat)
+    }
+
     /// Since when the kubelet has been at work without a break, if it is.
     fn alive_since(&self, now: Moment) -> Option<Moment> {
-        let ready = self.state.as_ref().is_some_and(|state| state.ready);
-        let (first, last) = self.lease.beat?;
-        (ready && now.since(last) <= SILENCE).then_some(first)
+        self.alive(now).map(|beat| beat.first)
     }
 
     /// Whether it exists, and nothing shows that its kubelet is at work.
@@ -175,7 +210,7 @@ impl Node {
     }
 
     fn beat_end(&self) -> Moment {
-        self.lease.beat.map_or(Moment::EPOCH, |(_, last)| last)
+        self.lease.beat.map_or(Moment::EPOCH, |beat| beat.last)
     }
 
     /// What is known of it with regard to an incarnation that ended at `end`.
@@ -187,10 +222,11 @@ impl Node {
         if state.is_fenced() {
             return Standing::Fenced;
         }
-        match self.alive_since(now) {
-            Some(first) if first >= end => Standing::Alive(first),
-            // It was at work before: its first change after the end came within one silence.
-            Some(_) => Standing::Alive(end + SILENCE),
+        match self.alive(now) {
+            Some(beat) => Standing::Alive {
+                since: beat.since(end),
+                last: beat.last,
+            },
             None if self.is_silent(now) => Standing::Silent,
             None => Standing::Listening,
         }
@@ -206,31 +242,44 @@ impl Node {
 
     /// Counts the present stretch of work or of absence, which ends.
     fn end_stretch(&mut self, now: Moment) {
-        let stretch = match (&self.state, self.lease.beat) {
-            (None, _) => Some((self.since, now)),
-            (Some(_), beat) => beat,
+        let Some(suspect) = &mut self.suspect else {
+            return;
         };
-        if let (Some(suspect), Some((first, last))) = (&mut self.suspect, stretch) {
-            let length = last.since(first.max(suspect.since));
-            suspect.longest = suspect.longest.max(length);
-        }
+        let length = match (&self.state, self.lease.beat) {
+            (None, _) => now.since(self.since.max(suspect.since)),
+            (Some(_), Some(beat)) => beat.last.since(beat.since(suspect.since)),
+            (Some(_), None) => return,
+        };
+        suspect.longest = suspect.longest.max(length);
     }
 
     /// Until when it blocks, if it does: a moment, or until something happens there.
+    #[expect(
+        clippy::option_option,
+        reason = "whether it blocks, and whether there is a moment until which"
+    )]
     fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect.as_ref()?;
         if suspect.longest >= wait {
             return None;
         }
-        let first = match &self.state {
-            None => Some(self.since),
-            Some(_) => self.alive_since(now),
+        let (since, last) = match (&self.state, self.alive(now)) {
+            (None, _) => (self.since.max(suspect.since), now),
+            (Some(_), Some(beat)) => (beat.since(suspect.since), beat.last),
+            (Some(_), None) if self.is_silent(now) => return Some(None),
+            // Its Lease has not been watched long enough to tell.
+            (Some(_), None) => return Some(Some(now + wait.max(LOOK_AGAIN))),
         };
-        let until = first.map(|first| first.max(suspect.since) + wait);
-        match until {
-            Some(until) if until <= now => None,
-            until => Some(until),
+        let until = since + wait;
+        if until <= last {
+            return None;
         }
+        // Where it should be over by now, that is yet to be seen.
+        Some(Some(if until <= now {
+            now + LOOK_AGAIN
+        } else {
+            until
+        }))
     }
 }
 

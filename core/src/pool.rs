@@ -253,6 +253,12 @@ impl ObservedPool {
         network_of_pool(&self.key.name, self.range?)
     }
 
+    /// The address that a row holds, whatever else it says.
+    #[must_use]
+    pub fn address_of(&self, row: &Row) -> Option<IpAddr> {
+        self.range?.address_at(Offset::parse(row.key())?)
+    }
+
     /// When a person acknowledged what the breaker found: see [`crate::breaker`].
     #[must_use]
     pub fn acknowledged(&self) -> Option<Timestamp> {

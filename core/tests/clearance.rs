@@ -195,7 +195,7 @@ fn the_last_of_several_waits_decides_whatever_its_place() {
         answering(100, false),
         answering(200, true),
     ]);
-    assert_eq!(free, (Grade::Witnessed, at(10 + 120 + 3000 + 60)));
+    assert_eq!(free, (Grade::Witnessed, at(10 + 60 + 120 + 3000 + 60)));
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn evidence_is_weighed_row_by_row() {
         )
     });
     assert_eq!(
-        Vec::from_iter(verdicts),
+        verdicts.collect::<Vec<_>>(),
         [
             deleted(Grade::Settled, 2),
             deleted(Grade::Unwitnessed, 330),
@@ -299,7 +299,7 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(stale) if stale.grade() == Grade::Unwitnessed
+        Verdict::Stale(it) if it.grade() == Grade::Unwitnessed
     ));
 }
 
@@ -354,7 +354,7 @@ fn rows_of_kept_owners_are_never_touched(#[case] pattern: &str, #[case] kept: bo
     };
     let pool = pool_with("5");
     let proof = all_absent(&pool);
-    let known = Known::of(&[good_end()]);
+    let known = Known::of(&[good_end()]).seen(0);
     let released = proof.release(&pool.rows()[0], &known.facts(), &policy, at(1000));
     if kept {
         assert_eq!(released.unwrap_err(), Verdict::Unknown(Unknown::KeptOwner));
@@ -421,7 +421,7 @@ fn a_row_goes_at_its_moment_and_not_before() {
     let pool = pool_with("5");
     let proof = all_absent(&pool);
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let known = Known::of(&[end]);
+    let known = Known::of(&[end]).seen(0);
     let release = |now| proof.release(&pool.rows()[0], &known.facts(), &Policy::default(), now);
     let early = Moment::new(Duration::from_nanos(101_999_999_999));
     assert!(matches!(

@@ -4,27 +4,29 @@
 
 mod common;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use common::{
-    Known, POD, all_absent, any_phase, at, but, ended, node_state, observe, pod, podref,
-    pool_document, pool_with, row_value, sandbox, secs, status,
+    Known, POD, all_absent,
+    arbitrary::{
+        any_entries, any_json, any_key, any_known, any_pod, any_policy, any_presence, any_present,
+        any_range, valid,
+    },
+    at, observe, podref, pool_document, pool_with, row_value, sandbox,
 };
 use ipgc_core::{
-    clearance::{Living, Wait},
-    evidence::{Ended, Policy, SandboxTag, Unfenced},
+    clearance::Wait,
+    evidence::Policy,
     judge::{Cause, Held, Stale, Unknown, Verdict, judge},
-    networks::{Request, Status},
-    node::{NodeState, Nodes},
+    networks::Status,
     pod::PodState,
     podref::Glob,
-    pool::{ObservedPool, RowContent, Unreadable},
+    pool::{ObservedPool, Unreadable},
     proof::Presence,
-    sighting::Sighting,
     time::Moment,
 };
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, known: &Known, now: u64) -> Verdict {
@@ -43,261 +45,8 @@ fn present(state: PodState) -> Presence {
     Presence::Present(Some(Box::new(state)))
 }
 
-/// Few addresses and interfaces, so that they meet those of the rows.
-fn any_entries() -> impl Strategy<Value = Vec<(&'static str, Vec<&'static str>)>> {
-    let address = prop::sample::select(vec![
-        "10.0.0.5",
-        "10.0.0.6",
-        "::ffff:10.0.0.5",
-        "fd00::1",
-        "10.0.0.5/24",
-    ]);
-    let interface = prop::sample::select(vec!["net1", "net2", "eth0", ""]);
-    prop::collection::vec((interface, prop::collection::vec(address, 0..3)), 0..4)
-}
-
-fn valid(entries: &[(&str, Vec<&str>)]) -> Status {
-    let entries: Vec<_> = entries.iter().map(|(i, a)| (*i, a.as_slice())).collect();
-    status(&entries)
-}
-
-fn any_status() -> impl Strategy<Value = Status> {
-    prop_oneof![
-        4 => any_entries().prop_map(|entries| valid(&entries)),
-        1 => Just(Status::Missing),
-        1 => "\\PC{0,30}".prop_map(|text| Status::parse(&text)),
-    ]
-}
-
-prop_compose! {
-    fn any_pod()(
-        phase in any_phase(),
-        status in any_status(),
-        request in prop_oneof![Just("a"), Just("a,b"), Just(",")],
-        [deleting, mirror, host_network, scheduled] in any::<[bool; 4]>(),
-        grace in any::<Option<u64>>(),
-    ) -> PodState {
-        PodState {
-            phase, deleting, mirror, host_network, status,
-            node: scheduled.then(|| "node-1".into()),
-            request: Request::parse(request, "default"),
-            termination_grace: grace.map(secs),
-            ..pod(POD)
-        }
-    }
-}
-
-fn any_present() -> impl Strategy<Value = Presence> {
-    prop::option::weighted(0.9, any_pod()).prop_map(|pod| Presence::Present(pod.map(Box::new)))
-}
-
-fn any_presence() -> impl Strategy<Value = Presence> {
-    prop_oneof![
-        Just(Presence::Absent),
-        any_present(),
-        "\\PC{0,20}".prop_map(|reason| Presence::Unknown(reason.into())),
-    ]
-}
-
-prop_compose! {
-    fn any_end()(
-        last in any_pod(),
-        second in 0u64..2000,
-        [watched, settled, stopped] in any::<[bool; 3]>(),
-        [listed, gap] in any::<[Option<bool>; 2]>(),
-        bore: bool,
-    ) -> Arc<Ended> {
-        but(&ended(last, second, settled), |end| {
-            end.watched = watched;
-            end.stopped = stopped;
-            end.listed_at = listed.map(|early| at(if early { 0 } else { second }));
-            end.gap_at = gap.map(|early| at(if early { second } else { 2000 }));
-            if bore {
-                end.sandboxes.note(SandboxTag::of(&sandbox(1)).unwrap(), Moment::EPOCH);
-            }
-        })
-    }
-}
-
-fn any_history() -> impl Strategy<Value = Vec<Arc<Ended>>> {
-    prop::collection::vec(any_end(), 0..4).prop_map(|mut history| {
-        history.sort_by_key(|e| e.at);
-        history
-    })
-}
-
-/// What happened to nodes, in any order of it.
-#[derive(Clone, Debug)]
-enum Event {
-    Apply(u8, bool, bool, bool),
-    Remove(u8),
-    Retain(u8),
-    Hear(u8, Option<u8>),
-    Gap,
-    Suspect(u8),
-}
-
-const NODES: [&str; 3] = ["node-1", "node-2", "0"];
-
-fn any_nodes() -> impl Strategy<Value = Nodes> {
-    let node = 0..3u8;
-    let event = prop_oneof![
-        3 => (node.clone(), any::<[bool; 3]>()).prop_map(|(n, [a, b, c])| Event::Apply(n, a, b, c)),
-        1 => node.clone().prop_map(Event::Remove),
-        1 => (0..8u8).prop_map(Event::Retain),
-        6 => (node, prop::option::of(any::<u8>())).prop_map(|(n, v)| Event::Hear(n, v)),
-        1 => Just(Event::Gap),
-        1 => (0..8u8).prop_map(Event::Suspect),
-    ];
-    prop::collection::vec((event, 0u64..90), 0..30).prop_map(|events| {
-        let mut nodes = Nodes::default();
-        let mut now = 0;
-        for (event, later) in events {
-            now += later;
-            let name = |n: u8| NODES[usize::from(n)];
-            let listed = |set: u8| {
-                let names = NODES.iter().enumerate();
-                names
-                    .filter(move |(i, _)| set & (1 << i) != 0)
-                    .map(|(_, name)| *name)
-            };
-            match event {
-                Event::Apply(n, ready, out_of_service, declared_empty) => {
-                    let state = NodeState {
-                        ready,
-                        out_of_service,
-                        declared_empty,
-                        ..node_state()
-                    };
-                    nodes.apply(name(n), state, at(now));
-                }
-                Event::Remove(n) => nodes.remove(name(n), at(now)),
-                Event::Retain(set) => nodes.retain(|name| listed(set).any(|n| n == name), at(now)),
-                Event::Hear(n, version) => {
-                    let version = version.map(|version| version.to_string());
-                    nodes.hear(name(n), version.as_deref(), at(now));
-                }
-                Event::Gap => nodes.gap(at(now)),
-                Event::Suspect(set) => nodes.suspect(listed(set), at(now)),
-            }
-        }
-        nodes
-    })
-}
-
-fn any_sibling() -> impl Strategy<Value = RowContent> {
-    let address = prop::sample::select(vec!["10.0.0.5", "10.0.0.6", "fd00::1"]);
-    let interface = prop::option::of(prop::sample::select(vec!["net1", "net2", "eth0"]));
-    (address, interface, 1u64..3).prop_map(|(address, interface, id)| RowContent {
-        address: common::ip(address),
-        interface: interface.map(Into::into),
-        sandbox: sandbox(id).into(),
-        podref: podref(POD),
-    })
-}
-
-prop_compose! {
-    fn any_living()(
-        running in prop::option::of(0u64..3000),
-        completed in prop::option::of(any_end()),
-    ) -> Living {
-        Living { running_since: running.map(at), completed }
-    }
-}
-
-prop_compose! {
-    fn any_sighting()(first in 0u64..3000, absent in prop::option::of(0u64..1000)) -> Sighting {
-        Sighting { first: at(first), while_absent: absent.map(|after| at(first + after)) }
-    }
-}
-
-prop_compose! {
-    fn any_known()(
-        ended in any_history(),
-        living in prop::option::weighted(0.3, any_living()),
-        rows in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
-        sighting in prop::option::weighted(0.8, any_sighting()),
-        siblings in prop::option::of(prop::collection::vec(any_sibling(), 0..4)),
-        nodes in any_nodes(),
-        slice in prop::option::weighted(0.2, prop::sample::select(NODES.to_vec())),
-        grace in prop_oneof![4 => 0u64..100, 1 => any::<u64>()],
-        fresh in prop::bool::weighted(0.8),
-    ) -> Known {
-        Known {
-            ended, living, rows, sighting, siblings, nodes, fresh,
-            slice: slice.map(Into::into),
-            longest_grace: secs(grace),
-        }
-    }
-}
-
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        "\\PC{0,80}".prop_map(Value::from),
-        Just(Value::from(POD)),
-        Just(Value::from(sandbox(1))),
-    ];
-    leaf.prop_recursive(3, 12, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map(any_field(), inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
-
-fn any_field() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just("id".to_owned()),
-        Just("podref".to_owned()),
-        Just("ifname".to_owned()),
-        "\\PC{0,10}",
-    ]
-}
-
-fn any_key() -> impl Strategy<Value = String> {
-    prop_oneof![
-        3 => Just("5".to_owned()),
-        1 => any::<i128>().prop_map(|n| n.to_string()),
-        1 => any::<u64>().prop_map(|n| n.to_string()),
-        1 => "\\PC{0,12}",
-    ]
-}
-
-fn any_range() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just("10.0.0.0/24".to_owned()),
-        Just("fd00::/64".to_owned()),
-        Just("ffff::ffff/0".to_owned()),
-        Just("255.255.255.255/32".to_owned()),
-        "\\PC{0,20}",
-    ]
-}
-
-fn any_policy() -> impl Strategy<Value = Policy> {
-    let waits = any::<[u64; 5]>();
-    let holds = any::<[Option<u64>; 2]>();
-    (waits, holds, "\\PC{0,8}").prop_map(|(waits, [unfenced, unwitnessed], glob)| {
-        let [cooldown, grace, max_pod_grace, del_budget, leftover_grace] = waits.map(secs);
-        Policy {
-            cooldown,
-            grace,
-            max_pod_grace,
-            del_budget,
-            leftover_grace,
-            unfenced: unfenced.map_or(Unfenced::Hold, |after| Unfenced::FreeAfter(secs(after))),
-            unwitnessed_hold: unwitnessed.map(secs),
-            keep_podrefs: vec![Glob::new(&glob)],
-        }
-    })
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn every_row_of_every_pool_gets_a_verdict(

@@ -134,7 +134,12 @@ fn until(second: u64) -> Wait {
 #[case::not_ready(reported(false), node(not_ready(), true), Grade::Unfenced, waits_for(&["node-1"]))]
 #[case::silent(reported(false), node(node_state(), false), Grade::Unfenced, waits_for(&["node-1"]))]
 #[case::fenced_while_ready(reported(false), node(NodeState { out_of_service: true, ..node_state() }, false), Grade::Unfenced, waits_for(&["node-1"]))]
-#[case::unreported(other(true), node(node_state(), true), Grade::Unwitnessed, until(900 + UNSEEN_W))]
+#[case::unreported(
+    other(true),
+    node(node_state(), true),
+    Grade::Unwitnessed,
+    until(UNSEEN_W)
+)]
 #[case::unreported_on_a_silent_node(other(false), node(not_ready(), true), Grade::Unfenced, waits_for(&["node-1"]))]
 fn each_grade_has_its_wait(
     #[case] end: Arc<Ended>,
@@ -144,7 +149,7 @@ fn each_grade_has_its_wait(
 ) {
     let known = Known {
         longest_grace: secs(300),
-        ..Known::of(&[end]).seen(900).on(nodes)
+        ..Known::of(&[end]).seen(0).on(nodes)
     };
     let clearance = weigh(&known, &Policy::default(), 1_000);
     assert_eq!((clearance.grade, clearance.wait), (grade, wait));
@@ -159,7 +164,9 @@ fn an_unfenced_end_waits_as_the_flag_says(#[case] unfenced: Unfenced, #[case] wa
         unfenced,
         ..Policy::default()
     };
-    let known = Known::of(&[reported(false)]).on(node(not_ready(), false));
+    let known = Known::of(&[reported(false)])
+        .seen(0)
+        .on(node(not_ready(), false));
     let clearance = weigh(&known, &policy, 1_000);
     assert_eq!((clearance.grade, clearance.wait), (Grade::Unfenced, wait));
 }
@@ -445,8 +452,11 @@ fn of_two_clearances_the_later_and_the_worse_count() {
 }
 
 #[test]
-fn a_first_look_comes_when_the_best_end_could_go() {
-    assert_eq!(reported(false).first_look(&Policy::default()), at(END + 2));
+fn a_first_look_comes_at_once_where_the_name_may_return() {
+    let end = reported(false);
+    assert_eq!(end.first_look(&Policy::default()), at(END));
+    let never = but(&end, |end| end.last.name_may_return = false);
+    assert_eq!(never.first_look(&Policy::default()), at(END + 2));
     assert_eq!(reported(false).podref().as_str(), POD);
 }
 

@@ -9,9 +9,11 @@
 //!    │
 //!  cluster        what a scenario needs on any cluster: namespaces, networks, pods, pools, waiting
 //!    ├ pods       plays the kubelet: status and the four ways a pod ends
+//!    ├ nodes      plays the kubelet: nodes that are Ready and renew their Lease
 //!    ├ pools      rows of IPPools and reservations, read and planted
 //!    ├ cni        calls the real whereabouts plugin as a container runtime does
-//!    └ upstream   upstream's own ip-control-loop and ip-reconciler beside ours
+//!    ├ upstream   upstream's own ip-control-loop and ip-reconciler beside ours
+//!    └ ours       the binary ipgc as a process
 //! ```
 //!
 //! | environment | what it does |
@@ -35,6 +37,8 @@ pub mod cni;
 pub mod control_plane;
 pub mod crds;
 mod error;
+pub mod nodes;
+pub mod ours;
 pub mod pods;
 pub mod pools;
 pub mod process;

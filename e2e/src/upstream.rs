@@ -15,6 +15,7 @@ use std::{
 };
 
 use serde_json::json;
+use tokio::sync::Mutex;
 
 use crate::{
     ControlPlane, Error, Namespace, Result,
@@ -54,8 +55,22 @@ pub struct Upstream {
 impl Upstream {
     /// Starts the per-node loop for a node whose object exists, over the pools of one namespace.
     pub async fn control_loop(plane: &ControlPlane, pools: &Namespace, node: &str) -> Result<Self> {
+        Self::control_loop_as(ADMIN, plane, pools, node).await
+    }
+
+    /// The per-node loop with the rights of this user.
+    pub async fn control_loop_as(
+        user: &str,
+        plane: &ControlPlane,
+        pools: &Namespace,
+        node: &str,
+    ) -> Result<Self> {
+        // Two that begin at the same time could not be told apart in the audit log.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+        let _turn = ONE_AT_A_TIME.lock().await;
         let (audit, mark) = (plane.audit(), plane.audit().mark()?);
-        let upstream = Self::start(plane, pools, Tool::IpControlLoop, None, Some(node)).await?;
+        let upstream =
+            Self::start(user, plane, pools, Tool::IpControlLoop, None, Some(node)).await?;
         // It logs no word about its caches; once all three watches are there, nothing is missed.
         let begun = || async {
             upstream.still_up()?;
@@ -81,7 +96,17 @@ impl Upstream {
         pools: &Namespace,
         schedule: &str,
     ) -> Result<Self> {
-        Self::start(plane, pools, Tool::IpReconciler, Some(schedule), None).await
+        Self::reconciler_as(ADMIN, plane, pools, schedule).await
+    }
+
+    /// The cron collector with the rights of this user.
+    pub async fn reconciler_as(
+        user: &str,
+        plane: &ControlPlane,
+        pools: &Namespace,
+        schedule: &str,
+    ) -> Result<Self> {
+        Self::start(user, plane, pools, Tool::IpReconciler, Some(schedule), None).await
     }
 
     /// Waits until it has logged a line with this text.
@@ -110,7 +135,8 @@ impl Upstream {
         &self.process
     }
 
-    fn still_up(&self) -> Result<()> {
+    /// An error with the end of its log, if it has ended by itself.
+    pub fn still_up(&self) -> Result<()> {
         match self.process.exited()? {
             None => Ok(()),
             Some(status) => Err(self.process.start_error(format!("it ended ({status})"))),
@@ -118,6 +144,7 @@ impl Upstream {
     }
 
     async fn start(
+        user: &str,
         plane: &ControlPlane,
         pools: &Namespace,
         tool: Tool,
@@ -126,7 +153,7 @@ impl Upstream {
     ) -> Result<Self> {
         let chroot = chroot(tool)?;
         let root = plane.dir().join(unique(tool.name()));
-        lay_out(&root, plane, pools, schedule)?;
+        lay_out(&root, user, plane, pools, schedule)?;
         place(&tool.path().await?, &root.join(tool.name()))?;
 
         let mut command = process::tied(chroot[0]);
@@ -187,6 +214,7 @@ fn chroot(tool: Tool) -> Result<&'static [&'static str]> {
 /// Writes the files that the program finds under its root.
 fn lay_out(
     root: &Path,
+    user: &str,
     plane: &ControlPlane,
     pools: &Namespace,
     schedule: Option<&str>,
@@ -197,14 +225,14 @@ fn lay_out(
         Ok::<_, Error>(path)
     };
     let account = folder(SERVICE_ACCOUNT)?;
-    write_private(&account.join("token"), plane.token(ADMIN)?.as_bytes())?;
+    write_private(&account.join("token"), plane.token(user)?.as_bytes())?;
     write_private(&account.join("ca.crt"), plane.ca_pem())?;
     write_private(&account.join("namespace"), pools.name.as_bytes())?;
     let flat = folder(FLAT_FILES)?;
     // The path as the program sees it.
     let kubeconfig = format!("/{FLAT_FILES}/whereabouts.kubeconfig");
     plane
-        .access(ADMIN)?
+        .access(user)?
         .in_namespace(&pools.name)?
         .write(&flat.join("whereabouts.kubeconfig"))?;
     let text = json!({"kubernetes": {"kubeconfig": kubeconfig}}).to_string();

@@ -12,7 +12,10 @@ use e2e::{
     wait,
 };
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Pod},
+    api::{
+        coordination::v1::Lease,
+        core::v1::{ConfigMap, Node, Pod},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -391,6 +394,36 @@ async fn a_taken_port_is_named() {
     let error = ControlPlane::start(options).await.unwrap_err().to_string();
     assert!(error.contains("address already in use"), "{error}");
     assert!(error.contains(&port.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_live_nodes_lease_changes_until_it_is_silenced() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    let node = cluster.live_node("lives").await?;
+    let ready = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+        let ready = conditions.and_then(|all| all.iter().find(|one| one.type_ == "Ready"));
+        ready.map(|condition| condition.status.clone())
+    };
+    let nodes: Api<Node> = Api::all(cluster.client().clone());
+    let found = nodes.get(&node.name).await.unwrap();
+    assert_eq!(ready(&found).as_deref(), Some("True"));
+
+    let leases: Api<Lease> = Api::namespaced(cluster.client().clone(), "kube-node-lease");
+    let version = || async { Ok(leases.get(&node.name).await.unwrap().resource_version()) };
+    let first = version().await?;
+    let changed = |now: &Option<String>| *now != first;
+    wait::until_state("a heartbeat", wait::PATIENCE, version, changed).await?;
+
+    node.silence().await?;
+    // A beat that was on its way may still arrive.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let last = version().await?;
+    let same = |now: &Option<String>| *now == last;
+    wait::holds_for("the lease", Duration::from_secs(3), version, same).await?;
+    let found = nodes.get(&node.name).await.unwrap();
+    assert_eq!(ready(&found).as_deref(), Some("Unknown"));
+    Ok(())
 }
 
 fn phase(pod: &Pod) -> &str {

@@ -252,8 +252,8 @@ impl Args {
         if self.cooldown < Duration::from_secs(1) {
             return Err("--cooldown must be at least 1s: the pod watch may lag".to_owned());
         }
-        if self.sweep_interval < Duration::from_secs(10) {
-            return Err("--sweep-interval must be at least 10s".to_owned());
+        if self.sweep_interval < Duration::from_secs(1) {
+            return Err("--sweep-interval must be at least 1s".to_owned());
         }
         for glob in &self.keep_podref {
             if !glob.contains(['/', '*']) {

@@ -1,8 +1,9 @@
 //! What all writers share.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use ipgc_core::{
@@ -10,6 +11,7 @@ use ipgc_core::{
     evidence::Policy,
     judge::Unknown,
     pool::{ObservedPool, Row},
+    time::Moment,
 };
 use tracing::warn;
 
@@ -38,8 +40,8 @@ pub struct Context {
     pub knowledge: Arc<Knowledge>,
     /// Told when the Leases of nodes are of interest.
     pub waits: Arc<NodeWaits>,
-    /// Rows that were reported as kept, by pool uid and key: each is news once.
-    pub kept: Mutex<HashSet<(String, Box<str>)>>,
+    /// What was told of a pool, by its uid and a key, and when.
+    pub told: Mutex<HashMap<(String, Box<str>), Moment>>,
     /// Waits and exemptions.
     pub policy: Policy,
     /// The present.
@@ -54,17 +56,35 @@ pub struct Context {
     pub counters: Arc<Counters>,
 }
 
-/// Most rows whose report is remembered; a cluster with more of them hears of some twice.
+/// Most things that are remembered as told; a cluster with more of them hears of some twice.
 const REMEMBERED: usize = 10_000;
+/// After so long, what is still true is told again, if it is to be seen in the events: the API server
+/// keeps them for an hour.
+const TELL_AGAIN: Duration = Duration::from_mins(50);
 
 impl Context {
-    /// Whether it is news that this row is kept.
+    /// Whether this is news about a pool; told once, it is none any more.
     pub fn is_news(&self, pool_uid: &str, key: &str) -> bool {
-        let mut kept = lock(&self.kept);
-        if kept.len() >= REMEMBERED {
-            kept.clear();
+        self.is_news_after(pool_uid, key, Duration::MAX)
+    }
+
+    /// Whether this is news, or was told so long ago that it is in no list of events any more.
+    pub fn is_to_be_told(&self, pool_uid: &str, key: &str) -> bool {
+        self.is_news_after(pool_uid, key, TELL_AGAIN)
+    }
+
+    fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {
+        let now = self.clock.now();
+        let mut told = lock(&self.told);
+        if told.len() >= REMEMBERED {
+            told.clear();
         }
-        kept.insert((pool_uid.to_owned(), key.into()))
+        let key = (pool_uid.to_owned(), key.into());
+        let news = told.get(&key).is_none_or(|then| now.since(*then) >= again);
+        if news {
+            told.insert(key, now);
+        }
+        news
     }
 
     /// Says that a row is kept, if that is news.

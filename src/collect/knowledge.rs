@@ -68,13 +68,6 @@ impl Known {
         }
     }
 
-    /// Whether a pod of its name may come back.
-    #[must_use]
-    pub fn name_may_return(&self) -> bool {
-        let mut ended = self.ended.iter();
-        self.ended.is_empty() || ended.any(|end| end.last.name_may_return)
-    }
-
     /// The incarnation that lives, if one does.
     #[must_use]
     pub fn uid(&self) -> Option<Box<str>> {
@@ -161,7 +154,8 @@ impl Knowledge {
         })
     }
 
-    /// Notes that a reservation without a row was observed at `now`.
+    /// Notes that a reservation without a row was observed at `now`. Any write to it makes it
+    /// another one.
     pub fn see_reservation(&self, reservation: &Reservation, now: Moment) -> Sighting {
         let content = (&reservation.podref, &reservation.resource_version);
         lock(&self.sightings).see_object(&reservation.uid, &content, now)

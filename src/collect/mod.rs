@@ -11,6 +11,7 @@
 //! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
 //! and wakes items that wait for one.
 
+pub mod closer;
 pub mod context;
 pub mod directory;
 pub mod gate;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipgc_core::{
-    node::{Nodes, Pulse},
+    node::{Node, Nodes, Pulse},
     time::Moment,
 };
 use k8s_openapi::api::coordination::v1::Lease;
@@ -32,9 +32,9 @@ use crate::{
 
 /// Namespace of the kubelets' Leases.
 const LEASES: &str = "kube-node-lease";
-/// Time from one read of the Leases to the next: a kubelet renews every ten seconds, and a minute
-/// without a change is silence.
-const READ_EVERY: Duration = Duration::from_secs(15);
+/// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
+/// minute without a change is silence.
+const READ_EVERY: Duration = Duration::from_secs(10);
 /// Objects to a page.
 const PAGE: u32 = 500;
 /// How long a node that is gone is remembered: longer than any wait.
@@ -78,8 +78,14 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    fn is_wanted(&self, now: Moment) -> bool {
-        *lock(&self.wanted_until) > now || !lock(&self.parked).is_empty()
+    /// Whether Leases are of interest: to whoever waits for a moment, and to whoever waits for a node
+    /// that is ready. Of one that is not, the watch tells when it is again.
+    fn is_wanted(&self, nodes: &Nodes, now: Moment) -> bool {
+        let ready = |name: &Box<str>| {
+            let state = nodes.get(name).and_then(Node::state);
+            state.is_some_and(|state| state.ready)
+        };
+        *lock(&self.wanted_until) > now || lock(&self.parked).values().flatten().any(ready)
     }
 }
 
@@ -93,6 +99,8 @@ pub struct NodeKeeper {
     pub waits: Arc<NodeWaits>,
     /// Where those who wait are.
     pub queue: Arc<ItemQueue>,
+    /// The first part of the waits that the Leases are read for.
+    pub grace: Duration,
     /// The present.
     pub clock: Clock,
 }
@@ -101,6 +109,8 @@ impl NodeKeeper {
     /// Keeps it for ever.
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        // Where waits are short, what they wait for is to be seen in time.
+        let read_every = (self.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         loop {
@@ -116,8 +126,8 @@ impl NodeKeeper {
                 }
             }
             let now = self.clock.now();
-            let wanted = self.waits.is_wanted(now);
-            if wanted && read_at.is_none_or(|read| now.since(read) >= READ_EVERY) {
+            let wanted = self.waits.is_wanted(&lock(&self.nodes), now);
+            if wanted && read_at.is_none_or(|read| now.since(read) >= read_every) {
                 read_at = Some(now);
                 if let Err(error) = self.read_leases().await {
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
@@ -127,7 +137,7 @@ impl NodeKeeper {
             let now = self.clock.now();
             lock(&self.nodes).forget(KEEP_GONE, now);
             let next = match read_at {
-                Some(read) if wanted => self.clock.until(read + READ_EVERY),
+                Some(read) if wanted => self.clock.until(read + read_every),
                 _ if wanted => Duration::ZERO,
                 _ => Duration::from_hours(1),
             };

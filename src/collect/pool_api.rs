@@ -40,6 +40,28 @@ pub enum ObserveError {
     Unreadable(#[from] NotAPool),
 }
 
+/// Text of pools to a page, about: kube holds a page three times.
+const PAGE_BYTES: usize = 2_000_000;
+/// Pools on the first page, before it is known how large they are.
+const FIRST_PAGE: u32 = 2;
+/// Most pools to a page.
+const LARGEST_PAGE: u32 = 500;
+
+/// The first page of all pools.
+#[must_use]
+pub fn first_page() -> ListParams {
+    ListParams::default().limit(FIRST_PAGE)
+}
+
+/// The page after this one, of as many pools as pages of such pools may have.
+#[must_use]
+pub fn following_page(page: &PoolPage) -> Option<ListParams> {
+    let size = PAGE_BYTES / (page.bytes / page.pools.len().max(1)).max(1);
+    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
+    let next = page.next.clone()?;
+    Some(next.limit(size.clamp(1, LARGEST_PAGE)))
+}
+
 /// One page of pools.
 pub struct PoolPage {
     /// Each pool, or the beginning of what is none.

@@ -4,12 +4,21 @@
 //! or of a pod whose name never returns), [`Orphan`] is a marked one whose pod was read as absent
 //! after that, and only an orphan can be deleted.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::IpAddr,
+};
 
 use futures::{StreamExt, stream};
 use ipgc_core::{
-    address::reservation_names, judge::Cause, patch::Answer, pod::Phase, podref::PodRef,
-    pool::RowContent, proof::Presence, reservation::Reservation,
+    address::reservation_names,
+    judge::Cause,
+    patch::Answer,
+    pod::Phase,
+    podref::PodRef,
+    pool::{PoolKey, RowContent},
+    proof::Presence,
+    reservation::Reservation,
 };
 use kube::{
     Api, Client,
@@ -20,7 +29,10 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::prover::{Asked, Prover};
+use super::{
+    pool_api::{ObserveError, PoolApi},
+    prover::{Asked, Prover},
+};
 use crate::{
     api,
     calls::{CallError, call, next_page},
@@ -143,15 +155,17 @@ impl Reservations {
         Self { client, prover }
     }
 
-    /// Removes the reservations of these rows in `namespace`.
+    /// Removes the reservations of these rows, which were in `pool` or would be.
     ///
     /// After `stop` no round is begun; what is left then counts as refused.
     pub async fn release(
         &self,
-        namespace: &str,
+        pools: &PoolApi,
+        pool: &PoolKey,
         wanted: &[Wanted],
         stop: &CancellationToken,
     ) -> Released {
+        let namespace = &pool.namespace;
         let mut outcome = Released::default();
         let found = self.find(namespace, wanted, &mut outcome).await;
         let mut found = found.into_iter().peekable();
@@ -163,17 +177,18 @@ impl Reservations {
                 outcome.refused.extend(left);
                 continue;
             }
-            self.release_round(namespace, round, &mut outcome).await;
+            self.release_round((pools, pool), round, &mut outcome).await;
         }
         outcome
     }
 
     async fn release_round(
         &self,
-        namespace: &str,
+        (pools, pool): (&PoolApi, &PoolKey),
         round: Vec<(Reservation, &Wanted)>,
         outcome: &mut Released,
     ) {
+        let namespace = &pool.namespace;
         let marking = round
             .into_iter()
             .map(|(reservation, wanted)| self.mark(namespace, reservation, wanted));
@@ -185,7 +200,9 @@ impl Reservations {
                 Err((podref, error)) => outcome.fail(podref, error),
             }
         }
-        let (orphans, alive) = self.prove(marked, outcome).await;
+        let (orphans, mut alive) = self.prove(marked, outcome).await;
+        let (orphans, used) = without_row(pools, pool, orphans, outcome).await;
+        alive.extend(used);
         for result in run(orphans
             .into_iter()
             .map(|orphan| self.delete(namespace, orphan)))
@@ -453,14 +470,75 @@ impl Reservations {
 }
 
 impl Released {
-    fn fail(&mut self, podref: PodRef, error: CallError) {
+    fn not_done(&mut self, podref: PodRef, error: &CallError) {
         if error.answer() == Answer::Forbidden {
             self.refused.push(podref);
-            self.forbidden = Some(error);
         } else {
             self.failed.push((podref, error.to_string()));
         }
     }
+
+    fn note_refusal(&mut self, error: CallError) {
+        if error.answer() == Answer::Forbidden {
+            self.forbidden = Some(error);
+        }
+    }
+
+    fn fail(&mut self, podref: PodRef, error: CallError) {
+        self.not_done(podref, &error);
+        self.note_refusal(error);
+    }
+}
+
+/// Those of whose podref no row has the address; and the others. A successor may have been given the
+/// address afresh, have accepted the reservation before it was claimed, and be gone again, while its
+/// sandbox answers: then the reservation goes with that row.
+async fn without_row(
+    pools: &PoolApi,
+    pool: &PoolKey,
+    orphans: Vec<Orphan>,
+    outcome: &mut Released,
+) -> (Vec<Orphan>, Vec<Marked>) {
+    let claimed = orphans.iter().filter(|Orphan(marked)| marked.claimed);
+    let podrefs: BTreeSet<_> = claimed
+        .map(|Orphan(marked)| marked.podref.clone())
+        .collect();
+    if podrefs.is_empty() {
+        return (orphans, Vec::new());
+    }
+    let observed = match pools.observe(pool, &podrefs).await {
+        Ok(observed) => observed,
+        Err(ObserveError::Call(error)) => {
+            for Orphan(marked) in orphans {
+                outcome.not_done(marked.podref, &error);
+            }
+            outcome.note_refusal(error);
+            return (Vec::new(), Vec::new());
+        }
+        Err(error @ ObserveError::Unreadable(_)) => {
+            let reason = error.to_string();
+            let failed = orphans
+                .into_iter()
+                .map(|Orphan(m)| (m.podref, reason.clone()));
+            outcome.failed.extend(failed);
+            return (Vec::new(), Vec::new());
+        }
+    };
+    let rows = observed
+        .iter()
+        .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)));
+    let used: HashSet<_> = rows
+        .filter_map(|(pool, row)| Some((pool.address_of(row)?, row.podref_text()?)))
+        .collect();
+    let (mut free, mut taken) = (Vec::new(), Vec::new());
+    for orphan in orphans {
+        if used.contains(&(orphan.0.address, orphan.0.podref.as_str())) {
+            taken.push(orphan.0);
+        } else {
+            free.push(orphan);
+        }
+    }
+    (free, taken)
 }
 
 /// A few at a time.

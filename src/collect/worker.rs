@@ -5,6 +5,7 @@
 //! than the number of workers.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -13,6 +14,7 @@ use ipgc_core::{
     evidence::Ended,
     networks::{Request, Status},
     patch::Answer,
+    podref::PodRef,
 };
 use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -42,6 +44,8 @@ pub type ItemQueue = Queue<Box<str>, Arc<Item>>;
 /// An item that waits for a node looks again after so long even if nothing was heard of the node:
 /// it may have changed between the look and the wait.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// Most pods of which it is remembered that they were given up; of more it is told twice.
+const REMEMBERED: usize = 10_000;
 
 /// What all workers share.
 pub struct Shared {
@@ -63,6 +67,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Tells others.
     pub events: Events,
+    /// Pods of which it was told that their retries are used up.
+    pub given_up: Mutex<HashSet<PodRef>>,
     /// Counts.
     pub counters: Arc<Counters>,
     /// Where the waiting for writers runs.
@@ -172,7 +178,10 @@ impl Shared {
     fn give_back(&self, key: &str, item: &Arc<Item>, outcome: Outcome) {
         let pod = item.podref();
         match outcome {
-            Outcome::Done => self.queue.finish(key),
+            Outcome::Done => {
+                self.queue.finish(key);
+                lock(&self.given_up).remove(pod);
+            }
             Outcome::Waiting(waiting) => {
                 let wait = self.wait_for(key, waiting);
                 debug!(%pod, key, ?wait, "not free to go yet");
@@ -188,8 +197,7 @@ impl Shared {
                 Retry::Exhausted => {
                     warn!(%pod, key, reason, "retries are used up");
                     self.counters.retries_exhausted.increment();
-                    let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
-                    self.events.collection_failed(pod, uid);
+                    self.report_given_up(item);
                     // What a sweep found, the next one finds again in its own time.
                     if item.incarnation().is_some() {
                         self.sweeps.request();
@@ -202,6 +210,18 @@ impl Shared {
                     }
                 }
             },
+        }
+    }
+
+    /// Says it once: sweeps try again as long as the failure lasts, and fail again.
+    fn report_given_up(&self, item: &Item) {
+        let mut given_up = lock(&self.given_up);
+        if given_up.len() >= REMEMBERED {
+            given_up.clear();
+        }
+        if given_up.insert(item.podref().clone()) {
+            let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
+            self.events.collection_failed(item.podref(), uid);
         }
     }
 

@@ -46,6 +46,27 @@ impl Bench {
         Self { server, running }
     }
 
+    /// The requests of the collector that a sweep did not send: all but lists of pools and
+    /// reservations with their contents, and lists of slices.
+    pub fn aside_from_sweeps(&self) -> testkit::Requests {
+        let swept = [
+            "ippools",
+            "overlappingrangeipreservations",
+            "nodeslicepools",
+        ];
+        self.sent(testkit::Match::any()).filter(|r| {
+            let of_contents = r.verb == testkit::Verb::List && !r.metadata_only;
+            !(of_contents && swept.contains(&&*r.resource))
+        })
+    }
+
+    /// The pod watch is lost and begins anew with a list, which asks for a sweep.
+    pub fn relist(&self) {
+        let gone = self.server.on(testkit::Match::watch("pods")).once();
+        gone.fail(410);
+        self.server.cut_watches("pods");
+    }
+
     /// Plays the kubelet.
     pub fn kubelet(&self) -> Kubelet {
         Kubelet::new(&self.server)
@@ -163,6 +184,14 @@ impl Bench {
     }
 }
 
+/// Default settings, with no sweep but the one at the start and those that are asked for.
+pub fn seldom() -> Config {
+    Config {
+        sweep_interval: Duration::from_hours(1_000),
+        ..Config::default()
+    }
+}
+
 /// Starts a collector without waiting for it.
 pub fn launch(server: &Server, config: Config) -> Running {
     let client = server.client_named("ipgc");
@@ -206,4 +235,23 @@ pub fn reporting(name: &str, offset: u64) -> fixtures::PodBuilder {
         .node("node-1")
         .networks("default/net")
         .reports("default/net", "net1", &[&format!("10.0.0.{offset}")])
+}
+
+/// The pods of [`three`].
+pub const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
+
+/// Three running pods with a row and a reservation each. Sweeps come when they are asked for only.
+pub async fn three() -> Bench {
+    three_with(seldom()).await
+}
+
+/// The same, with these settings.
+pub async fn three_with(config: Config) -> Bench {
+    let bench = Bench::with(server(), config).await;
+    put_pool(&bench.server, &[(1, "web-1"), (2, "web-2"), (3, "web-3")]);
+    for (offset, name) in (1..).zip(PODS) {
+        run_pod(&bench.server, name, offset);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bench
 }

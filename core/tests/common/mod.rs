@@ -4,6 +4,7 @@
 // Every test binary compiles this module and uses a part of it.
 #![allow(dead_code)]
 
+pub mod arbitrary;
 pub mod rules;
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};

@@ -1,10 +1,8 @@
 //! The binary `ipgc`, as the manifests run it: its own process, its own rights.
 
 use std::{
-    env,
-    path::{Path, PathBuf},
-    process::{Command, ExitStatus, Output},
-    time::{Duration, Instant},
+    process::{Command, Output},
+    time::Duration,
 };
 
 use e2e::{
@@ -12,9 +10,9 @@ use e2e::{
     access::Access,
     cluster::unique,
     control_plane::Options,
+    ours::{Ipgc, build, clean, program, workspace},
     pods::End,
-    process::{Process, tail, tied},
-    wait::{self, Probe},
+    wait,
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -34,51 +32,6 @@ const USER: &str = "system:serviceaccount:ipgc-system:ipgc";
 /// Promised time from SIGTERM to the end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// The workspace.
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// `ipgc` in the target directory that this test came from, built from the present source.
-async fn program() -> Result<PathBuf> {
-    static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
-    let built = PROGRAM.get_or_try_init(|| build("ipgc"));
-    built.await.cloned()
-}
-
-/// Cargo tells a package nothing about another package's binaries, so ask it to build.
-async fn build(package: &'static str) -> Result<PathBuf> {
-    tokio::task::spawn_blocking(move || build_blocking(package))
-        .await
-        .map_err(|error| Error::Unsupported(error.to_string()))?
-}
-
-fn build_blocking(package: &str) -> Result<PathBuf> {
-    // <target>/<profile>/deps/scenarios-<hash>
-    let test = env::current_exe().map_err(Error::io("find this test's program"))?;
-    let output = test.ancestors().nth(2).unwrap();
-    let profile = match output.file_name().and_then(|name| name.to_str()) {
-        Some("debug") | None => "dev",
-        Some(profile) => profile,
-    };
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--quiet", "--package", package, "--bin", package])
-        .args(["--profile", profile, "--target-dir"])
-        .arg(output.parent().unwrap())
-        .current_dir(workspace())
-        .output()
-        .map_err(Error::io("start cargo"))?;
-    if !built.status.success() {
-        return Err(Error::Command {
-            what: format!("cargo build --package {package}"),
-            status: built.status.to_string(),
-            output: String::from_utf8_lossy(&built.stderr).into_owned(),
-        });
-    }
-    Ok(output.join(package))
-}
-
 /// `ipgc` with these arguments and a clean environment, to its end.
 pub async fn ipgc(args: &[&str]) -> Result<Output> {
     let mut command = tokio::process::Command::from(clean(Command::new(program().await?)));
@@ -93,64 +46,9 @@ pub async fn ipgc(args: &[&str]) -> Result<Output> {
         .map_err(Error::io("start ipgc"))
 }
 
-/// What a person has set for clusters and logs is none of the test's.
-fn clean(mut command: Command) -> Command {
-    for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        let ours = text.starts_with("IPGC_") || text.starts_with("KUBE");
-        if ours || text == "WHEREABOUTS_NAMESPACE" || text == "RUST_LOG" {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// `ipgc run` as a process of its own. It ends with the test.
-struct Run(Process);
-
-impl Run {
-    async fn start(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Self> {
-        let place = cluster.dir().join(unique("ipgc"));
-        let kubeconfig = place.with_extension("kubeconfig");
-        access.write(&kubeconfig)?;
-        let mut command = clean(tied(program().await?));
-        command
-            .args(["run", "--kubeconfig"])
-            .arg(kubeconfig)
-            .args(args)
-            .env("IPGC_LEASE_NAMESPACE", NAMESPACE);
-        let log = place.with_extension("log");
-        Ok(Self(Process::start("ipgc", command, &log)?))
-    }
-
-    fn log(&self) -> String {
-        tail(self.0.log(), 100)
-    }
-
-    /// Waits for words in its log.
-    async fn says(&self, words: &str) -> Result<()> {
-        let what = format!("ipgc to say {words:?}");
-        wait::until(&what, wait::PATIENCE, || async {
-            let log = self.log();
-            if log.contains(words) {
-                return Ok(Probe::Done(()));
-            }
-            match self.0.exited()? {
-                Some(status) => Err(self.0.start_error(format!("it ended: {status}"))),
-                None => Ok(Probe::NotYet(log)),
-            }
-        })
-        .await
-    }
-
-    /// SIGTERM; how it ended, and after how long.
-    async fn terminate(self) -> Result<(ExitStatus, Duration, String)> {
-        let asked = Instant::now();
-        self.0.stop(SHUTDOWN * 2).await?;
-        let took = asked.elapsed();
-        let status = self.0.exited()?.expect("stop() waits");
-        Ok((status, took, self.log()))
-    }
+/// `ipgc run` as its own process.
+async fn run(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Ipgc> {
+    Ipgc::start(cluster, access, args, &[("LEASE_NAMESPACE", NAMESPACE)]).await
 }
 
 /// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
@@ -190,7 +88,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
         "--cooldown",
         &cooldown,
     ];
-    let ipgc = Run::start(cluster, &account, &args).await?;
+    let ipgc = run(cluster, &account, &args).await?;
     ipgc.says("ready").await?;
 
     scene
@@ -202,7 +100,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
     wait::until_state("the row to be freed", wait::PATIENCE, read, freed).await?;
     scene.namespace.wait_reservations(&[]).await?;
 
-    let (status, took, log) = ipgc.terminate().await?;
+    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(took < SHUTDOWN, "{took:?}\n{log}");
     assert_eq!(
@@ -223,14 +121,14 @@ async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() 
     let (scene, network) = Scene::with_network("waiting").await?;
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let args = ["--pool-namespace", &scene.namespace.name, "--cooldown=1h"];
-    let ipgc = Run::start(scene.namespace.cluster(), &account, &args).await?;
+    let ipgc = run(scene.namespace.cluster(), &account, &args).await?;
     ipgc.says("ready").await?;
     scene
         .start_pod(&plan("web-0", "net-a"), &[&network])
         .await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     tokio::time::sleep(COOLDOWN).await;
-    let (status, took, log) = ipgc.terminate().await?;
+    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(took < SHUTDOWN, "{took:?}\n{log}");
     scene.namespace.wait_offsets(POOL, &[1]).await?;
@@ -365,7 +263,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     };
     let url = format!("https://127.0.0.1:{port}");
     let nowhere = Access::with_token(&url, certificate, "nobody", "no-token")?;
-    let ipgc = Run::start(&cluster, &nowhere, &[]).await?;
+    let ipgc = run(&cluster, &nowhere, &[]).await?;
     ipgc.says("watch interrupted").await?;
     ipgc.says("onnection refused").await?;
     let tries = |log: &str| log.matches("watch interrupted").count();
@@ -373,7 +271,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     let read = || async { Ok(ipgc.log()) };
     let again = |log: &String| tries(log) > first + 1;
     wait::until_state("another try", wait::PATIENCE, read, again).await?;
-    let (status, took, log) = ipgc.terminate().await?;
+    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(took < SHUTDOWN, "{took:?}\n{log}");
     Ok(())

@@ -9,6 +9,7 @@ use e2e::{
     wait,
 };
 use http::Method;
+use ipgc::config::Config;
 use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject},
@@ -142,10 +143,14 @@ async fn a_pool_that_was_deleted_meanwhile_is_no_failure() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_network_that_was_deleted_before_its_pod_leaves_the_row_to_the_sweep() -> Result<()> {
+async fn a_row_whose_network_was_deleted_before_its_pod_is_freed_by_the_sweep() -> Result<()> {
     let (scene, network) = Scene::with_network("no-nad").await?;
-    let collecting = scene.collect().await?;
-    let started = scene
+    let config = Config {
+        sweep_interval: Duration::from_secs(5),
+        ..scene.config()
+    };
+    let collecting = scene.collect_through(scene.client().await?, config).await?;
+    scene
         .start_pod(&plan("web-0", "net-a"), &[&network])
         .await?;
     let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
@@ -161,12 +166,15 @@ async fn a_network_that_was_deleted_before_its_pod_leaves_the_row_to_the_sweep()
     scene
         .wait_counter(&collecting, "the pod to be left to the sweep", left)
         .await?;
-    let held = rows([(1, &started.sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
-    wait::holds_for("the row", COOLDOWN, read, |rows| *rows == held).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
     let counted = collecting.end().await;
-    assert_eq!(counted["patches_sent"], 0);
+    assert_eq!((counted["rows_freed"], counted["patches_sent"]), (1, 1));
     assert_eq!(counted["retries_exhausted"], 0);
-    assert_eq!(scene.pod_events().await?, [""; 0]);
+    assert_eq!(
+        scene.pod_events().await?,
+        ["Normal IPAddressGarbageCollected web-0 \
+          successful cleanup of IP address [10.1.0.1] from network net-a"]
+    );
     Ok(())
 }

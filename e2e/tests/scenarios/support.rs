@@ -175,6 +175,8 @@ impl Scene {
             retry_from: Duration::from_millis(50),
             retry_to: Duration::from_millis(500),
             instance: self.agent.clone(),
+            // What is about sweeps says so.
+            sweep_interval: Duration::from_hours(1),
             ..Config::default()
         }
     }

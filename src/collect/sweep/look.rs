@@ -5,7 +5,7 @@
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
 };
@@ -23,21 +23,15 @@ use tracing::warn;
 use super::report::SweepReport;
 use crate::{
     collect::{
+        closer::closer_look,
         context::Context,
         item::Found,
         knowledge::{Known, lock},
-        pool_api::ObserveError,
+        pool_api::{ObserveError, first_page, following_page},
         reservations::PAGE,
     },
     watch::Presumed,
 };
-
-/// Text of pools to a page, about: kube holds a page three times.
-const PAGE_BYTES: usize = 2_000_000;
-/// Pools on the first page, before it is known how large they are.
-const FIRST_PAGE: u32 = 2;
-/// Most pools to a page.
-const LARGEST_PAGE: u32 = 500;
 
 /// One look.
 pub struct Look<'l> {
@@ -48,7 +42,7 @@ pub struct Look<'l> {
     /// Reservations that no pod reports, by namespace.
     lone: HashMap<String, Vec<Lone>>,
     /// Rows that may be left of an earlier sandbox of a pod that lives.
-    left: HashMap<PodRef, Vec<Left>>,
+    left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
     /// All pools that were read.
     places: Vec<Place>,
 }
@@ -57,13 +51,6 @@ pub struct Look<'l> {
 struct Lone {
     reservation: Reservation,
     owner: PodRef,
-}
-
-/// A row that its pod does not report.
-struct Left {
-    pool: PoolKey,
-    pool_uid: String,
-    row: Row,
 }
 
 /// Where a pool is.
@@ -113,8 +100,10 @@ impl<'l> Look<'l> {
                 if !reservation.is_claimed() && self.is_reported(&owner, &reservation.name) {
                     continue;
                 }
-                let lone = Lone { reservation, owner };
-                self.lone.entry(namespace).or_default().push(lone);
+                self.lone
+                    .entry(namespace)
+                    .or_default()
+                    .push(Lone { reservation, owner });
             }
             match next {
                 Some(next) => params = next,
@@ -147,19 +136,19 @@ impl<'l> Look<'l> {
     /// When a page cannot be read. What was found so far is good; the rest is not known.
     pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
         let context = self.context;
-        let mut params = ListParams::default().limit(FIRST_PAGE);
+        let mut params = first_page();
         loop {
             let now = context.clock.now();
             let fresh = context.knowledge.freshness.is_fresh();
             let mut held = 0;
             let page = context.pools.page(self.namespace, &params, |row| {
-                let keep = closer_look(context, row, fresh, now);
+                let keep = deserves_a_look(context, row, fresh, now);
                 held += usize::from(!keep);
                 keep
             });
             let page = page.await?;
             self.report.held += held;
-            let count = page.pools.len().max(1);
+            let next = following_page(&page);
             for pool in page.pools {
                 match pool {
                     Ok(pool) => self.at_pool(&pool),
@@ -170,12 +159,8 @@ impl<'l> Look<'l> {
                     }
                 }
             }
-            match page.next {
-                Some(next) => {
-                    let size = PAGE_BYTES / (page.bytes / count).max(1);
-                    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
-                    params = next.limit(size.clamp(1, LARGEST_PAGE));
-                }
+            match next {
+                Some(next) => params = next,
                 None => return Ok(()),
             }
         }
@@ -226,11 +211,7 @@ impl<'l> Look<'l> {
                 }
                 Verdict::Held(Held::Drift) => {
                     let left = self.left.entry(podref.clone()).or_default();
-                    left.push(Left {
-                        pool: pool.key().clone(),
-                        pool_uid: pool.uid().to_owned(),
-                        row: row.clone(),
-                    });
+                    left.push((pool.key().clone(), content.clone()));
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
                 Verdict::Held(_) => {}
@@ -260,62 +241,25 @@ impl<'l> Look<'l> {
         if orphans.is_empty() && self.left.is_empty() {
             return Ok(());
         }
-        let context = self.context;
-        let addresses: HashSet<IpAddr> = orphans.iter().map(|orphan| orphan.address).collect();
-        let mut siblings = HashMap::<PodRef, Vec<RowContent>>::new();
-        let mut taken = HashMap::<(String, Option<Box<str>>, IpAddr), PodRef>::new();
-        let mut params = ListParams::default().limit(FIRST_PAGE);
-        loop {
-            let left = &self.left;
-            let page = context.pools.page(self.namespace, &params, |row| {
-                row.podref.is_some_and(|podref| left.contains_key(podref))
-                    || row.address().is_some_and(|a| addresses.contains(&a))
-            });
-            let page = page.await?;
-            let count = page.pools.len().max(1);
-            for pool in page.pools.into_iter().flatten() {
-                let networks = context.networks_of(&pool);
-                for row in pool.rows().iter().filter_map(|row| row.content().ok()) {
-                    for network in &networks {
-                        let namespace = pool.key().namespace.clone();
-                        let place = (namespace, network.clone(), row.address);
-                        taken.insert(place, row.podref.clone());
-                    }
-                    if left.contains_key(&row.podref) {
-                        siblings
-                            .entry(row.podref.clone())
-                            .or_default()
-                            .push(row.clone());
-                    }
-                }
-            }
-            match page.next {
-                Some(next) => {
-                    let size = PAGE_BYTES / (page.bytes / count).max(1);
-                    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
-                    params = next.limit(size.clamp(1, LARGEST_PAGE));
-                }
-                None => break,
-            }
-        }
+        let addresses = orphans.iter().map(|orphan| orphan.address).collect();
+        let left = |podref: &str| self.left.contains_key(podref);
+        let closer = closer_look(self.context, self.namespace, &addresses, left).await?;
+        let now = self.context.clock.now();
         for orphan in orphans {
-            let place = (
-                orphan.pool.namespace.clone(),
-                orphan.network,
-                orphan.address,
-            );
-            // A row holds the address: whosever it is, the reservation stays as long as it does. A
-            // claim that was never ended is given back to its row.
-            let claimed = orphan.reservation.is_claimed();
-            match taken.get(&place) {
-                Some(owner) if !(claimed && *owner == orphan.owner) => continue,
-                _ => {}
+            let namespace = &orphan.pool.namespace;
+            let (network, address) = (orphan.network.as_deref(), orphan.address);
+            // A claim that was never ended is given back to its row.
+            let gives_back = orphan.reservation.is_claimed()
+                && closer.has_row_of(&orphan.owner, namespace, network, address);
+            // A row holds the address: whosever it is, the reservation stays as long as it does.
+            if !gives_back && closer.has_row(namespace, network, address) {
+                continue;
             }
             self.report.orphans += 1;
-            // Its wait may be longer than from sweep to sweep: it must not be forgotten meanwhile.
-            context
+            // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
+            self.context
                 .knowledge
-                .see_reservation(&orphan.reservation, context.clock.now());
+                .see_reservation(&orphan.reservation, now);
             let found = self.found.entry(orphan.owner).or_default();
             found
                 .pools
@@ -323,7 +267,7 @@ impl<'l> Look<'l> {
                 .or_default()
                 .insert(orphan.reservation.name);
         }
-        self.add_leftovers(siblings);
+        self.add_leftovers(closer.rows);
         Ok(())
     }
 
@@ -377,26 +321,15 @@ impl<'l> Look<'l> {
             let Presumed::Live(pod, _) = presumed else {
                 continue;
             };
-            let is_left = |left: &Left| {
-                let content = left.row.content();
-                content.is_ok_and(|row| lives_elsewhere(&pod, row, Some(&siblings)))
-            };
-            let left: Vec<_> = left.into_iter().filter(is_left).collect();
-            if left.is_empty() {
-                continue;
-            }
-            let found = self.found.entry(podref).or_default();
-            found.siblings = Some(siblings);
-            let now = self.context.clock.now();
-            for Left {
-                pool,
-                pool_uid,
-                row,
-            } in left
-            {
-                // Its wait is longer than from sweep to sweep: it must not be forgotten meanwhile.
-                lock(&self.context.knowledge.sightings).see(&pool_uid, &row, now);
-                found.pools.entry(pool).or_default();
+            let left = left.into_iter();
+            let left = left.filter(|(_, row)| lives_elsewhere(&pod, row, Some(&siblings)));
+            let pools: Vec<_> = left.map(|(pool, _)| pool).collect();
+            if !pools.is_empty() {
+                let found = self.found.entry(podref).or_default();
+                found.siblings = Some(siblings);
+                for pool in pools {
+                    found.pools.entry(pool).or_default();
+                }
             }
         }
     }
@@ -417,7 +350,7 @@ struct Orphan {
 }
 
 /// Whether a row is not passed over at a glance.
-fn closer_look(
+fn deserves_a_look(
     context: &Context,
     row: &Glance<'_>,
     fresh: bool,

@@ -13,6 +13,7 @@ mod report;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use ipgc_core::{breaker::Change, time::Moment};
 use jiff::Timestamp;
 use tokio::{
@@ -77,6 +78,8 @@ impl Sweeper {
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         loop {
+            // Whoever asked before this one began is served by it.
+            let _ = self.requests.0.notified().now_or_never();
             let begun = self.context.clock.now();
             let wait = match self.sweep(begun).await {
                 Ok(report) => {

@@ -79,6 +79,8 @@ struct Turn<'t> {
     networks: BTreeSet<Option<Box<str>>>,
     /// The addresses of the rows that were observed, with their owners.
     addresses: HashSet<(PodRef, IpAddr)>,
+    /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
+    is_observed: bool,
     /// When a person acknowledged what the breaker found.
     acknowledged: Option<Timestamp>,
 }
@@ -105,6 +107,7 @@ impl<'t> Turn<'t> {
             pool_uid: String::new(),
             networks: BTreeSet::new(),
             addresses: HashSet::new(),
+            is_observed: false,
             acknowledged: None,
         }
     }
@@ -116,6 +119,11 @@ impl<'t> Turn<'t> {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
             self.outcomes.clear();
+            // While we are refused, all come back at one moment, and one of them tries.
+            let wait = self.context.gate.wait();
+            if !wait.is_zero() {
+                return Err(Failure::Postponed(wait));
+            }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.jobs.confirm_all());
                 return Ok(());
@@ -125,10 +133,6 @@ impl<'t> Turn<'t> {
             let due = self.due(&observed);
             if due.is_empty() {
                 return Ok(());
-            }
-            let wait = self.context.gate.wait();
-            if !wait.is_zero() {
-                return Err(Failure::Postponed(wait));
             }
             self.read_fences(&observed, &due).await?;
             let proof = self
@@ -172,8 +176,10 @@ impl<'t> Turn<'t> {
 
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
+        self.is_observed = false;
         match self.context.pools.observe(self.key, &self.podrefs).await {
             Ok(Some(observed)) => {
+                self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
                 self.acknowledged = observed.acknowledged();
@@ -183,6 +189,7 @@ impl<'t> Turn<'t> {
                 Ok(Some(observed))
             }
             Ok(None) => {
+                self.is_observed = true;
                 debug!(pool = %self.key, "pool is gone");
                 Ok(None)
             }

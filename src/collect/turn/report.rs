@@ -1,12 +1,21 @@
 //! What a turn tells: log, counters, events.
 
-use ipgc_core::{address::excerpt, evidence::Grade, judge::Release, podref::PodRef};
+use std::sync::Arc;
+
+use ipgc_core::{
+    address::excerpt,
+    evidence::{Ended, Grade},
+    judge::Release,
+    podref::PodRef,
+    pool::RowContent,
+};
 use tracing::{info, warn};
 
 use super::Turn;
 use crate::collect::{
     context::Context,
     item::{Item, Removed},
+    knowledge::lock,
     resolve::Route,
 };
 
@@ -18,8 +27,9 @@ impl Turn<'_> {
         } = self.context;
         let mut of_pool = Vec::new();
         for (item, removed) in &self.freed {
-            let uid = item.incarnation().map_or("", |ended| &ended.last.uid);
             let row = &removed.content;
+            let ended = self.who_had(item, row);
+            let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
             counters.rows_freed.increment();
             info!(
                 pool = %self.key,
@@ -33,7 +43,7 @@ impl Turn<'_> {
                 cause = removed.stale.cause.as_str(),
                 "freed row"
             );
-            let network = network_of(item, removed);
+            let network = network_of(ended.as_deref(), removed);
             events.address_collected(&row.podref, uid, row.address, &network);
             of_pool.push((row.address, row.podref.clone()));
         }
@@ -42,11 +52,20 @@ impl Turn<'_> {
         }
     }
 
-    /// A row that a node holds: on the pool, in the log, counted, once.
+    /// The incarnation that a row was freed for: the one that ended, or, where a sweep found the
+    /// row, the last that is known to have reported it.
+    fn who_had(&self, item: &Item, row: &RowContent) -> Option<Arc<Ended>> {
+        item.incarnation().cloned().or_else(|| {
+            let ended = lock(&self.context.knowledge.pods).ended(&row.podref);
+            ended.into_iter().rev().find(|end| end.reported(row))
+        })
+    }
+
+    /// A row that a node holds: on the pool, in the log, counted; again after a while.
     pub(super) fn report_held(&self, key: &str, podref: &PodRef, grade: Grade, nodes: &[Box<str>]) {
         let held_by = nodes.join(", ");
         let news = format!("held/{key}/{held_by}");
-        if self.context.is_news(&self.pool_uid, &news) {
+        if self.context.is_to_be_told(&self.pool_uid, &news) {
             self.context.counters.rows_held.increment();
             let key = excerpt(key);
             let grade = grade.as_str();
@@ -81,9 +100,9 @@ impl Turn<'_> {
 
 /// Name of the definition that a row belongs to, without its namespace, as upstream's event has it;
 /// where no pod tells, the name of the pool.
-fn network_of(item: &Item, removed: &Removed) -> String {
+fn network_of(ended: Option<&Ended>, removed: &Removed) -> String {
     let row = &removed.content;
-    let reported = item.incarnation().and_then(|ended| {
+    let reported = ended.and_then(|ended| {
         let interface = row.interface.as_deref()?;
         Some(&*ended.last.status.reported(interface, row.address)?.network)
     });

@@ -6,16 +6,22 @@ use ipgc_core::{
     address::{reservation_address, split_reservation_name},
     judge::{Verdict, judge_orphan},
     patch::Answer,
+    podref::PodRef,
     reservation::Reservation,
 };
 use tracing::{debug, info};
 
 use super::Turn;
-use crate::collect::{
-    item::Item,
-    job::Outcome,
-    knowledge::lock,
-    reservations::{Fact, Wanted},
+use crate::{
+    calls::CallError,
+    collect::{
+        closer::closer_look,
+        item::Item,
+        job::Outcome,
+        knowledge::lock,
+        pool_api::ObserveError,
+        reservations::{Fact, Wanted},
+    },
 };
 
 impl Turn<'_> {
@@ -54,11 +60,10 @@ impl Turn<'_> {
             }
             return;
         }
-        let namespace = &self.key.namespace;
         let outcome = self
             .context
             .reservations
-            .release(namespace, &wanted, self.stop)
+            .release(&self.context.pools, self.key, &wanted, self.stop)
             .await;
         self.context
             .counters
@@ -91,8 +96,10 @@ impl Turn<'_> {
     /// Of the reservations that had no row when they were found, those that may go now.
     async fn orphans(&mut self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
+        if !self.is_observed {
+            return wanted;
+        }
         for (item, name) in self.jobs.orphans() {
-            let podref = item.podref().clone();
             match self
                 .context
                 .reservations
@@ -101,19 +108,48 @@ impl Turn<'_> {
             {
                 Ok(None) => {}
                 Ok(Some(found)) => wanted.extend(self.orphan(&item, &found)),
-                Err(error) if error.answer() == Answer::Forbidden => {
-                    self.context.gate.refused("read reservations", &error);
-                    self.outcome(&podref, Outcome::Postponed(self.context.gate.wait()));
+                Err(error) => self.not_read(item.podref(), "reservation", &error),
+            }
+        }
+        if !wanted.is_empty() {
+            self.retain_free(&mut wanted).await;
+        }
+        wanted
+    }
+
+    /// That no row of its network has its address was seen by the sweep, maybe long ago: it is looked
+    /// at again.
+    async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
+        let namespace = Some(self.key.namespace.as_str());
+        let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
+        match closer_look(self.context, namespace, &addresses, |_| false).await {
+            Ok(closer) => wanted.retain(|wanted| {
+                let mut networks = wanted.networks.iter();
+                let gives_back = wanted.fact == Fact::Taken;
+                gives_back
+                    || networks.all(|network| {
+                        let network = network.as_deref();
+                        !closer.has_row(&self.key.namespace, network, wanted.row.address)
+                    })
+            }),
+            Err(ObserveError::Call(error)) => {
+                for wanted in std::mem::take(wanted) {
+                    self.not_read(&wanted.row.podref, "pools", &error);
                 }
-                Err(error) => {
-                    self.failed(
-                        &podref,
-                        format!("could not read reservation {name}: {error}"),
-                    );
+            }
+            Err(error @ ObserveError::Unreadable(_)) => {
+                for wanted in std::mem::take(wanted) {
+                    self.failed(&wanted.row.podref, format!("could not read pools: {error}"));
                 }
             }
         }
-        wanted
+    }
+
+    fn not_read(&mut self, podref: &PodRef, what: &str, error: &CallError) {
+        if error.answer() == Answer::Forbidden {
+            self.context.gate.refused(&format!("read {what}"), error);
+        }
+        self.failed(podref, format!("could not read {what}: {error}"));
     }
 
     fn orphan(&mut self, item: &Arc<Item>, found: &Reservation) -> Option<Wanted> {

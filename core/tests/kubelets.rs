@@ -1,0 +1,81 @@
+//! From when on a kubelet counts as at work, and that it must be seen to have lived through W.
+
+use std::time::Duration;
+
+use ipgc_core::{
+    node::{Blocked, NodeState, Nodes, SILENCE, Standing},
+    time::Moment,
+};
+
+const W: Duration = Duration::from_secs(180);
+
+fn at(seconds: u64) -> Moment {
+    Moment::new(Duration::from_secs(seconds))
+}
+
+/// A node whose Lease is read every ten seconds, and changes at these reads.
+fn node(changes: impl Fn(u64) -> bool, until: u64) -> Nodes {
+    let mut nodes = Nodes::default();
+    let state = NodeState {
+        uid: "n".into(),
+        ready: true,
+        out_of_service: false,
+        declared_empty: false,
+    };
+    nodes.apply("north", state, at(0));
+    nodes.retain(|_| true, at(0));
+    let mut version = 0;
+    for second in (0..=until).step_by(10) {
+        version += u64::from(changes(second));
+        nodes.hear("north", Some(&version.to_string()), at(second));
+    }
+    nodes
+}
+
+#[test]
+fn a_change_that_may_be_older_than_the_end_does_not_begin_the_wait() {
+    let nodes = node(|_| true, 200);
+    let since = |end| match nodes.standing("north", at(end), at(200)) {
+        Standing::Alive { since, .. } => since,
+        other => panic!("{other:?}"),
+    };
+    // The first change that was seen came between 0 and 10.
+    assert_eq!(since(0), at(10));
+    assert_eq!(since(5), at(5) + SILENCE);
+    assert_eq!(since(100), at(100) + SILENCE);
+}
+
+#[test]
+fn the_last_change_is_told_so_that_a_kubelet_that_died_within_its_wait_is_no_evidence() {
+    let nodes = node(|second| second <= 150, 190);
+    let standing = nodes.standing("north", at(0), at(190));
+    let (since, last) = (at(10), at(150));
+    assert_eq!(standing, Standing::Alive { since, last });
+}
+
+#[test]
+fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
+    let blocked = |last_change: u64, now: u64| {
+        let mut nodes = node(|_| true, 100);
+        nodes.gap(at(100));
+        nodes.suspect(["north"], at(100));
+        for second in (110..=now).step_by(10) {
+            let version = second.min(last_change).to_string();
+            nodes.hear("north", Some(&version), at(second));
+        }
+        nodes.blockers(None, W, at(now))
+    };
+    // It was at work before the gap, so a pause of one silence may lie in between.
+    let over = 100 + 60 + 180;
+    assert_eq!(blocked(1_000, 330), Some(Blocked::Until(at(over))));
+    assert_eq!(blocked(1_000, over), None);
+    assert_eq!(
+        blocked(300, over),
+        Some(Blocked::Until(at(over + 5))),
+        "it fell silent before"
+    );
+    assert_eq!(
+        blocked(300, 400),
+        Some(Blocked::By(["north".into()].into()))
+    );
+}

@@ -1,0 +1,144 @@
+//! Nodes without a kubelet: this module writes what a kubelet would write about itself.
+//!
+//! A node that lives is Ready, and somebody renews its Lease in `kube-node-lease`. Both are what a
+//! collector can see of it, and no more is played: nothing runs on it but the pods that tests write.
+
+use std::{sync::Mutex, sync::PoisonError, time::Duration};
+
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Node},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::{
+    Cluster, Error, Result,
+    cluster::{from_json, unique},
+    crds::LABEL,
+};
+
+/// Where kubelets have their Leases.
+const LEASES: &str = "kube-node-lease";
+
+/// A kubelet renews its Lease every 10 s; tests have less time.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A node whose Lease is renewed until it is silenced or dropped.
+pub struct LiveNode {
+    /// Its name.
+    pub name: String,
+    client: Client,
+    heart: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Cluster {
+    /// Makes a node with a unique name that looks alive.
+    pub async fn live_node(&self, prefix: &str) -> Result<LiveNode> {
+        let name = unique(prefix);
+        let node: Node = from_json(json!({
+            "metadata": {"name": name, "labels": {LABEL: "true"}},
+        }))?;
+        let nodes: Api<Node> = Api::all(self.client().clone());
+        let node = nodes
+            .create(&PostParams::default(), &node)
+            .await
+            .map_err(Error::api(format!("create node {name}")))?;
+        let lease: Lease = from_json(json!({
+            "metadata": {
+                "name": name,
+                "namespace": LEASES,
+                // As the kubelet has it: the Lease goes with its node.
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid(),
+                }],
+            },
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()},
+        }))?;
+        let leases: Api<Lease> = Api::namespaced(self.client().clone(), LEASES);
+        leases
+            .create(&PostParams::default(), &lease)
+            .await
+            .map_err(Error::api(format!("create the lease of node {name}")))?;
+        let heart = tokio::spawn(beat(leases, name.clone()));
+        let node = LiveNode {
+            name,
+            client: self.client().clone(),
+            heart: Mutex::new(Some(heart)),
+        };
+        node.report(&json!({
+            "type": "Ready", "status": "True", "reason": "KubeletReady",
+        }))
+        .await?;
+        Ok(node)
+    }
+}
+
+impl LiveNode {
+    /// No heartbeat any more, and what the node controller then writes. Nothing says whether its
+    /// sandboxes go on.
+    pub async fn silence(&self) -> Result<()> {
+        self.stop_heart();
+        self.report(&json!({
+            "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        }))
+        .await
+    }
+
+    async fn report(&self, condition: &Value) -> Result<()> {
+        let mut condition = condition.clone();
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        condition["lastTransitionTime"] = json!(now);
+        condition["lastHeartbeatTime"] = json!(now);
+        Api::<Node>::all(self.client.clone())
+            .patch_status(
+                &self.name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"status": {"conditions": [condition]}})),
+            )
+            .await
+            .map_err(Error::api(format!(
+                "write the status of node {}",
+                self.name
+            )))?;
+        Ok(())
+    }
+
+    fn stop_heart(&self) {
+        let mut heart = self.heart.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(heart) = heart.take() {
+            heart.abort();
+        }
+    }
+}
+
+impl Drop for LiveNode {
+    fn drop(&mut self) {
+        self.stop_heart();
+    }
+}
+
+/// Renews a Lease for ever.
+async fn beat(leases: Api<Lease>, name: String) {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        let renewed = json!({"spec": {"renewTime": now()}});
+        // A beat that a loaded server drops is followed by the next; a server that is gone is for
+        // the test to notice.
+        leases
+            .patch(&name, &PatchParams::default(), &Patch::Merge(renewed))
+            .await
+            .ok();
+    }
+}
+
+/// The present moment as a Lease has it.
+fn now() -> String {
+    Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+        .to_string()
+}

@@ -1,0 +1,157 @@
+//! Our own programs as processes: built from the present source, started, read, ended.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::OnceCell;
+
+use crate::{
+    Cluster, Error, Result,
+    access::Access,
+    cluster::unique,
+    process::{Process, tail, tied},
+    wait::{self, Probe},
+};
+
+/// The root of the workspace.
+#[must_use]
+pub fn workspace() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+/// The binary `ipgc` in the target directory that this test came from, built once.
+pub async fn program() -> Result<PathBuf> {
+    static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
+    PROGRAM.get_or_try_init(|| build("ipgc")).await.cloned()
+}
+
+/// Builds the binary of a package: cargo tells a package nothing about another package's binaries.
+pub async fn build(package: &'static str) -> Result<PathBuf> {
+    tokio::task::spawn_blocking(move || build_blocking(package))
+        .await
+        .map_err(|error| Error::Unsupported(error.to_string()))?
+}
+
+fn build_blocking(package: &str) -> Result<PathBuf> {
+    // <target>/<profile>/deps/<test>-<hash>
+    let test = env::current_exe().map_err(Error::io("find this test's program"))?;
+    let (Some(output), Some(target)) = (test.ancestors().nth(2), test.ancestors().nth(3)) else {
+        let why = format!("{} is in no target directory", test.display());
+        return Err(Error::Unsupported(why));
+    };
+    let profile = match output.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    // What cargo told this test about its package is an input of ring's build script, and would have
+    // it and all that depends on it compiled again, here and in the next build by hand.
+    for (name, _) in env::vars_os() {
+        let known = name.to_string_lossy();
+        if known.starts_with("CARGO_PKG_") || known.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
+    let built = command
+        .args(["build", "--quiet", "--package", package, "--bin", package])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(target)
+        .current_dir(workspace())
+        .output()
+        .map_err(Error::io("start cargo"))?;
+    if !built.status.success() {
+        return Err(Error::Command {
+            what: format!("cargo build --package {package}"),
+            status: built.status.to_string(),
+            output: String::from_utf8_lossy(&built.stderr).into_owned(),
+        });
+    }
+    Ok(output.join(package))
+}
+
+/// What a person has set for clusters and logs is none of the test's.
+#[must_use]
+pub fn clean(mut command: Command) -> Command {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let ours = text.starts_with("IPGC_") || text.starts_with("KUBE");
+        if ours || text == "WHEREABOUTS_NAMESPACE" || text == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// `ipgc run` as a process of its own. It ends with the test.
+#[derive(Debug)]
+pub struct Ipgc(Process);
+
+impl Ipgc {
+    /// Starts it with this way in, these arguments, and these settings as `IPGC_<name>`.
+    pub async fn start(
+        cluster: &Cluster,
+        access: &Access,
+        args: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        let place = cluster.dir().join(unique("ipgc"));
+        let kubeconfig = place.with_extension("kubeconfig");
+        access.write(&kubeconfig)?;
+        let mut command = clean(tied(program().await?));
+        command
+            .args(["run", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(args);
+        for (name, value) in settings {
+            command.env(format!("IPGC_{name}"), value);
+        }
+        let log = place.with_extension("log");
+        Ok(Self(Process::start("ipgc", command, &log)?))
+    }
+
+    /// The end of its log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        tail(self.0.log(), 100)
+    }
+
+    /// Waits for words in its log.
+    pub async fn says(&self, words: &str) -> Result<()> {
+        let what = format!("ipgc to say {words:?}");
+        wait::until(&what, wait::PATIENCE, || async {
+            let log = self.log();
+            if log.contains(words) {
+                return Ok(Probe::Done(()));
+            }
+            self.still_up()?;
+            Ok(Probe::NotYet(log))
+        })
+        .await
+    }
+
+    /// An error with the end of its log, if it has ended by itself.
+    pub fn still_up(&self) -> Result<()> {
+        match self.0.exited()? {
+            Some(status) => Err(self.0.start_error(format!("it ended: {status}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// SIGTERM, and SIGKILL after `patience`; how it ended, after how long, and the end of its log.
+    pub async fn terminate(self, patience: Duration) -> Result<(ExitStatus, Duration, String)> {
+        let asked = Instant::now();
+        self.0.stop(patience).await?;
+        let took = asked.elapsed();
+        let status = self.0.exited()?.ok_or_else(|| {
+            // `stop` waits for the end.
+            Error::Unsupported("ipgc was stopped and still runs".into())
+        })?;
+        Ok((status, took, self.log()))
+    }
+}

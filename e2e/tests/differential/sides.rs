@@ -1,0 +1,465 @@
+//! The three collectors: how each is started, and until when its replica is watched.
+//!
+//! Waits are short everywhere: ipgc's by its flags, upstream's loop has none, and its reconciler gets a
+//! schedule of seconds. What is expected to happen is waited for; whether more happens is looked at for a
+//! while longer.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use e2e::{
+    Cluster, ControlPlane, Error, Options, Result,
+    control_plane::{ADMIN, IPGC},
+    ours::{self, Ipgc},
+    upstream::Upstream,
+    wait::{self, Probe},
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
+use kube::{Api, Client, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::{
+    replica::{Replica, Snapshot},
+    states::{Address, Outcome, Setting, State},
+};
+
+/// The user of upstream's collectors that may do all they need but GET a pod.
+const UPSTREAM_WITHOUT_GET: &str = "upstream-without-get";
+
+/// Where the manifests put ipgc.
+const IPGC_NAMESPACE: &str = "ipgc-system";
+
+/// ipgc's waits. W is 4 s for one row; the longest is that of a reservation without a row, 10 s more. By the
+/// environment, where a name that the binary does not know is no error: the rows that it stands for
+/// then miss their time, and the test says so.
+const IPGC_SETTINGS: &[(&str, &str)] = &[
+    ("COOLDOWN", "1s"),
+    ("GRACE", "2s"),
+    ("DEL_BUDGET", "1s"),
+    ("MAX_POD_GRACE", "1s"),
+    ("LEFTOVER_GRACE", "3s"),
+    ("SWEEP_INTERVAL", "2s"),
+    // Each run is alone with its pools, and several run at a time.
+    ("LEADER_ELECT", "false"),
+    ("LISTEN", "127.0.0.1:0"),
+];
+
+/// How long a side may take for what is expected of it. Upstream's loop needs up to two seconds for an
+/// address.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// How long upstream's collectors are watched after that.
+const UPSTREAM_HOLD: Duration = Duration::from_secs(2);
+
+/// How long ipgc is: more than any wait that it could have begun for a row that must stay.
+const IPGC_HOLD: Duration = Duration::from_secs(6);
+
+/// The schedule of a pass over all states, which takes 12 s: passes that overlap make each other fail.
+const LONG_PASS: &str = "@every 15s";
+
+/// The schedule of a pass over a few states.
+const SHORT_PASS: &str = "@every 2s";
+
+/// How long the reconciler may take for its first pass.
+const PASS: Duration = Duration::from_secs(60);
+
+/// How long all sides may take together, builds of servers and of ipgc aside.
+const ALL: Duration = Duration::from_secs(300);
+
+/// Who collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Upstream's per-node daemon.
+    ControlLoop,
+    /// Upstream's cron job.
+    Reconciler,
+    /// Ours.
+    Ipgc,
+}
+
+impl Side {
+    /// What is expected of it for an address; nothing where it does not run.
+    pub fn expected(self, address: &Address) -> Option<Outcome> {
+        match self {
+            Self::ControlLoop => address.control_loop,
+            Self::Reconciler => Some(address.reconciler),
+            Self::Ipgc => Some(address.right),
+        }
+    }
+}
+
+/// What became of each address, by side, number of the state and position in it.
+pub type Outcomes = BTreeMap<(Side, usize, usize), Outcome>;
+
+/// What a side did, and the replica in which it did so.
+type Done = (Outcomes, Replica);
+
+/// Brings all states about, once for each side.
+pub async fn observe(states: &[State]) -> Result<Outcomes> {
+    // Not part of the time that the sides have.
+    ours::program().await?;
+    let options = Options {
+        users: vec![(UPSTREAM_WITHOUT_GET.to_owned(), Vec::new())],
+        ..Options::default()
+    };
+    let servers = || ControlPlane::start(options.clone());
+    let (shared, reconcilers) = futures::try_join!(servers(), servers())?;
+    let sides = async {
+        prepare_upstream(&shared).await?;
+        prepare_upstream(&reconcilers).await?;
+        prepare_ipgc(&shared).await?;
+        let (first, second) = futures::try_join!(
+            beside_each_other(&shared, states),
+            one_after_the_other(&reconcilers, states),
+        )?;
+        Ok(first.into_iter().chain(second).collect())
+    };
+    tokio::time::timeout(ALL, sides)
+        .await
+        .map_err(|_| Error::Deadline {
+            what: "all sides to be done".into(),
+            after: ALL,
+            state: "they were not".into(),
+        })?
+}
+
+/// The loop and ipgc look into their own namespace's pools only.
+fn beside_each_other<'s>(
+    plane: &'s ControlPlane,
+    states: &'s [State],
+) -> BoxFuture<'s, Result<Outcomes>> {
+    async move {
+        use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
+        let settings = [Ordinary, GetRefused, BadRange];
+        let loops = settings.map(|setting| control_loop(plane, states, setting));
+        let ours = settings.map(|setting| ipgc(plane, states, setting));
+        let done = futures::future::try_join_all(loops.into_iter().chain(ours)).await?;
+        // Last: nothing that was not seen to end may be freed any more once a node is silent.
+        let last = ipgc(plane, states, SilentNode).await?;
+        // Up to here all replicas are kept, and with them their nodes' heartbeats.
+        let outcomes = done.into_iter().chain([last]);
+        Ok(outcomes.flat_map(|(outcomes, _)| outcomes).collect())
+    }
+    .boxed()
+}
+
+/// The reconciler looks everywhere, so it meets one setting's states at a time. What it has left of them is
+/// as it leaves it; a pool that it cannot read ends everything, and comes last.
+fn one_after_the_other<'s>(
+    plane: &'s ControlPlane,
+    states: &'s [State],
+) -> BoxFuture<'s, Result<Outcomes>> {
+    async move {
+        use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
+        let mut outcomes = Outcomes::new();
+        for setting in [Ordinary, SilentNode, GetRefused, BadRange] {
+            let (seen, _) = reconciler(plane, states, setting).await?;
+            outcomes.extend(seen);
+        }
+        Ok(outcomes)
+    }
+    .boxed()
+}
+
+fn control_loop<'s>(
+    plane: &'s ControlPlane,
+    states: &'s [State],
+    setting: Setting,
+) -> BoxFuture<'s, Result<Done>> {
+    async move {
+        let watched = Watched::build(plane, states, setting, Side::ControlLoop).await?;
+        let user = upstreams_user(setting);
+        let replica = &watched.replica;
+        let mark = plane.audit().mark()?;
+        let node = &replica.node.name;
+        let upstream = Upstream::control_loop_as(user, plane, &replica.namespace, node).await?;
+        replica.act(&watched.states).await?;
+        let seen = watched.settle(UPSTREAM_HOLD).await?;
+        upstream.still_up()?;
+        match setting {
+            Setting::GetRefused => was_refused(plane, mark, user).await?,
+            _ => watched.freed_something(&seen, || upstream.log())?,
+        }
+        Ok((seen, watched.replica))
+    }
+    .boxed()
+}
+
+fn reconciler<'s>(
+    plane: &'s ControlPlane,
+    states: &'s [State],
+    setting: Setting,
+) -> BoxFuture<'s, Result<Done>> {
+    async move {
+        let watched = Watched::build(plane, states, setting, Side::Reconciler).await?;
+        let user = upstreams_user(setting);
+        let replica = &watched.replica;
+        let mark = plane.audit().mark()?;
+        // It looks at a moment, so all has happened before.
+        replica.act(&watched.states).await?;
+        let (schedule, word) = match setting {
+            Setting::Ordinary => (LONG_PASS, "reconciler run succeeded"),
+            Setting::BadRange => (
+                SHORT_PASS,
+                "reconciler run failed: failed to retrieve all IP pools: invalid CIDR",
+            ),
+            _ => (SHORT_PASS, "reconciler run succeeded"),
+        };
+        let namespace = &replica.namespace;
+        let upstream = Upstream::reconciler_as(user, plane, namespace, schedule).await?;
+        wait::until("a pass of the reconciler", PASS, || async {
+            upstream.still_up()?;
+            let log = upstream.log()?;
+            Ok(if log.contains(word) {
+                Probe::Done(())
+            } else {
+                Probe::NotYet(log)
+            })
+        })
+        .await?;
+        let seen = watched.settle(UPSTREAM_HOLD).await?;
+        upstream.still_up()?;
+        match setting {
+            // Its log has said why.
+            Setting::BadRange => {}
+            Setting::GetRefused => was_refused(plane, mark, user).await?,
+            _ => watched.freed_something(&seen, || upstream.log())?,
+        }
+        Ok((seen, watched.replica))
+    }
+    .boxed()
+}
+
+fn ipgc<'s>(
+    plane: &'s ControlPlane,
+    states: &'s [State],
+    setting: Setting,
+) -> BoxFuture<'s, Result<Done>> {
+    async move {
+        let watched = Watched::build(plane, states, setting, Side::Ipgc).await?;
+        let replica = &watched.replica;
+        let mark = plane.audit().mark()?;
+        let access = match setting {
+            Setting::GetRefused => plane.access(IPGC)?,
+            _ => plane.service_account(IPGC_NAMESPACE, "ipgc").await?,
+        };
+        let args = ["--pool-namespace", &replica.namespace.name];
+        let cluster = replica.namespace.cluster();
+        let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
+        ipgc.says("ready").await?;
+        replica.act(&watched.states).await?;
+        let seen = watched.settle(IPGC_HOLD).await?;
+        ipgc.still_up()?;
+        match setting {
+            Setting::GetRefused => was_refused(plane, mark, IPGC).await?,
+            _ => watched.freed_something(&seen, || Ok(ipgc.log()))?,
+        }
+        Ok((seen, watched.replica))
+    }
+    .boxed()
+}
+
+/// A replica that one side looks at.
+struct Watched<'s> {
+    side: Side,
+    states: Vec<&'s State>,
+    replica: Replica,
+    before: Snapshot,
+}
+
+impl<'s> Watched<'s> {
+    async fn build(
+        plane: &ControlPlane,
+        states: &'s [State],
+        setting: Setting,
+        side: Side,
+    ) -> Result<Self> {
+        let states: Vec<&State> = states
+            .iter()
+            .filter(|state| state.setting == setting)
+            .collect();
+        let prefix = match side {
+            Side::ControlLoop => "loop",
+            Side::Reconciler => "cron",
+            Side::Ipgc => "ipgc",
+        };
+        let cluster = Cluster::of(plane).await?;
+        let replica = Replica::build(&cluster, prefix, &states).await?;
+        let before = replica.beginning(&states).await?;
+        Ok(Self {
+            side,
+            states,
+            replica,
+            before,
+        })
+    }
+
+    /// Waits for what is expected to be freed, then as long as `hold`, and says what became of all. What does
+    /// not come is no error here: it is told with all the rest.
+    async fn settle(&self, hold: Duration) -> Result<Outcomes> {
+        let what = format!("{:?} to do what is expected of it", self.side);
+        let waited = wait::until(&what, DEADLINE, || async {
+            let seen = self.outcomes().await?;
+            let mut awaited = self.expected();
+            awaited.retain(|key, expected| *expected != Outcome::Kept && seen[key] != *expected);
+            Ok(if awaited.is_empty() {
+                Probe::Done(())
+            } else {
+                Probe::NotYet(format!("{awaited:?}"))
+            })
+        })
+        .await;
+        match waited {
+            Ok(()) | Err(Error::Deadline { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(hold).await;
+        self.outcomes().await
+    }
+
+    fn expected(&self) -> Outcomes {
+        let mut expected = Outcomes::new();
+        for state in &self.states {
+            for (position, address) in state.addresses.iter().enumerate() {
+                if let Some(outcome) = self.side.expected(address) {
+                    expected.insert((self.side, state.number, position), outcome);
+                }
+            }
+        }
+        expected
+    }
+
+    async fn outcomes(&self) -> Result<Outcomes> {
+        let now = self.replica.snapshot().await?;
+        let mut outcomes = Outcomes::new();
+        for state in &self.states {
+            for (position, address) in state.addresses.iter().enumerate() {
+                let fate = self.replica.fate(state, address, &self.before, &now);
+                let key = (self.side, state.number, position);
+                outcomes.insert(key, fate.into());
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// An error where a side has freed nothing at all: then what it kept says nothing.
+    fn freed_something(&self, seen: &Outcomes, log: impl Fn() -> Result<String>) -> Result<()> {
+        if seen.values().any(|outcome| *outcome == Outcome::Freed) {
+            return Ok(());
+        }
+        let what = format!("{:?} freed nothing; its log:\n{}", self.side, log()?);
+        Err(Error::Unsupported(what))
+    }
+}
+
+/// Waits until the server has refused a GET of a pod to this user.
+async fn was_refused(plane: &ControlPlane, mark: e2e::audit::Mark, user: &str) -> Result<()> {
+    let audit = plane.audit();
+    let what = format!("a GET of a pod to be refused to {user}");
+    wait::until(&what, wait::PATIENCE, || async {
+        let asked = audit.since(mark)?;
+        let refused = asked.iter().any(|asked| {
+            let get = (asked.verb.as_str(), asked.resource.as_str()) == ("get", "pods");
+            get && asked.user == user && asked.code == 403
+        });
+        Ok(if refused {
+            Probe::Done(())
+        } else {
+            Probe::NotYet("there was none".into())
+        })
+    })
+    .await
+}
+
+fn upstreams_user(setting: Setting) -> &'static str {
+    match setting {
+        Setting::GetRefused => UPSTREAM_WITHOUT_GET,
+        _ => ADMIN,
+    }
+}
+
+/// The rights of upstream's manifests, but for GET of pods.
+async fn prepare_upstream(plane: &ControlPlane) -> Result<()> {
+    const ALL: &[&str] = &["*"];
+    const READ: &[&str] = &["get", "list", "watch"];
+    let rule = |group: &str, resource: &str, verbs: &[&str]| -> Value {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+    };
+    let rules = json!([
+        rule("whereabouts.cni.cncf.io", "*", ALL),
+        rule("coordination.k8s.io", "leases", ALL),
+        rule("", "pods", &["list", "watch"]),
+        rule("", "nodes", READ),
+        rule("k8s.cni.cncf.io", "network-attachment-definitions", READ),
+        rule("", "events", ALL),
+        rule("events.k8s.io", "events", ALL),
+    ]);
+    bind(&plane.admin().await?, UPSTREAM_WITHOUT_GET, &rules).await
+}
+
+/// The manifests as people apply them, and a user with the same rights but for GET of pods.
+async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
+    let cluster = Cluster::of(plane).await?;
+    let base = ours::workspace().join("manifests/base");
+    cluster
+        .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
+        .await?;
+    let client = cluster.client();
+    let mut rules = Vec::new();
+    for name in ["ipgc", "ipgc-pools"] {
+        let role = Api::<ClusterRole>::all(client.clone()).get(name).await;
+        let role = role.map_err(Error::api(format!("get cluster role {name}")))?;
+        rules.extend(role.rules.unwrap_or_default());
+    }
+    for namespace in ["kube-node-lease", IPGC_NAMESPACE] {
+        let role = Api::<Role>::namespaced(client.clone(), namespace)
+            .get("ipgc")
+            .await;
+        let role = role.map_err(Error::api(format!("get the role in {namespace}")))?;
+        rules.extend(role.rules.unwrap_or_default());
+    }
+    let rules: Vec<_> = rules.into_iter().flat_map(without_get_of_pods).collect();
+    bind(client, IPGC, &json!(rules)).await
+}
+
+/// A rule in two: what it says about pods without GET, and what it says about the rest.
+fn without_get_of_pods(rule: PolicyRule) -> Vec<PolicyRule> {
+    let resources = rule.resources.clone().unwrap_or_default();
+    let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|name| name == "pods");
+    let mut of_pods = PolicyRule {
+        resources: Some(pods),
+        ..rule.clone()
+    };
+    of_pods.verbs.retain(|verb| verb != "get");
+    let of_rest = PolicyRule {
+        resources: Some(rest),
+        ..rule
+    };
+    let mut rules = vec![of_pods, of_rest];
+    rules.retain(|rule| rule.resources.as_ref().is_some_and(|list| !list.is_empty()));
+    rules
+}
+
+/// Gives a user a cluster role of its own.
+async fn bind(client: &Client, user: &str, rules: &Value) -> Result<()> {
+    let name = format!("only-{user}");
+    let role: ClusterRole =
+        serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules}))
+            .map_err(Error::malformed("a cluster role"))?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }))
+    .map_err(Error::malformed("a cluster role binding"))?;
+    let parameters = PostParams::default();
+    Api::all(client.clone())
+        .create(&parameters, &role)
+        .await
+        .map_err(Error::api(format!("create cluster role {name}")))?;
+    Api::all(client.clone())
+        .create(&parameters, &binding)
+        .await
+        .map_err(Error::api(format!("bind cluster role {name}")))?;
+    Ok(())
+}

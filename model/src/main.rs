@@ -1,0 +1,35 @@
+//! `cargo run -p ipgc-model -- traces` prints what docs/safety.md has between its markers,
+//! `… -- check [NAME]` goes through the state spaces.
+
+use std::{io::Write, process::ExitCode};
+
+use ipgc_model::{check, scenarios, traces};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut out = std::io::stdout();
+    let mut sound = true;
+    let written = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["traces"] => out.write_all(traces::all().as_bytes()),
+        ["check"] => scenarios::all().iter().try_for_each(|scenario| {
+            let report = check::check(scenario);
+            sound &= report.violations.is_empty();
+            writeln!(out, "{report}")
+        }),
+        ["check", name] => {
+            let named = scenarios::all();
+            let mut named = named.iter().filter(|scenario| scenario.name == name);
+            named.try_for_each(|scenario| {
+                let report = check::check(scenario);
+                sound &= report.violations.is_empty();
+                writeln!(out, "{report}")
+            })
+        }
+        _ => writeln!(out, "usage: ipgc-model traces | check [NAME]"),
+    };
+    if sound && written.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,492 @@
+//! The small models.
+
+use crate::{
+    action::Action,
+    replica::Replica,
+    scenario::{Budget, Mutations, Scenario},
+    world::{Machine, Pool, Tick, WEB, World},
+};
+
+/// A cluster of so many nodes at work, with these pools, and replicas that have just listed.
+fn cluster(machines: usize, pools: Vec<Pool>) -> World {
+    let machine = Machine {
+        up: true,
+        ready: true,
+        tainted: false,
+        renewed: 0,
+    };
+    World {
+        now: 0,
+        pods: Vec::new(),
+        sandboxes: Vec::new(),
+        pools,
+        reservations: Vec::new(),
+        machines: vec![machine; machines],
+        replicas: Vec::new(),
+        late: Vec::new(),
+        left: Budget::default(),
+        owed: Vec::new(),
+        spoiled: Vec::new(),
+        doubled: None,
+        next_uid: 0,
+        next_sandbox: 0,
+        next_version: 1,
+    }
+}
+
+fn scenario(name: &'static str, about: &'static str, start: World) -> Scenario {
+    Scenario {
+        name,
+        about,
+        start,
+        quiet: 2,
+        horizon: 8,
+        grace: 1,
+        slow_add: false,
+        reserves: false,
+        incomplete: false,
+        lagging: false,
+        versioned: false,
+        mutations: Mutations::default(),
+        dropped: None,
+    }
+}
+
+impl Scenario {
+    fn replicas(mut self, count: usize) -> Self {
+        let world = &mut self.start;
+        let replica = Replica::start(
+            &world.pods,
+            &world.machines,
+            world.now,
+            Mutations::default(),
+        );
+        world.replicas = vec![replica; count];
+        self
+    }
+
+    /// The StatefulSet's pod runs, and the replicas have seen it begin.
+    fn web(mut self) -> Self {
+        let scenario = self.clone();
+        let world = &mut self.start;
+        let uid = world.create(WEB, 0);
+        world.happen(&scenario, Action::Start(uid));
+        if scenario.slow_add {
+            world.happen(&scenario, Action::Add(0));
+        }
+        world.happen(&scenario, Action::Report(uid));
+        for replica in &mut world.replicas {
+            replica.deliver(world.now);
+        }
+        self
+    }
+
+    /// It is deleted by force.
+    fn forced(mut self) -> Self {
+        let scenario = self.clone();
+        self.start.left.forced = 1;
+        self.start.happen(&scenario, Action::Force(WEB));
+        self
+    }
+
+    /// It ended well, but its DEL was lost.
+    fn gone(mut self) -> Self {
+        let scenario = self.clone();
+        let world = &mut self.start;
+        world.left = Budget {
+            deletions: 1,
+            lost: 1,
+            ..Budget::default()
+        };
+        let uid = world.next_uid - 1;
+        world.happen(&scenario, Action::Delete(WEB));
+        world.happen(&scenario, Action::StopWithoutDel(world.next_sandbox - 1));
+        world.happen(&scenario, Action::Finish(uid));
+        for replica in &mut world.replicas {
+            replica.deliver(world.now);
+        }
+        self
+    }
+
+    fn until(mut self, quiet: Tick, horizon: Tick) -> Self {
+        (self.quiet, self.horizon) = (quiet, horizon);
+        self
+    }
+
+    fn left(mut self, left: Budget) -> Self {
+        self.start.left = left;
+        self
+    }
+}
+
+/// All small models.
+#[must_use]
+pub fn all() -> Vec<Scenario> {
+    vec![
+        blind(),
+        successor(),
+        late_add(),
+        other_ends(),
+        gap(),
+        end_in_gap(),
+        restart(),
+        listed(),
+        forgotten(),
+        nodes(),
+        moved(),
+        status(),
+        neighbours(),
+        reservations(),
+        replicas(),
+        upstream(),
+    ]
+}
+
+/// Hazard A alone: the pod lives and the watch does not show it, for however long.
+#[must_use]
+pub fn blind() -> Scenario {
+    let mut scenario = scenario(
+        "blind",
+        "a successor that the watch does not show, for however long",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        creations: 1,
+        deletions: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    });
+    scenario.lagging = true;
+    scenario
+}
+
+/// A StatefulSet's pod ends, well or by force, and comes back; another pod wants its address.
+#[must_use]
+pub fn successor() -> Scenario {
+    scenario(
+        "successor",
+        "a pod and its successor, ends good and forced, lost DELs",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        creations: 1,
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    })
+}
+
+/// ADD is slow: it writes its row when the pod is deleted, or a successor is there.
+#[must_use]
+pub fn late_add() -> Scenario {
+    let mut scenario = scenario(
+        "late-add",
+        "ADD writes long after the sandbox was begun, the pod cut off or replaced",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .left(Budget {
+        creations: 2,
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        ..Budget::default()
+    });
+    scenario.slow_add = true;
+    scenario.quiet = 1;
+    scenario.horizon = 7;
+    scenario
+}
+
+/// Ends that look good and are none, and pods that stay.
+#[must_use]
+pub fn other_ends() -> Scenario {
+    scenario(
+        "other-ends",
+        "eviction by the pod garbage collector, completed pods that stay",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        creations: 1,
+        forced: 1,
+        evictions: 1,
+        completions: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    })
+}
+
+/// The watch falls silent after a good end, and a successor is born and killed meanwhile.
+#[must_use]
+pub fn gap() -> Scenario {
+    scenario(
+        "gap",
+        "a watch that falls silent, a successor born and killed meanwhile",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .gone()
+    .left(Budget {
+        creations: 1,
+        forced: 1,
+        others: 1,
+        stalls: 1,
+        ..Budget::default()
+    })
+    .until(2, 9)
+}
+
+/// The watch falls silent while a pod ends.
+#[must_use]
+pub fn end_in_gap() -> Scenario {
+    scenario(
+        "end-in-gap",
+        "a watch that falls silent while a pod ends, well or by force",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        lost: 1,
+        stalls: 1,
+        ..Budget::default()
+    })
+    .until(2, 9)
+}
+
+/// ipgc restarts in the middle of a turn.
+#[must_use]
+pub fn restart() -> Scenario {
+    scenario(
+        "restart",
+        "ipgc restarts, in the middle of a turn or not",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        lost: 1,
+        restarts: 1,
+        ..Budget::default()
+    })
+    .until(2, 9)
+}
+
+/// When ipgc starts, a pod is there whose predecessor was deleted by force.
+#[must_use]
+pub fn listed() -> Scenario {
+    scenario(
+        "listed",
+        "a pod that was there when ipgc started, its predecessor's sandbox still up",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .web()
+    .forced()
+    .web()
+    .replicas(1)
+    .left(Budget {
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    })
+}
+
+/// When ipgc starts, a row is there of a pod that nobody knows, and its node is silent.
+#[must_use]
+pub fn forgotten() -> Scenario {
+    let mut scenario = scenario(
+        "forgotten",
+        "ipgc starts: a row of a pod that it never knew, on a silent node",
+        cluster(2, vec![Pool::of(1)]),
+    )
+    .web()
+    .forced();
+    scenario.start.machines[0].up = false;
+    scenario
+        .replicas(1)
+        .left(Budget {
+            others: 1,
+            fences: 1,
+            ..Budget::default()
+        })
+        .until(5, 12)
+}
+
+/// A node falls silent, comes back or is fenced.
+#[must_use]
+pub fn nodes() -> Scenario {
+    scenario(
+        "nodes",
+        "a node falls silent, is back or is fenced",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        forced: 1,
+        others: 1,
+        downs: 1,
+        fences: 1,
+        ..Budget::default()
+    })
+    .until(5, 13)
+}
+
+/// The successor runs on another node than its predecessor, whose node is silent.
+#[must_use]
+pub fn moved() -> Scenario {
+    let mut scenario = scenario(
+        "moved",
+        "the predecessor on a silent node, the successor on another",
+        cluster(2, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web();
+    scenario.start.machines[0].up = false;
+    scenario
+        .left(Budget {
+            creations: 1,
+            deletions: 1,
+            forced: 1,
+            others: 1,
+            lost: 1,
+            ..Budget::default()
+        })
+        .until(1, 7)
+}
+
+/// A status without the entry of the interface.
+#[must_use]
+pub fn status() -> Scenario {
+    let mut scenario = scenario(
+        "status",
+        "a pod whose status lacks the interface",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .left(Budget {
+        creations: 1,
+        deletions: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    });
+    scenario.incomplete = true;
+    scenario
+}
+
+/// Others take and give back addresses of the same pool all the time.
+#[must_use]
+pub fn neighbours() -> Scenario {
+    let mut scenario = scenario(
+        "neighbours",
+        "ADD and DEL of others beside each patch",
+        cluster(1, vec![Pool::of(3)]),
+    )
+    .replicas(1)
+    .web()
+    .gone()
+    .left(Budget {
+        others: 2,
+        departures: 2,
+        ..Budget::default()
+    })
+    .until(0, 3);
+    scenario.versioned = true;
+    scenario
+}
+
+/// A reservation is released while a successor comes; another pool has the same addresses.
+#[must_use]
+pub fn reservations() -> Scenario {
+    let mut scenario = scenario(
+        "reservations",
+        "a reservation, a successor, another pool with the same addresses",
+        cluster(1, vec![Pool::of(1), Pool::of(1)]),
+    );
+    scenario.reserves = true;
+    scenario
+        .replicas(1)
+        .web()
+        .gone()
+        .left(Budget {
+            creations: 1,
+            forced: 1,
+            others: 1,
+            timeouts: 1,
+            ..Budget::default()
+        })
+        .until(3, 9)
+}
+
+/// Two replicas at once.
+#[must_use]
+pub fn replicas() -> Scenario {
+    scenario(
+        "replicas",
+        "two replicas that both take themselves for the leader",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(2)
+    .web()
+    .left(Budget {
+        creations: 1,
+        forced: 1,
+        others: 1,
+        ..Budget::default()
+    })
+    .until(1, 6)
+}
+
+/// Upstream's collectors work beside us.
+#[must_use]
+pub fn upstream() -> Scenario {
+    scenario(
+        "upstream",
+        "upstream's collectors free rows beside us",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .replicas(1)
+    .web()
+    .left(Budget {
+        creations: 1,
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        upstream: 1,
+        ..Budget::default()
+    })
+}
+
+/// All of them with larger bounds.
+#[must_use]
+pub fn large() -> Vec<Scenario> {
+    let mut all = all();
+    for scenario in &mut all {
+        let left = &mut scenario.start.left;
+        for more in [&mut left.creations, &mut left.forced, &mut left.stalls] {
+            *more += u8::from(*more > 0);
+        }
+        scenario.horizon += 1;
+    }
+    all
+}

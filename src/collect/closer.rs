@@ -1,0 +1,106 @@
+//! A closer look at all pools, for those who need all rows of an address or of a pod.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+};
+
+use ipgc_core::{podref::PodRef, pool::RowContent};
+use tracing::warn;
+
+use super::{
+    context::Context,
+    pool_api::{ObserveError, first_page, following_page},
+};
+
+/// What a closer look found.
+#[derive(Debug, Default)]
+pub struct Closer {
+    /// Each with its owner, if all rows of it agree on one.
+    taken: HashMap<(String, Option<Box<str>>, IpAddr), Option<PodRef>>,
+    /// A pool could not be read: it may have a row of any address.
+    is_blind: bool,
+    /// All rows of the podrefs that were asked for.
+    pub rows: HashMap<PodRef, Vec<RowContent>>,
+}
+
+impl Closer {
+    /// Whether a row of this network may hold the address.
+    #[must_use]
+    pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
+        let place = (namespace.to_owned(), network.map(Into::into), address);
+        self.is_blind || self.taken.contains_key(&place)
+    }
+
+    /// Whether a row of this network holds the address for this pod, and none for another.
+    #[must_use]
+    pub fn has_row_of(
+        &self,
+        podref: &PodRef,
+        namespace: &str,
+        network: Option<&str>,
+        address: IpAddr,
+    ) -> bool {
+        let place = (namespace.to_owned(), network.map(Into::into), address);
+        let owner = self.taken.get(&place).and_then(Option::as_ref);
+        !self.is_blind && owner == Some(podref)
+    }
+}
+
+/// Reads all pools, or those in `namespace`, for rows of these addresses and of the podrefs that
+/// `wanted` asks for.
+///
+/// # Errors
+/// When a page cannot be read.
+pub async fn closer_look(
+    context: &Context,
+    namespace: Option<&str>,
+    addresses: &HashSet<IpAddr>,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Closer, ObserveError> {
+    let mut closer = Closer::default();
+    let mut params = first_page();
+    loop {
+        let page = context.pools.page(namespace, &params, |row| {
+            row.podref.is_some_and(&wanted)
+                || row
+                    .address()
+                    .is_some_and(|address| addresses.contains(&address))
+        });
+        let page = page.await?;
+        let next = following_page(&page);
+        for pool in page.pools {
+            let pool = match pool {
+                Ok(pool) => pool,
+                Err((_, reason)) => {
+                    warn!(%reason, "pool cannot be read");
+                    closer.is_blind = true;
+                    continue;
+                }
+            };
+            let networks = context.networks_of(&pool);
+            for row in pool.rows() {
+                // Also of a row that says nothing else.
+                if let Some(address) = pool.address_of(row) {
+                    let owner = row.content().ok().map(|row| row.podref.clone());
+                    for network in &networks {
+                        let place = (pool.key().namespace.clone(), network.clone(), address);
+                        let known = closer.taken.entry(place).or_insert_with(|| owner.clone());
+                        if *known != owner {
+                            *known = None;
+                        }
+                    }
+                }
+                let Ok(row) = row.content() else { continue };
+                if wanted(row.podref.as_str()) {
+                    let rows = closer.rows.entry(row.podref.clone()).or_default();
+                    rows.push(row.clone());
+                }
+            }
+        }
+        match next {
+            Some(next) => params = next,
+            None => return Ok(closer),
+        }
+    }
+}

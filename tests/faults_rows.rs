@@ -1,0 +1,115 @@
+//! Rows that the server refuses to remove, and patches that it does not take as they are: no other
+//! row is kept by them, and nothing is tried for ever.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, PODS, POOL, put_pool, run_pod, seldom, server, three};
+use serde_json::json;
+use testkit::{Failure, Match, Request};
+use tokio::time::sleep;
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// Whether a patch concerns the row with this key.
+fn removes(request: &Request, key: &str) -> bool {
+    let path = format!("/spec/allocations/{key}");
+    let operations = request.json();
+    let operations = operations.as_array().into_iter().flatten();
+    operations.into_iter().any(|o| o["path"] == path.as_str())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_row_that_the_server_refuses_keeps_no_other_and_is_not_looped() {
+    let bench = Bench::with(server(), seldom()).await;
+    let names: Vec<String> = (1..=100).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(1).await;
+    let refused = Match::patch("ippools").filter(|request| removes(request, "77"));
+    let rule = bench.server.on(refused).answer(Failure::patch_rejected());
+    bench.end(names.iter().map(String::as_str));
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["77"]);
+    assert_eq!(bench.counted("frees_refused"), 1);
+    assert_eq!(bench.counted("rows_freed"), 99);
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= 20 && rule.hits() >= 1, "{patches}");
+    assert_eq!(bench.told_as_freed().len(), 99);
+    // A sweep is one more try, and no more than that.
+    let before = patches.len();
+    bench.relist();
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["77"]);
+    assert_eq!(bench.counted("frees_refused"), 2);
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= before + 2, "{patches}");
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_fails_validation_is_refused_once() {
+    let bench = three().await;
+    let mut failure = Failure::of_code(422);
+    failure.details = Some(json!({ "causes": [{ "field": "spec.allocations.7.podref" }] }));
+    bench.server.on(Match::patch("ippools")).answer(failure);
+    bench.end(PODS);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert!(bench.sent(Match::patch("ippools")).len() <= 3);
+    assert_eq!(bench.counted("frees_refused"), 3);
+    assert_eq!(bench.told_as_freed(), Vec::<String>::new());
+    // Once for each sweep, on and on.
+    for sweep in 2..=3 {
+        bench.relist();
+        seconds(600).await;
+        assert_eq!(bench.counted("frees_refused"), 3 * sweep);
+    }
+    assert!(bench.sent(Match::patch("ippools")).len() <= 9);
+    assert_eq!(bench.events("Pod"), Vec::<String>::new());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_too_large_is_halved() {
+    let bench = Bench::start(server()).await;
+    let names: Vec<String> = (1..=16).map(|n| format!("web-{n:02}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(1).await;
+    // Three rows at most: the test of the uid, then a test and a removal for each.
+    let large =
+        Match::patch("ippools").filter(|r| r.json().as_array().is_some_and(|o| o.len() > 7));
+    bench.server.on(large).fail(413);
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(POOL, &[]).await;
+    let patches = bench.sent(Match::patch("ippools"));
+    assert!(patches.len() <= 30, "{patches}");
+    seconds(1).await;
+    assert_eq!(bench.told_as_freed().len(), 16);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_row_that_is_too_large_is_refused() {
+    let bench = three().await;
+    bench.server.on(Match::patch("ippools")).fail(413);
+    bench.end(PODS);
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    assert_eq!(bench.counted("frees_refused"), 3);
+    assert!(bench.sent(Match::patch("ippools")).len() <= 8);
+    bench.stop().await;
+}
