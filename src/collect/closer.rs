@@ -16,7 +16,8 @@ use super::{
 /// What a closer look found.
 #[derive(Debug, Default)]
 pub struct Closer {
-    taken: HashSet<(String, Option<Box<str>>, IpAddr)>,
+    /// Each with its owner, if all rows of it agree on one.
+    taken: HashMap<(String, Option<Box<str>>, IpAddr), Option<PodRef>>,
     /// A pool could not be read: it may have a row of any address.
     is_blind: bool,
     /// All rows of the podrefs that were asked for.
@@ -28,7 +29,21 @@ impl Closer {
     #[must_use]
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
-        self.is_blind || self.taken.contains(&place)
+        self.is_blind || self.taken.contains_key(&place)
+    }
+
+    /// Whether a row of this network holds the address for this pod, and none for another.
+    #[must_use]
+    pub fn has_row_of(
+        &self,
+        podref: &PodRef,
+        namespace: &str,
+        network: Option<&str>,
+        address: IpAddr,
+    ) -> bool {
+        let place = (namespace.to_owned(), network.map(Into::into), address);
+        let owner = self.taken.get(&place).and_then(Option::as_ref);
+        !self.is_blind && owner == Some(podref)
     }
 }
 
@@ -67,9 +82,13 @@ pub async fn closer_look(
             for row in pool.rows() {
                 // Also of a row that says nothing else.
                 if let Some(address) = pool.address_of(row) {
+                    let owner = row.content().ok().map(|row| row.podref.clone());
                     for network in &networks {
                         let place = (pool.key().namespace.clone(), network.clone(), address);
-                        closer.taken.insert(place);
+                        let known = closer.taken.entry(place).or_insert_with(|| owner.clone());
+                        if *known != owner {
+                            *known = None;
+                        }
                     }
                 }
                 let Ok(row) = row.content() else { continue };

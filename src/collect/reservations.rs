@@ -70,6 +70,8 @@ pub enum Fact {
     Completed(Box<str>),
     /// It runs, and reports all that it asked for, and not this address.
     LivesElsewhere,
+    /// Nothing can be: a row of the same pod holds the address. A claim on it is given back.
+    Taken,
 }
 
 /// What a proof says about a [`Fact`].
@@ -92,6 +94,7 @@ impl Fact {
 
     fn check(&self, presence: Option<&Presence>, address: IpAddr) -> Finding {
         let holds = match (self, presence) {
+            (Self::Taken, _) => false,
             (_, None) => return Finding::Unknown("its pod was not read".into()),
             (_, Some(Presence::Unknown(reason))) => return Finding::Unknown(reason.clone()),
             (Self::Absent | Self::Completed(_), Some(Presence::Absent)) => true,
@@ -342,6 +345,9 @@ impl Reservations {
         reservation: Reservation,
         wanted: &Wanted,
     ) -> Result<Option<Marked>, (PodRef, CallError)> {
+        if wanted.fact == Fact::Taken && !reservation.is_claimed() {
+            return Ok(None);
+        }
         let podref = wanted.row.podref.clone();
         let mark = |reservation: Reservation| Marked {
             claimed: reservation.is_claimed(),

@@ -247,8 +247,12 @@ impl<'l> Look<'l> {
         let now = self.context.clock.now();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
+            let (network, address) = (orphan.network.as_deref(), orphan.address);
+            // A claim that was never ended is given back to its row.
+            let gives_back = orphan.reservation.is_claimed()
+                && closer.has_row_of(&orphan.owner, namespace, network, address);
             // A row holds the address: whosever it is, the reservation stays as long as it does.
-            if closer.has_row(namespace, orphan.network.as_deref(), orphan.address) {
+            if !gives_back && closer.has_row(namespace, network, address) {
                 continue;
             }
             self.report.orphans += 1;

@@ -125,10 +125,12 @@ impl Turn<'_> {
         match closer_look(self.context, namespace, &addresses, |_| false).await {
             Ok(closer) => wanted.retain(|wanted| {
                 let mut networks = wanted.networks.iter();
-                networks.all(|network| {
-                    let network = network.as_deref();
-                    !closer.has_row(&self.key.namespace, network, wanted.row.address)
-                })
+                let gives_back = wanted.fact == Fact::Taken;
+                gives_back
+                    || networks.all(|network| {
+                        let network = network.as_deref();
+                        !closer.has_row(&self.key.namespace, network, wanted.row.address)
+                    })
             }),
             Err(ObserveError::Call(error)) => {
                 for wanted in std::mem::take(wanted) {
@@ -155,7 +157,7 @@ impl Turn<'_> {
         let (network, address) = self.place_of(&found.name)?;
         // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
         let has_row = self.addresses.contains(&(podref.clone(), address));
-        if found.owner() != podref.as_str() || has_row {
+        if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }
         let knowledge = &self.context.knowledge;
@@ -201,7 +203,11 @@ impl Turn<'_> {
             row: found.as_row(address)?,
             networks: [network].into(),
             name_may_return: self.name_may_return(item),
-            fact: Fact::of(stale.cause, uid.as_deref()),
+            fact: if has_row {
+                Fact::Taken
+            } else {
+                Fact::of(stale.cause, uid.as_deref())
+            },
         })
     }
 

@@ -1,0 +1,327 @@
+//! Grades that depend on nodes: a kubelet at work, a silent one, and each way out of a hold, every
+//! one with a timer of its own and no sweep in between.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{
+        Beat, W, come_back, declare_empty, fall_silent, goes_after, live_node, neighbour_goes,
+        pool_events, put_neighbour, run_on, seconds, silent_node, stays, taint,
+    },
+    put_pool, reporting, server,
+};
+use ipgc::config::Config;
+use ipgc_core::evidence::Unfenced;
+use testkit::{Match, Server, fixtures};
+
+/// No sweep after the one at the start.
+fn no_sweeps() -> Config {
+    Config {
+        sweep_interval: Duration::from_secs(30 * 86_400),
+        ..Config::default()
+    }
+}
+
+/// `web-0` lives on `node-1`, which is at work; no sweep comes.
+async fn stage(config: Config) -> (Bench, Beat) {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, config).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    seconds(1_800).await;
+    bench.server.clear_requests();
+    (bench, beat)
+}
+
+/// The same, and then the node falls silent and the pod is removed by force: an hour later its row
+/// is still there.
+async fn held(config: Config) -> Bench {
+    let (bench, beat) = stage(config).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    bench
+}
+
+async fn next_second_goes(bench: &Bench) {
+    let waited = goes_after(bench, POOL, "1", 10).await;
+    assert!(waited <= 2, "freed only {waited} s after the fence");
+}
+
+async fn goes_after_w(bench: &Bench) {
+    let waited = goes_after(bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after, which is before W");
+}
+
+#[tokio::test(start_paused = true)]
+async fn witnessed_end_waits_from_the_first_change_of_the_lease() {
+    let (bench, beat) = stage(no_sweeps()).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    goes_after_w(&bench).await;
+    drop(beat);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_stops_changing_starts_the_wait_anew() {
+    let (bench, beat) = stage(no_sweeps()).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(100).await;
+    // The node is still Ready for the API server, and its kubelet says nothing.
+    drop(beat);
+    seconds(120).await;
+    stays(&bench, POOL, &["1"]).await;
+    let _beat = Beat::of(&bench.server, "node-1");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_is_told_once_with_what_releases_it() {
+    let bench = held(no_sweeps()).await;
+    let events = pool_events(&bench, "IPAddressHeldUnfenced");
+    let [event] = &events[..] else {
+        panic!("{events:?}");
+    };
+    for word in [
+        "Warning",
+        "default/web-0",
+        "node-1",
+        "node.kubernetes.io/out-of-service",
+        "kubectl annotate node node-1 ipgc.dev/no-sandboxes=",
+    ] {
+        assert!(event.contains(word), "no {word} in {event}");
+    }
+    assert_eq!(bench.counted("rows_held"), 1);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_comes_back_frees_after_w() {
+    let bench = held(no_sweeps()).await;
+    let _beat = come_back(&bench.server, "node-1");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_is_removed_frees_after_w() {
+    let bench = held(no_sweeps()).await;
+    bench.server.delete("nodes", "", "node-1");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_that_comes_back_is_the_same_node() {
+    let bench = held(no_sweeps()).await;
+    bench.server.delete("nodes", "", "node-1");
+    seconds(W - 30).await;
+    silent_node(&bench.server, "node-1");
+    seconds(7_200).await;
+    assert_eq!(bench.rows(POOL), ["1"]);
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn out_of_service_taint_frees_at_once() {
+    let bench = held(no_sweeps()).await;
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_that_it_runs_no_sandboxes_frees_at_once() {
+    let bench = held(no_sweeps()).await;
+    declare_empty(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_from_before_the_node_changed_is_none() {
+    let (bench, beat) = stage(no_sweeps()).await;
+    declare_empty(&bench.server, "node-1");
+    seconds(60).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fences_of_a_ready_node_are_none() {
+    let (bench, _beat) = stage(no_sweeps()).await;
+    declare_empty(&bench.server, "node-1");
+    taint(&bench.server, "node-1");
+    bench.kubelet().force_delete(NS, "web-0");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fence_that_is_taken_back_before_the_free_holds() {
+    let bench = held(no_sweeps()).await;
+    // The watch shows the taint; when the node is read, it is gone again.
+    let reads = bench.server.on(Match::get("nodes").name("node-1"));
+    let reads = reads.before(|server| async move {
+        server.edit("nodes", "", "node-1", |node| {
+            node["spec"]["taints"] = serde_json::json!([]);
+        });
+    });
+    taint(&bench.server, "node-1");
+    seconds(3_600).await;
+    assert!(reads.hits() > 0, "the node was not read");
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    reads.remove();
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_cannot_be_read_is_not_fenced() {
+    let bench = held(Config::default()).await;
+    let reads = bench.server.on(Match::get("nodes")).fail(500);
+    taint(&bench.server, "node-1");
+    seconds(60).await;
+    assert!(reads.hits() > 0);
+    assert_eq!(bench.rows(POOL), ["1"]);
+    reads.remove();
+    goes_after(&bench, POOL, "1", 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_after_ends_the_hold_of_a_silent_node() {
+    let mut config = no_sweeps();
+    config.policy.unfenced = Unfenced::FreeAfter(Duration::from_secs(3_000));
+    let (bench, beat) = stage(config).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "web-0");
+    let waited = goes_after(&bench, POOL, "1", 3_100).await;
+    assert!((2_990..3_030).contains(&waited), "freed after {waited} s");
+    bench.stop().await;
+}
+
+/// Row 1 leaked before the start, and `node-1` is silent all the time.
+async fn unseen(config: Config) -> Bench {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    put_neighbour(&server, POOL);
+    silent_node(&server, "node-1");
+    Bench::with(server, config).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_nobody_saw_is_blocked_by_a_silent_node() {
+    let bench = unseen(no_sweeps()).await;
+    stays(&bench, POOL, &["1"]).await;
+    let events = pool_events(&bench, "IPAddressHeldUnfenced");
+    assert!(events[0].contains("node-1"), "{events:?}");
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unwitnessed_hold_caps_that() {
+    let mut config = Config::default();
+    config.policy.unwitnessed_hold = Some(Duration::from_secs(5_000));
+    let bench = unseen(config).await;
+    let waited = goes_after(&bench, POOL, "1", 5_400).await;
+    assert!(waited >= 4_990, "freed after {waited} s");
+    neighbour_goes(&bench, POOL).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn restart_keeps_a_row_held() {
+    let bench = held(no_sweeps()).await;
+    let server = bench.server.clone();
+    bench.stop().await;
+    let bench = Bench::with(server, no_sweeps()).await;
+    seconds(7_200).await;
+    assert_eq!(bench.rows(POOL), ["1"]);
+    let _beat = come_back(&bench.server, "node-1");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slice_is_blocked_by_its_own_node_only() {
+    let server = Server::new();
+    let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "sliced", "10.8.0.0/16", "/24", &slices);
+    server.put(slices);
+    let name = |n: u64| format!("sliced-node-{n}-10.8.{n}.0-24");
+    for n in [1, 2] {
+        let pool = fixtures::pool(NS, &format!("10.8.{n}.0/24")).name(&name(n));
+        let pool = pool.row(1, &fixtures::sandbox(n), "default/gone", "net1");
+        server.put(pool.build());
+    }
+    silent_node(&server, "node-1");
+    let _beat = live_node(&server, "node-2");
+    let bench = Bench::start(server).await;
+    goes_after(&bench, &name(2), "1", 900).await;
+    seconds(7_200).await;
+    assert_eq!(bench.rows(&name(1)), ["1"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_read_only_while_something_waits() {
+    let (bench, _beat) = stage(Config::default()).await;
+    let leases = || bench.sent(Match::list("leases")).len();
+    neighbour_goes(&bench, POOL).await;
+    seconds(1_800).await;
+    assert_eq!(leases(), 0, "a settled end needs none");
+    bench.kubelet().force_delete(NS, "web-0");
+    goes_after(&bench, POOL, "1", W + 120).await;
+    let read = leases();
+    assert!(read >= 10, "{read} reads");
+    seconds(120).await;
+    let read = leases();
+    seconds(3_600).await;
+    assert_eq!(leases(), read, "nothing waits any more");
+    let gets = bench.sent(Match::get("leases"));
+    assert!(gets.is_empty(), "one list for all of them");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn relist_puts_every_node_in_doubt_again() {
+    let server = server();
+    put_pool(&server, &[]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    seconds(1_800).await;
+    // Somebody was born and killed while nothing was heard, on a node that then fell silent.
+    let gap = bench.server.on(Match::watch("pods")).fail(503);
+    bench.server.cut_watches("pods");
+    seconds(1).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.server.put(reporting("ghost", 1).build());
+    bench.server.delete("pods", NS, "ghost");
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(1), "default/ghost", "net1");
+        pool["spec"]["allocations"]["1"] = row;
+    });
+    bench.server.compact();
+    gap.remove();
+    stays(&bench, POOL, &["1"]).await;
+    let _beat = come_back(&bench.server, "node-1");
+    goes_after_w(&bench).await;
+    bench.stop().await;
+}

@@ -1,0 +1,364 @@
+//! The sweep: what leaked while nobody looked, when it looks, what it passes over, and that nothing
+//! stops it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second, seconds},
+    put_pool, reporting, run_pod, server,
+};
+use ipgc::config::Config;
+use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
+
+/// Sweeps of the collector: each lists the slices once.
+fn sweeps(bench: &Bench) -> usize {
+    bench.sent(Match::list("nodeslicepools")).len()
+}
+
+/// Row 1 leaked, row 2 is in use.
+fn room() -> Server {
+    let server = server();
+    put_pool(&server, &[(1, "web-0"), (2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server
+}
+
+/// A pool of its own with one leaked row.
+fn put_leak(server: &Server, third: u64) -> String {
+    let range = format!("10.{third}.0.0/24");
+    let pool = fixtures::pool(NS, &range);
+    let pool = pool.row(1, &fixtures::sandbox(third), "default/gone", "net1");
+    server.put(pool.build());
+    fixtures::pool_name(&range)
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaked_before_the_start() {
+    let bench = Bench::start(room()).await;
+    let waited = goes_after(&bench, POOL, "1", W + 30).await;
+    assert!(waited >= W, "freed after {waited} s");
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_intervals() {
+    let bench = Bench::long_since(room(), Config::default()).await;
+    seconds(3_000).await;
+    let sweeps = sweeps(&bench);
+    assert!((9..=11).contains(&sweeps), "{sweeps} in ten intervals");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_relist_at_once() {
+    let bench = Bench::long_since(room(), Config::default()).await;
+    let rare = Config {
+        sweep_interval: Duration::from_secs(86_400),
+        ..Config::default()
+    };
+    let server = bench.server.clone();
+    bench.stop().await;
+    let bench = Bench::long_since(server, rare).await;
+    let gap = bench.server.on(Match::watch("pods")).fail(503);
+    bench.server.cut_watches("pods");
+    seconds(1).await;
+    put_pool(&bench.server, &[(5, "born-and-killed"), (2, "alive")]);
+    bench.server.compact();
+    gap.remove();
+    seconds(30).await;
+    assert_eq!(sweeps(&bench), 1);
+    goes_after(&bench, POOL, "5", W + 60).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_requests_are_one_sweep() {
+    let config = Config {
+        sweep_interval: Duration::from_secs(86_400),
+        queue_capacity: 2,
+        ..Config::default()
+    };
+    let bench = Bench::long_since(room(), config).await;
+    let names: Vec<_> = (10..60).map(|n| format!("web-{n}")).collect();
+    for (offset, name) in (10..).zip(&names) {
+        run_pod(&bench.server, name, offset);
+    }
+    seconds(5).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(60).await;
+    // All that did not fit asked for one.
+    assert!(bench.counted("queue_overflows") > 40);
+    // One at once, and one for those who asked while it was at work.
+    assert!((1..=2).contains(&sweeps(&bench)));
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_into_the_queue_is_freed_all_the_same() {
+    let config = Config {
+        queue_capacity: 2,
+        ..Config::default()
+    };
+    let bench = Bench::long_since(room(), config).await;
+    let names: Vec<_> = (10..20).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (10..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&bench.server, &[&[(2, "alive")], &rows[..]].concat());
+    for (offset, name) in &rows {
+        run_pod(&bench.server, name, *offset);
+    }
+    seconds(600).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(2 * 3_600).await;
+    assert!(bench.counted("queue_overflows") > 0);
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_unreadable_pool_stops_no_other() {
+    let server = room();
+    let pools: Vec<_> = (1..=9).map(|n| put_leak(&server, n)).collect();
+    // On each page the first pool is none.
+    server.on(Match::list("ippools")).garble(Garble::Item(0));
+    let bench = Bench::start(server).await;
+    seconds(1_200).await;
+    let left = pools.iter().filter(|pool| !bench.rows(pool).is_empty());
+    assert!(left.count() <= 5);
+    assert!(bench.counted("pools_unreadable") > 0);
+    assert!(bench.counted("sweeps_ended") > 0);
+    bench.server.clear_rules();
+    seconds(1_200).await;
+    assert!(pools.iter().all(|pool| bench.rows(pool).is_empty()));
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_between_two_pages_only_delays() {
+    for code in [500, 410] {
+        let server = room();
+        let pools: Vec<_> = (1..=9).map(|n| put_leak(&server, n)).collect();
+        let pages = server.on(Match::list("ippools").further_pages());
+        let pages = pages.times(3).fail(code);
+        let bench = Bench::start(server).await;
+        seconds(1_200).await;
+        assert!(pages.hits() > 0);
+        let left: Vec<_> = pools.iter().filter(|p| !bench.rows(p).is_empty()).collect();
+        assert!(left.is_empty(), "after {code}: {left:?}");
+        assert_eq!(bench.rows(POOL), ["2"]);
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservations_that_cannot_be_listed_stop_no_row() {
+    let server = room();
+    server
+        .on(Match::list("overlappingrangeipreservations"))
+        .fail(500);
+    let bench = Bench::start(server).await;
+    goes_after(&bench, POOL, "1", W + 30).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_deletions() {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    let bench = Bench::start(server).await;
+    seconds(600).await;
+    // Nobody tells: the watch is gone, and what it missed is forgotten when it is back.
+    let gap = bench.server.on(Match::watch("pods")).fail(503);
+    bench.server.cut_watches("pods");
+    seconds(1).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(1_200).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"], "who is not asked is there");
+    bench.server.compact();
+    gap.remove();
+    goes_after(&bench, POOL, "1", 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn alive_is_who_ends_a_sweep_within_three_intervals() {
+    let bench = Bench::long_since(room(), Config::default()).await;
+    let hang = bench.server.on(Match::list("ippools")).hang();
+    seconds(500).await;
+    assert!(bench.running.is_alive(), "one interval is no illness");
+    seconds(800).await;
+    assert!(!bench.running.is_alive());
+    hang.remove();
+    seconds(300).await;
+    assert!(bench.running.is_alive());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bystanders_keep_their_rows_at_no_cost() {
+    let server = room();
+    // Neither asks for anything nor reports anything, and has a row: some other plugin's.
+    server.put(fixtures::pod(NS, "web-0").node("node-1").running().build());
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(3_600).await;
+    let asked = bench.sent(Match::reads("pods").name("web-0"));
+    assert!(asked.is_empty(), "{asked}");
+    let pools = bench.sent(Match::get("ippools"));
+    assert!(pools.is_empty(), "{pools}");
+    assert!(sweeps(&bench) > 5);
+    assert_eq!(bench.rows(POOL), ["1", "2"]);
+    bench.kubelet().force_delete(NS, "web-0");
+    goes_after(&bench, POOL, "1", 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn completed_pods_that_stay() {
+    for phase in ["Succeeded", "Failed"] {
+        let bench = Bench::start(room()).await;
+        run_pod(&bench.server, "web-0", 1);
+        seconds(600).await;
+        bench.kubelet().complete_pod(NS, "web-0", phase);
+        let waited = goes_after(&bench, POOL, "1", 900).await;
+        assert!(waited >= 120, "{phase}: grace is 120 s, it was {waited}");
+        assert_eq!(bench.server.count("pods"), 2);
+        assert_eq!(bench.reservations(), ["10.0.0.2"]);
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn completed_pod_that_a_finalizer_holds() {
+    let server = room();
+    server.put(reporting("web-0", 1).finalizer("a/b").running().build());
+    let bench = Bench::start(server).await;
+    seconds(600).await;
+    bench.kubelet().mark_pod(NS, "web-0");
+    seconds(600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"], "it is only being deleted");
+    bench.kubelet().complete_pod(NS, "web-0", "Succeeded");
+    bench.kubelet().mark_pod(NS, "web-0");
+    goes_after(&bench, POOL, "1", 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn completed_pod_whose_containers_run_is_not() {
+    let server = room();
+    put_neighbour(&server, POOL);
+    let bench = Bench::start(server).await;
+    run_pod(&bench.server, "web-0", 1);
+    seconds(600).await;
+    // So the pod garbage collector writes it; nobody asked the kubelet.
+    bench.server.edit("pods", NS, "web-0", |pod| {
+        pod["status"]["phase"] = "Failed".into();
+    });
+    neighbour_goes(&bench, POOL).await;
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"]);
+    bench.stop().await;
+}
+
+/// `web-0` is gone, one row of it leaked, and after `down` seconds it is back and runs on another.
+async fn predecessor(interface: &str, down: u64) -> Bench {
+    let server = room();
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(1), "default/web-0", interface);
+        pool["spec"]["allocations"]["1"] = row;
+    });
+    let bench = Bench::start(server).await;
+    seconds(down).await;
+    // Its request can never be met by its status, so that rule 8 has no say.
+    let pod = reporting("web-0", 7).networks("default/net,default/other");
+    bench.server.put(pod.running().build());
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(7), "default/web-0", "net1");
+        pool["spec"]["allocations"]["7"] = row;
+    });
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn predecessors_row_without_an_interface() {
+    let bench = predecessor("", 30).await;
+    let waited = goes_after(&bench, POOL, "1", 1_200).await;
+    assert!(waited >= W - 30, "freed after {waited} s");
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["2", "7"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn predecessors_row_with_an_interface() {
+    let bench = predecessor("net1", 30).await;
+    let waited = goes_after(&bench, POOL, "1", 1_800).await;
+    assert!(waited >= 595, "freed after {waited} s of running");
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["2", "7"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftover_is_told_by_rows_in_another_pool() {
+    let server = room();
+    let pool = fixtures::pool(NS, "10.1.0.0/24");
+    server.put(
+        pool.row(5, &fixtures::sandbox(5), "default/web-0", "net2")
+            .build(),
+    );
+    // Row 1 is of another sandbox than the one row that the pod reports.
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/net");
+    let pod = pod.reports("default/net", "net2", &["10.1.0.5"]);
+    server.put(pod.running().build());
+    let bench = Bench::start(server).await;
+    let waited = goes_after(&bench, POOL, "1", 1_800).await;
+    assert!(waited >= 595, "freed after {waited} s");
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.rows("10.1.0.0-24"), ["5"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftover_waits_longer_than_from_sweep_to_sweep() {
+    let server = room();
+    server.put(second("web-0", 9));
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(9), "default/web-0", "net1");
+        pool["spec"]["allocations"]["9"] = row;
+    });
+    let mut config = Config::default();
+    config.policy.leftover_grace = Duration::from_secs(7_200);
+    let bench = Bench::with(server, config).await;
+    let waited = goes_after(&bench, POOL, "1", 7_900).await;
+    assert!(waited >= 7_190, "freed after {waited} s");
+    assert_eq!(bench.rows(POOL), ["2", "9"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mirror_pods() {
+    let server = room();
+    server.put(reporting("web-0", 1).mirror().running().build());
+    put_neighbour(&server, POOL);
+    let bench = Bench::start(server).await;
+    seconds(600).await;
+    // The mirror ends well, as far as anybody can see, and its kubelet may make it again.
+    Kubelet::new(&bench.server).complete_pod(NS, "web-0", "Succeeded");
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "200"], "it is there");
+    bench.end(["web-0", NEIGHBOUR]);
+    let waited = goes_after(&bench, POOL, "1", 1_800).await;
+    assert!(waited >= 595, "freed after {waited} s");
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}

@@ -1,0 +1,206 @@
+//! Reservations without a row: whose the sweep removes, and whose it leaves alone.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL, RANGE,
+    nodes::{W, neighbour_goes, put_neighbour, second, seconds, silent_node},
+    put_pool, run_pod, server,
+};
+use ipgc::config::Config;
+use testkit::{Match, Server, fixtures};
+
+const ORIP: &str = "overlappingrangeipreservations";
+
+fn reserve(server: &Server, name: &str, pod: &str) {
+    let podref = format!("{NS}/{pod}");
+    server.put(fixtures::reservation(NS, name, &podref, "net1"));
+}
+
+/// `alive` uses row 2, with its reservation.
+fn room() -> Server {
+    let server = server();
+    put_pool(&server, &[(2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server
+}
+
+/// Seconds until just these are left.
+async fn left_after(bench: &Bench, names: &[&str], at_most: u64) -> u64 {
+    for second in 0..=at_most {
+        if bench.reservations() == names {
+            return second;
+        }
+        seconds(1).await;
+    }
+    let left = bench.reservations();
+    panic!("{left:?} instead of {names:?}\n{}", bench.server.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_that_is_gone() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "gone");
+    let bench = Bench::start(server).await;
+    let waited = left_after(&bench, &["10.0.0.2"], 600).await;
+    assert!(waited >= W + 10, "deleted after {waited} s");
+    // Claimed, proven, deleted.
+    assert_eq!(bench.sent(Match::patch(ORIP).name("10.0.0.9")).len(), 1);
+    seconds(3_600).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_live_pod_that_uses_another_address() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "alive");
+    let bench = Bench::start(server).await;
+    let waited = left_after(&bench, &["10.0.0.2"], 1_800).await;
+    assert!(waited >= 600, "deleted after {waited} s");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_longer_than_from_sweep_to_sweep() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "alive");
+    let mut config = Config::default();
+    config.policy.leftover_grace = std::time::Duration::from_secs(7_200);
+    let bench = Bench::with(server, config).await;
+    let waited = left_after(&bench, &["10.0.0.2"], 7_900).await;
+    assert!(waited >= 7_200, "deleted after {waited} s");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_live_pod_that_does_not_tell_all() {
+    let server = room();
+    let pod = fixtures::pod(NS, "quiet").node("node-1");
+    server.put(pod.networks("default/net").running().build());
+    reserve(&server, "10.0.0.9", "quiet");
+    reserve(&server, "10.0.0.8", "gone");
+    let bench = Bench::start(server).await;
+    left_after(&bench, &["10.0.0.2", "10.0.0.9"], 600).await;
+    seconds(7_200).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_every_spelling() {
+    let server = room();
+    let six = fixtures::pool(NS, "fd00::/120");
+    server.put(
+        six.row(1, &fixtures::sandbox(1), "default/six", "net1")
+            .build(),
+    );
+    let pod = fixtures::pod(NS, "six")
+        .node("node-1")
+        .networks("default/six");
+    let pod = pod.reports("default/six", "net1", &["fd00::1"]);
+    server.put(pod.running().build());
+    let blue = fixtures::pool(NS, RANGE).network_name("blue");
+    server.put(blue.build());
+    reserve(&server, "fd00--1", "six");
+    for name in [
+        "fd00--0",
+        "fd00-0000-0000-0000-0000-0000-0000-0010",
+        "blue-10.0.0.77",
+        "red-10.0.0.78",
+        "10.0.0.79",
+    ] {
+        reserve(&server, name, "gone");
+    }
+    let bench = Bench::start(server).await;
+    left_after(&bench, &["10.0.0.2", "fd00--1"], 900).await;
+    seconds(3_600).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2", "fd00--1"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_where_a_row_holds_the_address() {
+    let server = room();
+    // Row 2 is of `alive`; somebody who is gone has the reservation of its address.
+    server.delete(ORIP, NS, "10.0.0.2");
+    reserve(&server, "10.0.0.2", "gone");
+    reserve(&server, "10.0.0.9", "gone");
+    let bench = Bench::start(server).await;
+    left_after(&bench, &["10.0.0.2"], 600).await;
+    seconds(7_200).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_a_crash_left() {
+    let server = room();
+    for (name, owner) in [("10.0.0.9", "default/gone"), ("10.0.0.2", "default/alive")] {
+        let mut claim = fixtures::reservation(NS, name, "ipgc.dev/releasing", "net1");
+        claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = owner.into();
+        server.put(claim);
+    }
+    let bench = Bench::start(server).await;
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    seconds(900).await;
+    let left = bench.server.get(ORIP, NS, "10.0.0.2").unwrap();
+    assert_eq!(left["spec"]["podref"], "default/alive", "given back");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_of_a_live_pod_without_a_row() {
+    let server = room();
+    run_pod(&server, "web-9", 9);
+    let mut claim = fixtures::reservation(NS, "10.0.0.9", "ipgc.dev/releasing", "net1");
+    claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/web-9".into();
+    server.put(claim);
+    let bench = Bench::start(server).await;
+    seconds(1_200).await;
+    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/web-9", "given back");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_pool_that_is_gone() {
+    let server = room();
+    reserve(&server, "10.55.0.9", "gone");
+    let bench = Bench::start(server).await;
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_while_a_node_is_silent() {
+    let server = room();
+    silent_node(&server, "node-9");
+    reserve(&server, "10.0.0.9", "gone");
+    put_neighbour(&server, POOL);
+    let bench = Bench::start(server).await;
+    seconds(3_600).await;
+    neighbour_goes(&bench, POOL).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
+    bench.server.delete("nodes", "", "node-9");
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_that_is_born_after_the_claim_gets_it_back() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "web-9");
+    let bench = Bench::start(server).await;
+    let claim = bench.server.on(Match::patch(ORIP)).once();
+    let claim = claim.after(|server| async move {
+        server.put(second("web-9", 9));
+    });
+    seconds(3_600).await;
+    assert_eq!(claim.hits(), 1);
+    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/web-9");
+    bench.stop().await;
+}
