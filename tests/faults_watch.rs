@@ -377,7 +377,7 @@ async fn a_mass_of_ends_is_a_handful_of_patches() {
     server
         .on(Match::resource("overlappingrangeipreservations"))
         .delay(Duration::from_millis(20));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, seldom()).await;
     bench.end(names.iter().map(String::as_str));
     let ended = Instant::now();
     bench.wait_rows("10.0.0.0-16", &[]).await;

@@ -159,7 +159,13 @@ impl Sweeper {
             return;
         };
         for (pool, uid, stopped) in &report.suspect_pools {
-            self.context.events.breaker_open(pool, uid, *stopped, since);
+            // It may stay open for as long as a node blocks these rows.
+            if self
+                .context
+                .is_news(uid, &format!("open/{since}/{stopped}"))
+            {
+                self.context.events.breaker_open(pool, uid, *stopped, since);
+            }
         }
     }
 
