@@ -14,6 +14,7 @@
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock` | one request under a deadline; moments for the core |
+//! | [`read_only`] | a client that cannot write |
 //! | [`report`] | events and counters |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
@@ -28,6 +29,7 @@ mod clock;
 mod collect;
 pub mod config;
 mod queue;
+pub mod read_only;
 pub mod report;
 pub mod run;
 mod watch;
