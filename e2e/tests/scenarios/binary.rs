@@ -25,7 +25,10 @@ use kube::{Api, api::PostParams};
 use rstest::rstest;
 use tokio::sync::OnceCell;
 
-use crate::support::{COOLDOWN, POOL, Scene, plan};
+use crate::{
+    access::until_missing,
+    support::{COOLDOWN, POOL, Scene, plan},
+};
 
 /// Where the manifests put it.
 const NAMESPACE: &str = "ipgc-system";
@@ -106,10 +109,10 @@ fn clean(mut command: Command) -> Command {
 }
 
 /// `ipgc run` as a process of its own. It ends with the test.
-struct Run(Process);
+pub struct Run(Process);
 
 impl Run {
-    async fn start(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Self> {
+    pub async fn start(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Self> {
         let place = cluster.dir().join(unique("ipgc"));
         let kubeconfig = place.with_extension("kubeconfig");
         access.write(&kubeconfig)?;
@@ -123,12 +126,12 @@ impl Run {
         Ok(Self(Process::start("ipgc", command, &log)?))
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         tail(self.0.log(), 100)
     }
 
     /// Waits for words in its log.
-    async fn says(&self, words: &str) -> Result<()> {
+    pub async fn says(&self, words: &str) -> Result<()> {
         let what = format!("ipgc to say {words:?}");
         wait::until(&what, wait::PATIENCE, || async {
             let log = self.log();
@@ -144,7 +147,7 @@ impl Run {
     }
 
     /// SIGTERM; how it ended, and after how long.
-    async fn terminate(self) -> Result<(ExitStatus, Duration, String)> {
+    pub async fn terminate(self) -> Result<(ExitStatus, Duration, String)> {
         let asked = Instant::now();
         self.0.stop(SHUTDOWN * 2).await?;
         let took = asked.elapsed();
@@ -154,7 +157,7 @@ impl Run {
 }
 
 /// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
-async fn applied() -> Result<Option<&'static ControlPlane>> {
+pub async fn applied() -> Result<Option<&'static ControlPlane>> {
     static APPLIED: OnceCell<()> = OnceCell::const_new();
     let cluster = Cluster::get().await?;
     if cluster.is_foreign() {
@@ -169,7 +172,9 @@ async fn applied() -> Result<Option<&'static ControlPlane>> {
             let lines = said.lines();
             let refused: Vec<_> = lines.filter(|line| !line.ends_with(" created")).collect();
             assert_eq!(refused, [""; 0], "{said}");
-            Ok::<_, Error>(())
+            let account = ControlPlane::shared().await?;
+            let account = account.service_account(NAMESPACE, "ipgc").await?;
+            until_missing(&account, None, &[]).await
         })
         .await?;
     ControlPlane::shared().await.map(Some)
@@ -366,9 +371,9 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     let url = format!("https://127.0.0.1:{port}");
     let nowhere = Access::with_token(&url, certificate, "nobody", "no-token")?;
     let ipgc = Run::start(&cluster, &nowhere, &[]).await?;
-    ipgc.says("watch interrupted").await?;
+    ipgc.says("cannot ask for rights").await?;
     ipgc.says("onnection refused").await?;
-    let tries = |log: &str| log.matches("watch interrupted").count();
+    let tries = |log: &str| log.matches("cannot ask for rights").count();
     let first = tries(&ipgc.log());
     let read = || async { Ok(ipgc.log()) };
     let again = |log: &String| tries(log) > first + 1;
