@@ -15,7 +15,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// Why a request gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// No answer within [`DEADLINE`]; whether the server did it is not known.
+    /// No answer in time; whether the server did it is not known.
     #[error("no answer within {}s", DEADLINE.as_secs())]
     Deadline,
     /// The server refused, or the connection broke.

@@ -14,12 +14,14 @@
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock` | one request under a deadline; moments for the core |
+//! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
 //! | [`report`] | events and counters |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
 //! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
 
+pub mod access;
 pub mod api;
 mod backoff;
 mod calls;
@@ -28,6 +30,7 @@ mod clock;
 mod collect;
 pub mod config;
 mod queue;
+pub mod read_only;
 pub mod report;
 pub mod run;
 mod watch;

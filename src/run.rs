@@ -41,6 +41,7 @@ use crate::{
     },
     config::Config,
     queue::Queue,
+    read_only::read_only,
     report::{self, Counters},
     watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
 };
@@ -170,6 +171,12 @@ impl Collector {
             clock,
             freshness,
         } = self;
+        // No decision is relied on for what a dry run promises.
+        let requests = if config.dry_run {
+            read_only(requests)
+        } else {
+            requests
+        };
         let backoff = Backoff::new(config.retry_from, config.retry_to);
         let queue = Arc::new(Queue::new(
             config.queue_capacity,

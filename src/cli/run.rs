@@ -1,6 +1,6 @@
 //! `ipgc run`: the collector as a process.
 
-use std::{io::IsTerminal, process::ExitCode, time::Duration};
+use std::{io::IsTerminal, pin::pin, process::ExitCode, time::Duration};
 
 use clap::ValueEnum;
 use jiff::SignedDuration;
@@ -9,7 +9,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     layer::{Layer, SubscriberExt},
@@ -17,6 +17,8 @@ use tracing_subscriber::{
 };
 
 use crate::{
+    access::{self, Right},
+    backoff::Backoff,
     config::Config,
     core::{
         breaker::Limits,
@@ -222,12 +224,24 @@ async fn collect((requests, watches): (Client, Client), config: Config) -> ExitC
     ) else {
         return super::usage(&"cannot listen for signals");
     };
+    let mut shutdown = pin!(async {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM, shutting down"),
+            _ = interrupt.recv() => info!("SIGINT, shutting down"),
+        }
+    });
+    let missing = tokio::select! {
+        () = &mut shutdown => return ExitCode::SUCCESS,
+        missing = missing_rights(&requests, &config) => missing,
+    };
+    if !missing.is_empty() {
+        return super::usage(&lacking(&missing));
+    }
     let running = Collector::new(requests, watches, config).start();
     let mut phase = running.phase();
     let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
     tokio::select! {
-        _ = terminate.recv() => info!("SIGTERM, shutting down"),
-        _ = interrupt.recv() => info!("SIGINT, shutting down"),
+        () = shutdown => {}
         _ = ended => {}
     }
     running.stop();
@@ -245,6 +259,29 @@ async fn collect((requests, watches): (Client, Client), config: Config) -> ExitC
             ExitCode::FAILURE
         }
     }
+}
+
+/// The rights that are missing. As long as the API server does not say, it is asked again: it may
+/// start later than we do.
+async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+    loop {
+        match access::missing(client, config.pool_namespace.as_deref(), config.dry_run).await {
+            Ok(missing) => return missing,
+            Err(error) => {
+                let wait = backoff.next_wait();
+                warn!(%error, ?wait, "cannot ask for rights");
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+/// What to say of them.
+fn lacking(missing: &[Right]) -> String {
+    let missing: Vec<_> = missing.iter().map(Right::to_string).collect();
+    let missing = missing.join(", ");
+    format!("rights are missing, manifests/base/rbac.yaml grants them: {missing}")
 }
 
 impl Args {
@@ -354,6 +391,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use clap::Parser;
     use proptest::prelude::*;
+    use testkit::Match;
 
     use super::*;
 
@@ -413,6 +451,24 @@ mod tests {
         assert_eq!(waits(&flags.policy), waits(&library.policy));
         assert_eq!(flags.max_retries, library.max_retries);
         assert_eq!(flags.workers, library.workers);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_starts_late_is_asked_until_it_answers() {
+        let server = testkit::Server::new();
+        let reviews = || server.on(Match::create("selfsubjectaccessreviews"));
+        reviews().times(40).disconnect();
+        reviews().times(40).fail(403);
+        reviews().times(4).hang();
+        server.on(Match::patch("ippools")).deny();
+        let begun = tokio::time::Instant::now();
+        let missing = missing_rights(&server.client(), &Config::default()).await;
+        assert_eq!(
+            lacking(&missing),
+            "rights are missing, manifests/base/rbac.yaml grants them: \
+             patch ippools.whereabouts.cni.cncf.io in all namespaces"
+        );
+        assert!(begun.elapsed() > Duration::from_mins(1), "hardly waited");
     }
 
     proptest! {

@@ -23,14 +23,17 @@ use kube::{Api, api::PostParams};
 use rstest::rstest;
 use tokio::sync::OnceCell;
 
-use crate::support::{COOLDOWN, POOL, Scene, plan};
+use crate::{
+    access::until_missing,
+    support::{COOLDOWN, POOL, Scene, plan},
+};
 
 /// Where the manifests put it.
 const NAMESPACE: &str = "ipgc-system";
 /// Its service account there, as the API server names it.
 const USER: &str = "system:serviceaccount:ipgc-system:ipgc";
 /// Promised time from SIGTERM to the end.
-const SHUTDOWN: Duration = Duration::from_secs(10);
+pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// `ipgc` with these arguments and a clean environment, to its end.
 pub async fn ipgc(args: &[&str]) -> Result<Output> {
@@ -47,12 +50,12 @@ pub async fn ipgc(args: &[&str]) -> Result<Output> {
 }
 
 /// `ipgc run` as its own process.
-async fn run(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Ipgc> {
+pub async fn run(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Ipgc> {
     Ipgc::start(cluster, access, args, &[("LEASE_NAMESPACE", NAMESPACE)]).await
 }
 
 /// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
-async fn applied() -> Result<Option<&'static ControlPlane>> {
+pub async fn applied() -> Result<Option<&'static ControlPlane>> {
     static APPLIED: OnceCell<()> = OnceCell::const_new();
     let cluster = Cluster::get().await?;
     if cluster.is_foreign() {
@@ -67,7 +70,9 @@ async fn applied() -> Result<Option<&'static ControlPlane>> {
             let lines = said.lines();
             let refused: Vec<_> = lines.filter(|line| !line.ends_with(" created")).collect();
             assert_eq!(refused, [""; 0], "{said}");
-            Ok::<_, Error>(())
+            let account = ControlPlane::shared().await?;
+            let account = account.service_account(NAMESPACE, "ipgc").await?;
+            until_missing(&account, None, &[]).await
         })
         .await?;
     ControlPlane::shared().await.map(Some)
@@ -264,9 +269,9 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     let url = format!("https://127.0.0.1:{port}");
     let nowhere = Access::with_token(&url, certificate, "nobody", "no-token")?;
     let ipgc = run(&cluster, &nowhere, &[]).await?;
-    ipgc.says("watch interrupted").await?;
+    ipgc.says("cannot ask for rights").await?;
     ipgc.says("onnection refused").await?;
-    let tries = |log: &str| log.matches("watch interrupted").count();
+    let tries = |log: &str| log.matches("cannot ask for rights").count();
     let first = tries(&ipgc.log());
     let read = || async { Ok(ipgc.log()) };
     let again = |log: &String| tries(log) > first + 1;

@@ -14,6 +14,7 @@
 //! plugin's DEL.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod binary;
 mod crds;
 mod crowds;

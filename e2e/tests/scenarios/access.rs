@@ -1,0 +1,160 @@
+//! The rights of `ipgc run`, as RBAC grants them: what is missing is named before anything starts.
+
+use e2e::{
+    Cluster, ControlPlane, Error, Namespace, Result,
+    access::Access,
+    cluster::unique,
+    control_plane::Options,
+    wait::{self, Probe},
+};
+use ipgc::access::{Right, missing};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+
+use crate::binary::{SHUTDOWN, applied, ipgc, run};
+
+fn lines(rights: &[Right]) -> Vec<String> {
+    rights.iter().map(Right::to_string).collect()
+}
+
+/// Waits until the authorizer, which learns of new bindings by a watch, misses just these rights.
+pub async fn until_missing(
+    account: &Access,
+    pool_namespace: Option<&str>,
+    rights: &[&str],
+) -> Result<()> {
+    let client = &account.client("rights").await?;
+    wait::until("the bindings to count", wait::PATIENCE, || async move {
+        let answer = missing(client, pool_namespace, false).await;
+        Ok(match answer {
+            Ok(missing) if lines(&missing) == rights => Probe::Done(()),
+            other => Probe::NotYet(format!("{other:?}")),
+        })
+    })
+    .await
+}
+
+/// A service account with the rights of the manifests, those on pools excepted.
+async fn account(plane: &ControlPlane, namespace: &Namespace) -> Result<(String, Access)> {
+    namespace.service_account("ipgc").await?;
+    let subject = format!("--serviceaccount={}:ipgc", namespace.name);
+    let name = &namespace.name;
+    let cluster = namespace.cluster();
+    let facts = ["create", "clusterrolebinding", name, "--clusterrole=ipgc"];
+    cluster
+        .kubectl(facts.into_iter().chain([&*subject]))
+        .await?;
+    let beats = ["create", "rolebinding", name, "--role=ipgc"];
+    let beside = ["--namespace=kube-node-lease", &subject];
+    cluster.kubectl(beats.into_iter().chain(beside)).await?;
+    let access = plane.service_account(&namespace.name, "ipgc").await?;
+    Ok((subject, access))
+}
+
+/// Runs it to its end, which has to be that of bad input, and returns its one line.
+async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Result<String> {
+    let kubeconfig = cluster.dir().join(unique("refused"));
+    account.write(&kubeconfig)?;
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let output = ipgc(&[&["run", "--kubeconfig", kubeconfig], args].concat()).await?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    Ok(said)
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let cluster = &Cluster::get().await?;
+    let namespace = cluster.namespace("rights").await?;
+    let (subject, access) = account(plane, &namespace).await?;
+
+    let roles: Api<ClusterRole> = Api::all(cluster.client().clone());
+    let mut role = roles.get("ipgc-pools").await.unwrap();
+    for rule in role.rules.iter_mut().flatten() {
+        if rule
+            .resources
+            .iter()
+            .flatten()
+            .any(|name| name == "ippools")
+        {
+            rule.verbs.retain(|verb| verb != "patch");
+        }
+    }
+    let name = unique("ipgc-pools");
+    role.metadata = ObjectMeta {
+        name: Some(name.clone()),
+        ..ObjectMeta::default()
+    };
+    let made = roles.create(&PostParams::default(), &role).await;
+    made.map_err(Error::api("create a cluster role"))?;
+    let role = format!("--clusterrole={name}");
+    cluster
+        .kubectl(["create", "clusterrolebinding", &name, &role, &subject])
+        .await?;
+
+    let right = "patch ippools.whereabouts.cni.cncf.io in all namespaces";
+    until_missing(&access, None, &[right]).await?;
+    assert_eq!(
+        refused(cluster, &access, &[]).await?,
+        format!("ipgc: rights are missing, manifests/base/rbac.yaml grants them: {right}\n")
+    );
+    Ok(())
+}
+
+/// As the overlay binds it: `--pool-namespace` and the binding have to go together.
+#[tokio::test]
+async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let cluster = &Cluster::get().await?;
+    let namespace = cluster.namespace("confined").await?;
+    let (subject, access) = account(plane, &namespace).await?;
+    let role = "--clusterrole=ipgc-pools";
+    namespace
+        .kubectl(&["create", "rolebinding", "ipgc-pools", role, &subject])
+        .await?;
+
+    let here = ["--pool-namespace", &namespace.name];
+    until_missing(&access, Some(&namespace.name), &[]).await?;
+    let ipgc = run(cluster, &access, &here).await?;
+    ipgc.says("ready").await?;
+    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+
+    let said = refused(cluster, &access, &[]).await?;
+    assert_eq!(said.matches(" in all namespaces").count(), 8, "{said}");
+    for kind in [
+        "ippools",
+        "overlappingrangeipreservations",
+        "nodeslicepools",
+    ] {
+        let right = format!("list {kind}.whereabouts.cni.cncf.io in all namespaces");
+        assert!(said.contains(&right), "{said}");
+    }
+    let elsewhere = refused(cluster, &access, &["--pool-namespace=default"]).await?;
+    let named = elsewhere.matches(" in namespace default").count();
+    assert_eq!(named, 8, "{elsewhere}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_api_server_may_start_later() -> Result<()> {
+    let plane = ControlPlane::start(Options::default()).await?;
+    let cluster = Cluster::of(&plane).await?;
+    plane.api_server().kill()?;
+    let ipgc = run(&cluster, cluster.access(), &[]).await?;
+    ipgc.says("cannot ask for rights").await?;
+    plane.restart_api_server().await?;
+    ipgc.says("ready").await?;
+    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    plane.stop().await
+}

@@ -1,0 +1,126 @@
+//! The guard behind a dry run: a client through which nothing can be changed.
+//!
+//! It goes by the HTTP method alone and lives below all code that decides, so that a mistake there
+//! is an error and not a write. Access reviews are refused too: they are POSTs.
+
+use http::{Method, Request};
+use kube::{
+    Client,
+    client::{Body, ClientBuilder},
+};
+use tower::{BoxError, service_fn};
+
+/// What became of a request that is no GET.
+#[derive(Debug, thiserror::Error)]
+#[error("{method} {path} was not sent: only reads are")]
+pub struct NotSent {
+    method: Method,
+    path: String,
+}
+
+/// A client that sends GET requests through `client` and answers all others itself, with
+/// [`NotSent`] in a [`kube::Error::Service`].
+#[must_use]
+pub fn read_only(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.method() != Method::GET {
+                let (head, _) = request.into_parts();
+                let path = head.uri.path().to_owned();
+                let method = head.method;
+                return Err(BoxError::from(NotSent { method, path }));
+            }
+            Ok(client.send(request).await?)
+        }
+    });
+    ClientBuilder::new(send, namespace).build()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fmt::Debug;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{
+        Api,
+        api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
+    };
+    use rstest::rstest;
+    use serde_json::json;
+    use testkit::{Server, Verb, fixtures};
+
+    use super::*;
+
+    /// The pod `shop/cart-0` on a server, and pods through a client that only reads.
+    fn shop() -> (Server, Api<Pod>) {
+        let server = Server::new();
+        server.put(fixtures::pod("shop", "cart-0").node("n1").running().build());
+        let pods = Api::namespaced(read_only(server.client()), "shop");
+        (server, pods)
+    }
+
+    fn was_not_sent<T: Debug>(answer: kube::Result<T>) {
+        match answer.unwrap_err() {
+            kube::Error::Service(reason) => assert!(reason.is::<NotSent>(), "{reason}"),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn writes_never_reach_the_server() {
+        let (server, pods) = shop();
+        let post = PostParams::default();
+        let mut pod = Pod::default();
+        pod.metadata.name = Some("cart-0".to_owned());
+        let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+        was_not_sent(pods.create(&post, &pod).await);
+        was_not_sent(pods.replace("cart-0", &post, &pod).await);
+        was_not_sent(pods.patch("cart-0", &PatchParams::default(), &patch).await);
+        was_not_sent(
+            pods.patch_metadata("cart-0", &PatchParams::default(), &patch)
+                .await,
+        );
+        was_not_sent(pods.delete("cart-0", &DeleteParams::default()).await);
+        let all = ListParams::default();
+        was_not_sent(pods.delete_collection(&DeleteParams::default(), &all).await);
+        assert_eq!(server.requests().len(), 0, "{}", server.requests());
+    }
+
+    #[tokio::test]
+    async fn reads_are_answered_as_ever() {
+        let (server, pods) = shop();
+        pods.get("cart-0").await.unwrap();
+        assert_eq!(
+            pods.list(&ListParams::default()).await.unwrap().items.len(),
+            1
+        );
+        drop(pods.watch(&WatchParams::default(), "0").await.unwrap());
+        let verbs = server.requests();
+        assert!(
+            verbs
+                .iter()
+                .map(|r| r.verb)
+                .eq([Verb::Get, Verb::List, Verb::Watch]),
+            "{verbs}"
+        );
+        // What the server says stays what it was: a 404 means something, a missing answer nothing.
+        let gone = pods.get("cart-1").await.unwrap_err();
+        assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
+    }
+
+    /// Whatever a request asks for, its method decides.
+    #[rstest]
+    #[tokio::test]
+    async fn no_other_method_is_sent(
+        #[values("POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "get", "X")] method: &str,
+    ) {
+        let server = Server::new();
+        let client = read_only(server.client());
+        let request = Request::builder().method(method).uri("/api/v1/pods");
+        was_not_sent(client.send(request.body(Body::empty()).unwrap()).await);
+        assert_eq!(server.requests().len(), 0, "{}", server.requests());
+    }
+}

@@ -1,0 +1,273 @@
+//! The rights that `ipgc run` asks for before it starts: on the in-process API server, and against
+//! what `manifests/` grant.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use ipgc::access::{CallError, Right, Scope, missing, needed};
+use kube::{Client, client::Body};
+use rstest::rstest;
+use serde::Deserialize;
+use serde_json::Value;
+use testkit::{Garble, Match, RuleBuilder, Server};
+
+/// The reviews, and nothing else that is created.
+fn reviews() -> Match {
+    Match::create("selfsubjectaccessreviews")
+}
+
+/// Exactly what a right allows.
+fn matching(right: &Right) -> Match {
+    let Right {
+        verb,
+        group,
+        resource,
+        scope,
+    } = right.clone();
+    let namespace = match scope {
+        Scope::Namespace(namespace) => namespace,
+        Scope::Cluster | Scope::AllNamespaces => String::new(),
+    };
+    let asks = move |asked: &testkit::Request| asked.verb.as_str() == verb && asked.group == group;
+    Match::resource(&resource)
+        .namespace(&namespace)
+        .filter(asks)
+}
+
+fn lines(rights: &[Right]) -> Vec<String> {
+    rights.iter().map(Right::to_string).collect()
+}
+
+async fn asked(server: &Server, pools: Option<&str>, dry_run: bool) -> Vec<String> {
+    let answer = missing(&server.client(), pools, dry_run).await;
+    lines(&answer.unwrap())
+}
+
+#[rstest]
+#[tokio::test]
+async fn nothing_is_missing_where_everything_is_allowed(
+    #[values(None, Some("net"))] pools: Option<&str>,
+    #[values(false, true)] dry_run: bool,
+) {
+    let server = Server::new();
+    assert!(asked(&server, pools, dry_run).await.is_empty());
+    let requests = server.requests();
+    assert_eq!(requests.len(), needed(pools, dry_run).len(), "{requests}");
+    assert_eq!(
+        requests.matching(&reviews()).len(),
+        requests.len(),
+        "{requests}"
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn each_right_denied_alone_is_named_alone(
+    #[values(None, Some("net"))] pools: Option<&str>,
+    #[values(false, true)] dry_run: bool,
+) {
+    for right in needed(pools, dry_run) {
+        let server = Server::new();
+        server.on(matching(&right)).deny();
+        assert_eq!(
+            asked(&server, pools, dry_run).await,
+            [right.to_string()],
+            "{}",
+            server.requests()
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_are_named_in_the_order_of_the_list() {
+    let server = Server::new();
+    server.on(Match::reads("nodes")).deny();
+    server.on(Match::any().namespace("net")).deny();
+    server.on(Match::create("events.events.k8s.io")).deny();
+    server.on(Match::get("leases")).deny();
+    assert_eq!(
+        asked(&server, Some("net"), false).await,
+        [
+            "get nodes at the cluster scope",
+            "list nodes at the cluster scope",
+            "watch nodes at the cluster scope",
+            "get leases.coordination.k8s.io in namespace kube-node-lease",
+            "get ippools.whereabouts.cni.cncf.io in namespace net",
+            "list ippools.whereabouts.cni.cncf.io in namespace net",
+            "patch ippools.whereabouts.cni.cncf.io in namespace net",
+            "get overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
+            "list overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
+            "patch overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
+            "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
+            "list nodeslicepools.whereabouts.cni.cncf.io in namespace net",
+            "create events.events.k8s.io in all namespaces",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn rights_in_other_namespaces_than_the_one_of_the_pools_are_not_asked_for() {
+    let server = Server::new();
+    let elsewhere = |asked: &testkit::Request| {
+        asked.group == "whereabouts.cni.cncf.io" && asked.namespace != "net"
+    };
+    server.on(Match::any().filter(elsewhere)).deny();
+    assert!(asked(&server, Some("net"), false).await.is_empty());
+    assert_eq!(asked(&server, Some("other"), false).await.len(), 8);
+    assert_eq!(asked(&server, None, false).await.len(), 8);
+}
+
+#[tokio::test]
+async fn a_dry_run_needs_no_right_to_write() {
+    let server = Server::new();
+    let writes = |asked: &testkit::Request| {
+        let writes = ["create", "update", "patch", "delete", "deletecollection"];
+        writes.contains(&asked.verb.as_str()) && asked.group != "authorization.k8s.io"
+    };
+    server.on(Match::any().filter(writes)).deny();
+    assert!(asked(&server, None, true).await.is_empty());
+    assert_eq!(
+        asked(&server, None, false).await,
+        [
+            "patch ippools.whereabouts.cni.cncf.io in all namespaces",
+            "patch overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces",
+            "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces",
+            "create events.events.k8s.io in all namespaces",
+        ]
+    );
+}
+
+/// One review of all is not answered; everything would be allowed.
+#[rstest]
+#[case::server_error(|rule: RuleBuilder<'_>| rule.fail(500), "(500)")]
+#[case::overloaded(|rule: RuleBuilder<'_>| rule.fail(429), "(429)")]
+#[case::not_authenticated(|rule: RuleBuilder<'_>| rule.fail(401), "(401)")]
+#[case::not_allowed_to_ask(|rule: RuleBuilder<'_>| rule.deny(), "cannot create")]
+#[case::out_of_reach(|rule: RuleBuilder<'_>| rule.disconnect(), "connection")]
+#[case::answer_lost(|rule: RuleBuilder<'_>| rule.apply_then_disconnect(), "connection")]
+#[case::garbled(|rule: RuleBuilder<'_>| rule.garble(Garble::Html), "deserializing")]
+#[case::cut_off(|rule: RuleBuilder<'_>| rule.garble(Garble::Truncated), "deserializing")]
+#[case::silent(|rule: RuleBuilder<'_>| rule.hang(), "no answer within 20s")]
+#[tokio::test(start_paused = true)]
+async fn a_review_that_is_not_answered_is_an_error(
+    #[case] fault: fn(RuleBuilder<'_>) -> testkit::Rule,
+    #[case] says: &str,
+    #[values(0, 7, 19)] which: usize,
+) {
+    let server = Server::new();
+    fault(server.on(reviews()).skip(which).once());
+    let answer: Result<_, CallError> = missing(&server.client(), None, false).await;
+    let error = answer.unwrap_err().to_string();
+    assert!(error.contains(says), "{error}");
+}
+
+/// Something that sends back what it gets, where a server would fill in the status.
+#[tokio::test]
+async fn an_answer_that_grants_nothing_grants_nothing() {
+    let echo = tower::service_fn(async |request: http::Request<Body>| {
+        Ok::<_, tower::BoxError>(http::Response::new(request.into_body()))
+    });
+    let answer = missing(&Client::new(echo, "default"), None, false).await;
+    assert_eq!(answer.unwrap(), needed(None, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_are_asked_at_a_time() {
+    let server = Server::new();
+    server.on(reviews()).hang();
+    let (client, silent) = (server.client(), std::time::Duration::from_secs(1));
+    let asking = tokio::time::timeout(silent, missing(&client, None, false)).await;
+    assert!(asking.is_err());
+    assert_eq!(server.requests().len(), 4, "{}", server.requests());
+}
+
+// ---- against the manifests ---------------------------------------------------------------------
+
+/// What the manifests grant beyond what is asked for at the start.
+const NOT_ASKED: [&str; 4] = [
+    // Leader election. Whether it can be had shows when it is tried, and only where it is wanted.
+    "create leases.coordination.k8s.io in namespace ipgc-system",
+    "get leases.coordination.k8s.io ipgc in namespace ipgc-system",
+    "update leases.coordination.k8s.io ipgc in namespace ipgc-system",
+    "patch leases.coordination.k8s.io ipgc in namespace ipgc-system",
+];
+
+fn manifest(path: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("manifests")
+        .join(path);
+    let text = fs::read_to_string(path).unwrap();
+    serde_yaml::Deserializer::from_str(&text)
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    let all = value.as_array().into_iter().flatten();
+    all.map(|text| text.as_str().unwrap()).collect()
+}
+
+/// Each verb that is granted on each kind, as a [`Right`] says it.
+fn granted(objects: &[Value]) -> BTreeSet<String> {
+    let mut granted = BTreeSet::new();
+    for binding in objects.iter().filter(|o| o.get("roleRef").is_some()) {
+        let namespace = match binding["kind"].as_str().unwrap() {
+            "ClusterRoleBinding" => None,
+            _ => Some(binding["metadata"]["namespace"].as_str().unwrap()),
+        };
+        let role = objects.iter().find(|role| {
+            let reference = &binding["roleRef"];
+            role["kind"] == reference["kind"]
+                && role["metadata"]["name"] == reference["name"]
+                && (role["kind"] == "ClusterRole"
+                    || role["metadata"]["namespace"].as_str() == namespace)
+        });
+        for rule in role.unwrap()["rules"].as_array().unwrap() {
+            for resource in texts(&rule["resources"]) {
+                let place = match namespace {
+                    Some(namespace) => format!("in namespace {namespace}"),
+                    None if resource == "nodes" => "at the cluster scope".to_owned(),
+                    None => "in all namespaces".to_owned(),
+                };
+                let kinds = texts(&rule["apiGroups"])
+                    .into_iter()
+                    .map(|group| match group {
+                        "" => resource.to_owned(),
+                        group => format!("{resource}.{group}"),
+                    });
+                for kind in kinds {
+                    let names = [&[kind.as_str()], &*texts(&rule["resourceNames"])].concat();
+                    let kind = names.join(" ");
+                    let verbs = texts(&rule["verbs"]).into_iter();
+                    granted.extend(verbs.map(|verb| format!("{verb} {kind} {place}")));
+                }
+            }
+        }
+    }
+    granted
+}
+
+/// Both ways: no right is asked for that the manifests do not grant, and none granted that is not
+/// asked for and has no reason here.
+fn assert_granted(mut granted: BTreeSet<String>, pools: Option<&str>) {
+    for right in NOT_ASKED {
+        assert!(granted.remove(right), "not granted any more: {right}");
+    }
+    let needed: BTreeSet<_> = lines(&needed(pools, false)).into_iter().collect();
+    assert_eq!(granted, needed);
+}
+
+#[test]
+fn the_list_is_what_the_manifests_grant() {
+    assert_granted(granted(&manifest("base/rbac.yaml")), None);
+}
+
+#[test]
+fn with_a_pool_namespace_it_is_what_the_overlay_grants() {
+    let mut objects = manifest("base/rbac.yaml");
+    // As its kustomization does.
+    objects.retain(|o| o["kind"] != "ClusterRoleBinding" || o["metadata"]["name"] != "ipgc-pools");
+    objects.extend(manifest("overlays/other-namespace/pools.yaml"));
+    assert_granted(granted(&objects), Some("openshift-multus"));
+}
