@@ -410,13 +410,15 @@ fn the_last_two_sandboxes_are_remembered_from_their_first_sighting_on() {
 }
 
 #[rstest]
-#[case("", false)]
-#[case("0123456789abcde", false)]
-#[case("0123456789abcdef", true)]
-#[case("0123456789abcdeg", false)]
-#[case("ipamclaim-of-a-vm", false)]
-fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] is_one: bool) {
-    assert_eq!(SandboxTag::of(id).is_some(), is_one);
+#[case("0", 64, true)]
+#[case("f", 64, true)]
+#[case("g", 64, false)]
+#[case("0", 63, false)]
+#[case("0", 65, false)]
+#[case("", 0, false)]
+#[case("ipamclaim-of-a-vm", 1, false)]
+fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_one: bool) {
+    assert_eq!(SandboxTag::of(&id.repeat(times)).is_some(), is_one);
 }
 
 // Clearances

@@ -5,6 +5,7 @@
 //!
 //! Nothing here writes to the API server.
 
+mod census;
 mod freshness;
 mod lean_node;
 mod lean_pod;

@@ -6,7 +6,6 @@
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -20,6 +19,8 @@ use ipgc_core::{
     podref::PodRef,
     time::Moment,
 };
+
+use super::census::{Census, hash_of};
 
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
@@ -42,6 +43,7 @@ pub struct PodIndex {
     listed_at: Moment,
     /// The longest termination grace seen so far.
     longest_grace: Duration,
+    census: Census,
 }
 
 #[derive(Debug)]
@@ -49,8 +51,8 @@ struct Live {
     state: PodState,
     trail: Trail,
     generation: u64,
-    /// The list before which nobody saw who bore its name: that in which it was first seen, or the
-    /// last one before its birth.
+    /// The list before which somebody may have borne its name and left it rows, unseen: that in
+    /// which it was first seen, or the last one before its birth.
     listed_at: Option<Moment>,
     /// When it was first seen Running.
     running_since: Option<Moment>,
@@ -78,8 +80,7 @@ impl PodIndex {
             .longest_grace
             .max(state.termination_grace.unwrap_or_default());
         let generation = self.generation;
-        // Who bore its name before that list, nobody saw, even if it was born since.
-        let listed_at = Some(if self.listing { now } else { self.listed_at });
+        let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
         let new = |state| Live::new(state, generation, listed_at, watched, now);
         match self.live.entry(state.podref.clone()) {
@@ -162,6 +163,7 @@ impl PodIndex {
         let generation = self.generation;
         self.listing = false;
         self.listed_at = now;
+        self.census = Census::default();
         self.others = std::mem::take(&mut self.listed_others);
         let missing = self
             .live
@@ -223,6 +225,7 @@ impl PodIndex {
         now: Moment,
     ) -> Option<Held> {
         let Some(live) = self.live.get_mut(podref) else {
+            self.census.note(podref);
             let exists = self.others.contains(&hash_of(podref));
             return exists.then_some(Held::Present);
         };
@@ -235,6 +238,19 @@ impl PodIndex {
             live.sandboxes.note(tag, now);
         }
         reported.then_some(Held::Reported)
+    }
+
+    /// A sweep begins, which takes a [`glance`](Self::glance) at every row.
+    pub fn begin_sweep(&mut self) {
+        self.census.begin();
+    }
+
+    /// The sweep that began at `begun` has read every pool. Whoever is gone has no ADD at work a
+    /// `wait` later.
+    pub fn end_sweep(&mut self, begun: Moment, wait: Duration) {
+        if begun >= self.listed_at + wait {
+            self.census.end();
+        }
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.
@@ -268,6 +284,17 @@ impl PodIndex {
         self.live.is_empty()
     }
 
+    /// The list before which somebody may have left rows to a pod that is first seen now.
+    fn doubt(&self, podref: &PodRef, now: Moment) -> Option<Moment> {
+        if self.listing {
+            return Some(now);
+        }
+        let known = self.ended.get(podref).into_iter().flatten();
+        let inherited = known.filter_map(|end| end.listed_at).max();
+        let is_first = self.census.is_first(podref.as_str());
+        inherited.max((!is_first).then_some(self.listed_at))
+    }
+
     fn is_ended(&self, state: &PodState) -> bool {
         self.ended
             .get(&state.podref)
@@ -287,12 +314,6 @@ impl PodIndex {
             .push(Arc::clone(&end));
         end
     }
-}
-
-fn hash_of(podref: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    podref.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Live {
@@ -363,183 +384,4 @@ impl Live {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use testkit::fixtures::{PodBuilder, pod};
-
-    use super::*;
-    use crate::watch::LeanPod;
-
-    fn at(seconds: u64) -> Moment {
-        Moment::new(Duration::from_secs(seconds))
-    }
-
-    fn web(uid: &str) -> PodBuilder {
-        pod("d", "web-0").uid(uid).node("n").networks("net")
-    }
-
-    fn state(pod: PodBuilder) -> PodState {
-        let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
-        pod.into_state().unwrap()
-    }
-
-    fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
-        ended.iter().map(|e| &*e.last.uid).collect()
-    }
-
-    #[test]
-    fn a_graceful_end_is_settled_and_a_forced_one_is_not() {
-        for (last, settled) in [
-            (web("a").ended("Succeeded"), true),
-            (web("a").running(), false),
-        ] {
-            let mut index = PodIndex::default();
-            assert!(index.apply(state(web("a").running()), at(0)).is_none());
-            let ended = index.delete(state(last), at(1)).unwrap();
-            assert_eq!(ended.settled, settled);
-            assert_eq!(ended.at, at(1));
-            assert!(index.is_empty());
-        }
-    }
-
-    #[test]
-    fn an_end_is_given_out_once() {
-        let mut index = PodIndex::default();
-        index.apply(state(web("a").running()), at(0));
-        assert!(index.delete(state(web("a").running()), at(1)).is_some());
-        assert!(index.delete(state(web("a").running()), at(2)).is_none());
-    }
-
-    #[test]
-    fn a_pod_that_was_never_seen_alive_ended_all_the_same() {
-        let mut index = PodIndex::default();
-        let ended = index
-            .delete(state(web("a").ended("Succeeded")), at(1))
-            .unwrap();
-        assert!(!ended.settled, "nobody saw its sandbox up");
-    }
-
-    #[test]
-    fn pods_without_networks_are_not_kept() {
-        let mut index = PodIndex::default();
-        index.apply(state(pod("d", "plain").uid("p").node("n").running()), at(0));
-        index.apply(state(pod("d", "young").uid("y").networks("net")), at(0));
-        assert!(index.is_empty());
-        assert!(
-            index
-                .delete(state(pod("d", "plain").uid("p").node("n").running()), at(1))
-                .is_none()
-        );
-        // Scheduled, it can have rows.
-        index.apply(
-            state(pod("d", "young").uid("y").networks("net").node("n")),
-            at(2),
-        );
-        assert_eq!(index.len(), 1);
-    }
-
-    #[test]
-    fn a_successor_shows_that_its_predecessor_ended_unseen() {
-        let mut index = PodIndex::default();
-        index.apply(state(web("a").running()), at(0));
-        let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
-        assert_eq!(&*predecessor.last.uid, "a");
-        assert!(!predecessor.settled);
-        // Its DELETED event comes late: known already, and no word about the successor.
-        assert!(
-            index
-                .delete(state(web("a").ended("Succeeded")), at(2))
-                .is_none()
-        );
-        assert_eq!(index.len(), 1);
-    }
-
-    #[test]
-    fn incarnations_are_kept_in_the_order_of_their_ends() {
-        let mut index = PodIndex::default();
-        for (second, uid) in [(1, "a"), (2, "b"), (3, "c")] {
-            index.apply(state(web(uid).running()), at(second));
-            index.delete(state(web(uid).running()), at(second));
-        }
-        assert_eq!(
-            uids(&index.ended(&"d/web-0".parse().unwrap())),
-            ["a", "b", "c"]
-        );
-    }
-
-    #[test]
-    fn who_is_missing_after_a_relist_ended_in_the_gap() {
-        let mut index = PodIndex::default();
-        index.begin_list(at(0));
-        index.apply(state(web("a").running()), at(0));
-        index.apply(
-            state(
-                pod("d", "stays")
-                    .uid("s")
-                    .node("n")
-                    .networks("net")
-                    .running(),
-            ),
-            at(0),
-        );
-        assert!(index.end_list(at(0)).is_empty());
-        // The list begins twice, as it does when a page fails; what only the first one showed does
-        // not count.
-        index.begin_list(at(0));
-        index.apply(state(web("a").running()), at(1));
-        index.begin_list(at(0));
-        index.apply(
-            state(
-                pod("d", "stays")
-                    .uid("s")
-                    .node("n")
-                    .networks("net")
-                    .running(),
-            ),
-            at(2),
-        );
-        assert_eq!(uids(&index.end_list(at(3))), ["a"]);
-        assert_eq!(index.len(), 1);
-    }
-
-    #[test]
-    fn a_new_uid_after_a_gap_is_a_new_incarnation() {
-        let mut index = PodIndex::default();
-        index.apply(state(web("a").running()), at(0));
-        index.begin_list(at(0));
-        let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
-        assert_eq!(&*predecessor.last.uid, "a");
-        assert!(index.end_list(at(2)).is_empty());
-    }
-
-    #[test]
-    fn a_gap_takes_away_what_was_known_of_the_sandbox() {
-        let mut index = PodIndex::default();
-        index.apply(state(web("a").running()), at(0));
-        index.begin_list(at(0));
-        index.apply(state(web("a").ended("Succeeded")), at(1));
-        index.end_list(at(1));
-        assert!(
-            !index
-                .delete(state(web("a").ended("Succeeded")), at(2))
-                .unwrap()
-                .settled
-        );
-    }
-
-    #[test]
-    fn old_evidence_goes_unless_its_pod_is_in_work() {
-        let mut index = PodIndex::default();
-        index.apply(state(web("a").running()), at(0));
-        index.delete(state(web("a").running()), at(0));
-        let podref = "d/web-0".parse().unwrap();
-        index.forget(at(60), at(3_600), |end| &*end.last.uid == "a");
-        assert_eq!(index.ended(&podref).len(), 1);
-        index.forget(at(60), at(599), |_| false);
-        assert_eq!(index.ended(&podref).len(), 1);
-        index.forget(at(0), at(3_600), |_| false);
-        assert_eq!(index.ended(&podref).len(), 1, "no sweep has looked since");
-        index.forget(at(60), at(3_600), |_| false);
-        assert!(index.ended(&podref).is_empty());
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ mod report;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{breaker::Change, time::Moment};
+use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, time::Moment};
 use jiff::Timestamp;
 use tokio::{
     sync::{Notify, watch},
@@ -119,6 +119,7 @@ impl Sweeper {
             // Without them every node may block, which is safe.
             Err(error) => warn!(%error, "node slices cannot be listed"),
         }
+        lock(&knowledge.pods).begin_sweep();
         let mut look = Look::new(&self.context, self.namespace.as_deref());
         look.at_reservations().await;
         if let Err(error) = look.at_pools().await {
@@ -131,6 +132,12 @@ impl Sweeper {
         }
         look.closer().await?;
         let (found, report) = look.end();
+        if report.pools_unreadable == 0 {
+            let mut pods = lock(&knowledge.pods);
+            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
+            let wait = self.context.policy.wait(Some(grace), 1);
+            pods.end_sweep(begun, wait);
+        }
         self.assess(&report, begun);
         for (podref, found) in found {
             self.submit(podref, found);

@@ -1,0 +1,281 @@
+#![allow(clippy::unwrap_used)]
+use testkit::fixtures::{PodBuilder, pod};
+
+use super::*;
+use crate::watch::LeanPod;
+
+fn at(seconds: u64) -> Moment {
+    Moment::new(Duration::from_secs(seconds))
+}
+
+fn web(uid: &str) -> PodBuilder {
+    pod("d", "web-0").uid(uid).node("n").networks("net")
+}
+
+fn state(pod: PodBuilder) -> PodState {
+    let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
+    pod.into_state().unwrap()
+}
+
+fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
+    ended.iter().map(|e| &*e.last.uid).collect()
+}
+
+#[test]
+fn a_graceful_end_is_settled_and_a_forced_one_is_not() {
+    for (last, settled) in [
+        (web("a").ended("Succeeded"), true),
+        (web("a").running(), false),
+    ] {
+        let mut index = PodIndex::default();
+        assert!(index.apply(state(web("a").running()), at(0)).is_none());
+        let ended = index.delete(state(last), at(1)).unwrap();
+        assert_eq!(ended.settled, settled);
+        assert_eq!(ended.at, at(1));
+        assert!(index.is_empty());
+    }
+}
+
+#[test]
+fn an_end_is_given_out_once() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("a").running()), at(0));
+    assert!(index.delete(state(web("a").running()), at(1)).is_some());
+    assert!(index.delete(state(web("a").running()), at(2)).is_none());
+}
+
+#[test]
+fn a_pod_that_was_never_seen_alive_ended_all_the_same() {
+    let mut index = PodIndex::default();
+    let ended = index
+        .delete(state(web("a").ended("Succeeded")), at(1))
+        .unwrap();
+    assert!(!ended.settled, "nobody saw its sandbox up");
+}
+
+#[test]
+fn pods_without_networks_are_not_kept() {
+    let mut index = PodIndex::default();
+    index.apply(state(pod("d", "plain").uid("p").node("n").running()), at(0));
+    index.apply(state(pod("d", "young").uid("y").networks("net")), at(0));
+    assert!(index.is_empty());
+    assert!(
+        index
+            .delete(state(pod("d", "plain").uid("p").node("n").running()), at(1))
+            .is_none()
+    );
+    // Scheduled, it can have rows.
+    index.apply(
+        state(pod("d", "young").uid("y").networks("net").node("n")),
+        at(2),
+    );
+    assert_eq!(index.len(), 1);
+}
+
+#[test]
+fn a_successor_shows_that_its_predecessor_ended_unseen() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("a").running()), at(0));
+    let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
+    assert_eq!(&*predecessor.last.uid, "a");
+    assert!(!predecessor.settled);
+    // Its DELETED event comes late: known already, and no word about the successor.
+    assert!(
+        index
+            .delete(state(web("a").ended("Succeeded")), at(2))
+            .is_none()
+    );
+    assert_eq!(index.len(), 1);
+}
+
+#[test]
+fn incarnations_are_kept_in_the_order_of_their_ends() {
+    let mut index = PodIndex::default();
+    for (second, uid) in [(1, "a"), (2, "b"), (3, "c")] {
+        index.apply(state(web(uid).running()), at(second));
+        index.delete(state(web(uid).running()), at(second));
+    }
+    assert_eq!(
+        uids(&index.ended(&"d/web-0".parse().unwrap())),
+        ["a", "b", "c"]
+    );
+}
+
+#[test]
+fn who_is_missing_after_a_relist_ended_in_the_gap() {
+    let mut index = PodIndex::default();
+    index.begin_list(at(0));
+    index.apply(state(web("a").running()), at(0));
+    index.apply(
+        state(
+            pod("d", "stays")
+                .uid("s")
+                .node("n")
+                .networks("net")
+                .running(),
+        ),
+        at(0),
+    );
+    assert!(index.end_list(at(0)).is_empty());
+    // The list begins twice, as it does when a page fails; what only the first one showed does
+    // not count.
+    index.begin_list(at(0));
+    index.apply(state(web("a").running()), at(1));
+    index.begin_list(at(0));
+    index.apply(
+        state(
+            pod("d", "stays")
+                .uid("s")
+                .node("n")
+                .networks("net")
+                .running(),
+        ),
+        at(2),
+    );
+    assert_eq!(uids(&index.end_list(at(3))), ["a"]);
+    assert_eq!(index.len(), 1);
+}
+
+#[test]
+fn a_new_uid_after_a_gap_is_a_new_incarnation() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("a").running()), at(0));
+    index.begin_list(at(0));
+    let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
+    assert_eq!(&*predecessor.last.uid, "a");
+    assert!(index.end_list(at(2)).is_empty());
+}
+
+#[test]
+fn a_gap_takes_away_what_was_known_of_the_sandbox() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("a").running()), at(0));
+    index.begin_list(at(0));
+    index.apply(state(web("a").ended("Succeeded")), at(1));
+    index.end_list(at(1));
+    assert!(
+        !index
+            .delete(state(web("a").ended("Succeeded")), at(2))
+            .unwrap()
+            .settled
+    );
+}
+
+#[test]
+fn old_evidence_goes_unless_its_pod_is_in_work() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("a").running()), at(0));
+    index.delete(state(web("a").running()), at(0));
+    let podref = "d/web-0".parse().unwrap();
+    index.forget(at(60), at(3_600), |end| &*end.last.uid == "a");
+    assert_eq!(index.ended(&podref).len(), 1);
+    index.forget(at(60), at(599), |_| false);
+    assert_eq!(index.ended(&podref).len(), 1);
+    index.forget(at(0), at(3_600), |_| false);
+    assert_eq!(index.ended(&podref).len(), 1, "no sweep has looked since");
+    index.forget(at(60), at(3_600), |_| false);
+    assert!(index.ended(&podref).is_empty());
+}
+
+/// What is doubted of an incarnation of `web-0` that is born at this second and killed at once.
+fn doubt(index: &mut PodIndex, second: u64) -> Option<Moment> {
+    let born = || web(&second.to_string());
+    index.apply(state(born().running()), at(second));
+    let ended = index.delete(state(born().running()), at(second));
+    ended.unwrap().listed_at
+}
+
+/// A sweep that found a row of `found`.
+fn sweep(index: &mut PodIndex, begun: u64, found: Option<&str>) {
+    index.begin_sweep();
+    if let Some(podref) = found {
+        assert!(index.glance(podref, None, None, at(begun)).is_none());
+    }
+    index.end_sweep(at(begun), Duration::from_secs(100));
+}
+
+/// Listed at second 10.
+fn listed() -> PodIndex {
+    let mut index = PodIndex::default();
+    index.begin_list(at(0));
+    index.end_list(at(10));
+    index
+}
+
+#[test]
+fn who_is_born_after_the_list_may_have_had_a_predecessor_that_nobody_saw() {
+    assert_eq!(doubt(&mut listed(), 20), Some(at(10)));
+}
+
+#[test]
+fn who_is_born_after_a_sweep_that_found_no_row_of_its_name_has_none() {
+    let mut index = listed();
+    sweep(&mut index, 110, Some("d/web-1"));
+    assert_eq!(doubt(&mut index, 120), None);
+}
+
+#[test]
+fn a_row_of_its_name_may_be_a_predecessors() {
+    let mut index = listed();
+    sweep(&mut index, 110, Some("d/web-0"));
+    assert_eq!(doubt(&mut index, 120), Some(at(10)));
+    // The row is gone by the next one.
+    let mut index = listed();
+    sweep(&mut index, 110, Some("d/web-0"));
+    sweep(&mut index, 130, None);
+    assert_eq!(doubt(&mut index, 140), None);
+}
+
+#[test]
+fn a_sweep_soon_after_the_list_may_come_before_a_late_add() {
+    let mut index = listed();
+    sweep(&mut index, 109, None);
+    assert_eq!(doubt(&mut index, 300), Some(at(10)));
+}
+
+#[test]
+fn a_sweep_that_was_cut_off_counts_for_nothing() {
+    let mut index = listed();
+    index.begin_sweep();
+    assert!(index.glance("d/web-1", None, None, at(110)).is_none());
+    assert_eq!(doubt(&mut index, 120), Some(at(10)));
+    // Nor does what it found count in the next one.
+    let mut index = listed();
+    index.begin_sweep();
+    assert!(index.glance("d/web-0", None, None, at(110)).is_none());
+    sweep(&mut index, 130, None);
+    assert_eq!(doubt(&mut index, 140), None);
+}
+
+#[test]
+fn a_successor_inherits_the_doubt() {
+    let mut index = listed();
+    assert_eq!(doubt(&mut index, 20), Some(at(10)));
+    // The first of them had the row when the sweep looked.
+    sweep(&mut index, 110, None);
+    assert_eq!(doubt(&mut index, 120), Some(at(10)));
+}
+
+#[test]
+fn after_another_list_all_are_in_doubt_again() {
+    let mut index = listed();
+    sweep(&mut index, 110, None);
+    index.begin_list(at(115));
+    index.end_list(at(120));
+    assert_eq!(doubt(&mut index, 130), Some(at(120)));
+}
+
+#[test]
+fn a_row_under_the_name_of_a_pod_without_networks_is_found_too() {
+    let mut index = listed();
+    let plain = pod("d", "web-0").uid("p").node("n").running();
+    index.apply(state(plain.clone()), at(20));
+    index.begin_sweep();
+    assert_eq!(
+        index.glance("d/web-0", None, None, at(110)),
+        Some(Held::Present)
+    );
+    index.end_sweep(at(110), Duration::from_secs(100));
+    assert!(index.delete(state(plain), at(115)).is_none());
+    assert_eq!(doubt(&mut index, 120), Some(at(10)));
+}
