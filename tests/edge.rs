@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
     run_pod(&bench.server, "web-0", 1);
     run_pod(&bench.server, "web-1", 2);
@@ -49,7 +49,7 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_forced_end_waits_w() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     bench
         .server
@@ -218,7 +218,7 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
 async fn addresses_are_compared_as_addresses() {
     let server = testkit::Server::new();
     server.put(fixtures::nad(NS, "net", "fd00:0:0:10::/64"));
-    let bench = Bench::start(server).await;
+    let bench = Bench::long_since(server, Config::default()).await;
     let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row(
         1,
         &fixtures::sandbox(1),

@@ -327,7 +327,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
 #[case::gone(Fault::Code(410))]
 #[tokio::test(start_paused = true)]
 async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")] verb: &str) {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     let count = if verb == "get" { 2 } else { 20 };
     let names: Vec<String> = (1..=count).map(|n| format!("web-{n}")).collect();
     let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();

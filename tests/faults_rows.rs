@@ -26,7 +26,7 @@ fn removes(request: &Request, key: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn one_row_that_the_server_refuses_keeps_no_other_and_is_not_looped() {
-    let bench = Bench::with(server(), seldom()).await;
+    let bench = Bench::long_since(server(), seldom()).await;
     let names: Vec<String> = (1..=100).map(|n| format!("web-{n}")).collect();
     let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
     put_pool(&bench.server, &rows);

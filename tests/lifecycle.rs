@@ -83,7 +83,7 @@ async fn a_run_that_is_stopped_before_it_is_ready_ends_well() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_the_patch_in_flight_end() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
     sleep(Duration::from_millis(500)).await;
@@ -109,7 +109,7 @@ async fn a_stop_lets_the_patch_in_flight_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_takes_too_long_is_cut_off_within_ten_seconds_and_reported() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
     sleep(Duration::from_millis(500)).await;
@@ -153,7 +153,7 @@ async fn a_stop_is_no_failure_of_those_who_wait() {
         max_retries: 0,
         ..Config::default()
     };
-    let bench = Bench::with(server(), config).await;
+    let bench = Bench::long_since(server(), config).await;
     put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
     run_pod(&bench.server, "web-0", 1);
     run_pod(&bench.server, "web-1", 2);

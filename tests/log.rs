@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Bench, NS, POOL, put_pool, run_pod, server};
+use common::{Bench, NS, POOL, put_pool, run_pod, seldom, server};
 use serde_json::json;
 use testkit::Match;
 use tokio::time::sleep;
@@ -63,7 +63,7 @@ impl MakeWriter<'_> for Log {
 #[tokio::test(start_paused = true)]
 async fn a_free_is_one_line_with_the_whole_row() {
     let (log, _guard) = Log::start();
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), seldom()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
     sleep(Duration::from_millis(500)).await;

@@ -88,6 +88,12 @@ impl Clearance {
         Self::new(Grade::Settled, Wait::Until(moment))
     }
 
+    /// Whether there is nothing more to wait for.
+    #[must_use]
+    pub fn is_over(&self, now: Moment) -> bool {
+        matches!(self.wait, Wait::Until(moment) if moment <= now)
+    }
+
     /// Both have to be waited for.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -267,7 +273,8 @@ impl Subject<'_> {
         let mut unseen = self.of_unseen(doubt, wait);
         // The one who answers was seen.
         unseen.grade = Grade::Witnessed;
-        Some(unseen)
+        // A doubt that is over takes nothing from the evidence.
+        (!unseen.is_over(self.now)).then_some(unseen)
     }
 
     /// One incarnation's end.

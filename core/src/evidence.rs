@@ -193,6 +193,12 @@ impl Sandboxes {
         }
     }
 
+    /// Whether none of its rows was seen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// Whether a row of it bore this sandbox before `moment`.
     #[must_use]
     pub fn had(&self, sandbox: SandboxTag, moment: Moment) -> bool {
@@ -268,11 +274,12 @@ impl Ended {
         reported.max(self.last.request.networks().len())
     }
 
-    /// When to look at its rows first. Where the name may return, at once: a row goes no sooner than
-    /// a cooldown after it was seen first. Where it does not, not before any of its rows may go.
+    /// When to look at its rows first: not before any of them may go. Where the name may return and
+    /// no sweep has seen its rows while it lived, at once: such a row goes no sooner than a cooldown
+    /// after it was seen first.
     #[must_use]
     pub fn first_look(&self, policy: &Policy) -> Moment {
-        if self.last.name_may_return {
+        if self.last.name_may_return && self.sandboxes.is_empty() {
             self.at
         } else {
             self.at + policy.cooldown

@@ -275,7 +275,7 @@ fn a_node_that_blocks_for_a_while_is_waited_for(#[case] hold: Option<u64>, #[cas
 #[case::gap(None, Some(300), false, Grade::Witnessed, until(300 + W))]
 #[case::gap_and_seen_with_its_id(None, Some(300), true, Grade::Settled, until(END + 2))]
 #[case::both(Some(50), Some(300), false, Grade::Witnessed, until(300 + W))]
-#[case::both_and_seen_with_its_id(Some(50), Some(300), true, Grade::Witnessed, until(50 + W))]
+#[case::both_and_seen_with_its_id(Some(150), Some(300), true, Grade::Witnessed, until(150 + W))]
 fn a_list_and_a_gap_leave_doubts(
     #[case] listed: Option<u64>,
     #[case] gap: Option<u64>,
@@ -283,6 +283,7 @@ fn a_list_and_a_gap_leave_doubts(
     #[case] grade: Grade,
     #[case] wait: Wait,
 ) {
+    let now = gap.unwrap_or(120);
     let end = but(&reported(true), |end| {
         end.listed_at = listed.map(at);
         end.gap_at = gap.map(at);
@@ -292,11 +293,14 @@ fn a_list_and_a_gap_leave_doubts(
         }
     });
     let known = Known::of(std::slice::from_ref(&end)).seen(0);
-    let clearance = weigh(&known, &Policy::default(), 300);
+    let clearance = weigh(&known, &Policy::default(), now);
     assert_eq!((clearance.grade, clearance.wait), (grade, wait.clone()));
+    // A doubt that is over takes nothing from the evidence.
+    let over = weigh(&known, &Policy::default(), 300 + W);
+    assert_eq!((over.grade, over.wait), (Grade::Settled, until(END + 2)));
     // Such a doubt waits for nodes too, but not with names that never return.
     let doubtful = known.clone().on(suspect(not_ready()));
-    let clearance = weigh(&doubtful, &Policy::default(), 300);
+    let clearance = weigh(&doubtful, &Policy::default(), now);
     if grade == Grade::Settled {
         assert_eq!(clearance.wait, wait);
     } else {
@@ -307,7 +311,7 @@ fn a_list_and_a_gap_leave_doubts(
         ended: vec![never],
         ..doubtful
     };
-    let clearance = weigh(&known, &Policy::default(), 300);
+    let clearance = weigh(&known, &Policy::default(), now);
     assert_eq!(clearance.wait, until(END + 2));
     assert_eq!(clearance.grade, Grade::Settled);
 }
@@ -454,11 +458,16 @@ fn of_two_clearances_the_later_and_the_worse_count() {
 }
 
 #[test]
-fn a_first_look_comes_at_once_where_the_name_may_return() {
+fn a_first_look_comes_at_once_where_the_name_may_return_and_no_row_was_seen() {
     let end = reported(false);
     assert_eq!(end.first_look(&Policy::default()), at(END));
     let never = but(&end, |end| end.last.name_may_return = false);
     assert_eq!(never.first_look(&Policy::default()), at(END + 2));
+    let seen = but(&end, |end| {
+        end.sandboxes
+            .note(SandboxTag::of(&sandbox(1)).unwrap(), at(20));
+    });
+    assert_eq!(seen.first_look(&Policy::default()), at(END + 2));
     assert_eq!(reported(false).podref().as_str(), POD);
 }
 

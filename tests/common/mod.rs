@@ -247,7 +247,7 @@ pub async fn three() -> Bench {
 
 /// The same, with these settings.
 pub async fn three_with(config: Config) -> Bench {
-    let bench = Bench::with(server(), config).await;
+    let bench = Bench::long_since(server(), config).await;
     put_pool(&bench.server, &[(1, "web-1"), (2, "web-2"), (3, "web-3")]);
     for (offset, name) in (1..).zip(PODS) {
         run_pod(&bench.server, name, offset);
