@@ -222,7 +222,7 @@ impl Collector {
             nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
-            grace: config.policy.grace,
+            policy: config.policy.clone(),
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));

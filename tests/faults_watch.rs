@@ -40,8 +40,9 @@ async fn a_cut_stream_is_taken_up_where_it_ended(#[case] how: Cut) {
     bench.wait_rows(POOL, &["2"]).await;
     assert!(
         ended.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        ended.elapsed()
+        "{:?}\n{}",
+        ended.elapsed(),
+        bench.server.requests()
     );
     seconds(1).await;
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
@@ -377,7 +378,7 @@ async fn a_mass_of_ends_is_a_handful_of_patches() {
     server
         .on(Match::resource("overlappingrangeipreservations"))
         .delay(Duration::from_millis(20));
-    let bench = Bench::long_since(server, seldom()).await;
+    let bench = Bench::long_since(server, Config::default()).await;
     bench.end(names.iter().map(String::as_str));
     let ended = Instant::now();
     bench.wait_rows("10.0.0.0-16", &[]).await;
@@ -445,7 +446,7 @@ async fn no_two_requests_on_a_pool_overlap() {
     let requests = bench.sent(Match::verbs(&[Verb::Get, Verb::Patch], "ippools"));
     let spans: Vec<_> = requests
         .iter()
-        .map(|r| (r.at, r.answered_at.unwrap()))
+        .filter_map(|r| Some((r.at, r.answered_at?)))
         .collect();
     assert!(spans.len() >= 4);
     assert!(

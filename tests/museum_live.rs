@@ -9,8 +9,8 @@ mod common;
 use common::{
     Bench, NS, POOL, RANGE, launch,
     nodes::{
-        NEIGHBOUR_KEY, adopt, fall_silent, live_node, neighbour_goes, pool_events, put_neighbour,
-        run_on, second, seconds, stays,
+        NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,
+        put_neighbour, run_on, second, seconds, stays,
     },
     put_pool, reporting, run_pod, server,
 };
@@ -33,7 +33,8 @@ async fn room_with_a_watched_pod() -> Bench {
     let server = room();
     let bench = Bench::start(server).await;
     run_pod(&bench.server, "web-0", 1);
-    seconds(20).await;
+    // So long that nobody who was there before can have left it its row.
+    seconds(W + 60).await;
     bench
 }
 

@@ -125,7 +125,12 @@ async fn m1_25_reservation_under_a_successor_that_accepted_it() {
     });
     bench.end(["web-0"]);
     seconds(60).await;
-    assert_eq!(claim.hits(), 1, "it was not claimed");
+    assert_eq!(
+        claim.hits(),
+        1,
+        "it was not claimed {}",
+        bench.server.requests()
+    );
     stays(&bench, POOL, &["1"]).await;
     let left = bench.server.get(ORIP, NS, "10.0.0.1").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-0");

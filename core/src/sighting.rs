@@ -41,6 +41,13 @@ impl Sightings {
             .sighting
     }
 
+    /// Notes that a row that is remembered was observed again, as it was. Others stay forgotten.
+    pub fn see_again(&mut self, pool_uid: &str, row: &Row, now: Moment) {
+        if self.get(pool_uid, row).is_some() {
+            self.see(pool_uid, row, now);
+        }
+    }
+
     /// Notes that the pod of a row was proven absent after the row was observed at `observed`.
     pub fn see_absent(&mut self, pool_uid: &str, row: &Row, observed: Moment) {
         let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), observed);

@@ -1,8 +1,9 @@
 //! Keeps the knowledge of nodes: which existed at a gap in the pod watch, whether their kubelets
 //! are at work, and who waits for something to happen on them.
 //!
-//! Leases are read only while something waits for nodes, all in one metadata list: the
-//! resourceVersion of a Lease changes whenever its kubelet renews it.
+//! Leases are read only while something waits for nodes, and for one wait after a gap, so that later
+//! ends need not wait for it: all in one metadata list, since the resourceVersion of a Lease changes
+//! whenever its kubelet renews it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,10 +12,11 @@ use std::{
 };
 
 use ipgc_core::{
-    node::{Node, Nodes, Pulse},
+    evidence::Policy,
+    node::{self, Nodes, Pulse, SILENCE},
     time::Moment,
 };
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api, Client,
     api::{ListParams, PartialObjectMeta},
@@ -27,7 +29,6 @@ use crate::{
     backoff::Backoff,
     calls::{CallError, call, next_page},
     clock::Clock,
-    watch::LeanNode,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -82,7 +83,7 @@ impl NodeWaits {
     /// that is ready. Of one that is not, the watch tells when it is again.
     fn is_wanted(&self, nodes: &Nodes, now: Moment) -> bool {
         let ready = |name: &Box<str>| {
-            let state = nodes.get(name).and_then(Node::state);
+            let state = nodes.get(name).and_then(node::Node::state);
             state.is_some_and(|state| state.ready)
         };
         *lock(&self.wanted_until) > now || lock(&self.parked).values().flatten().any(ready)
@@ -99,8 +100,8 @@ pub struct NodeKeeper {
     pub waits: Arc<NodeWaits>,
     /// Where those who wait are.
     pub queue: Arc<ItemQueue>,
-    /// The first part of the waits that the Leases are read for.
-    pub grace: Duration,
+    /// The waits that the Leases are read for.
+    pub policy: Policy,
     /// The present.
     pub clock: Clock,
 }
@@ -110,7 +111,7 @@ impl NodeKeeper {
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         // Where waits are short, what they wait for is to be seen in time.
-        let read_every = (self.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
+        let read_every = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         loop {
@@ -153,29 +154,30 @@ impl NodeKeeper {
         let Some(gap) = lock(&self.nodes).pending_gap() else {
             return Ok(());
         };
-        let api: Api<LeanNode> = Api::all(self.client.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
         let mut names = Vec::new();
         loop {
-            let page = call(api.list(&params)).await?;
+            let page = call(api.list_metadata(&params)).await?;
             let next = next_page(&params, &page.metadata);
-            let now = self.clock.now();
-            let mut nodes = lock(&self.nodes);
-            for (name, state) in page.items.into_iter().filter_map(LeanNode::into_state) {
-                nodes.apply(&name, state, now);
-                names.push(name);
-            }
+            // What they are, the watch tells: this list may be older than a removal that it told.
+            names.extend(page.items.into_iter().filter_map(|node| node.metadata.name));
             match next {
                 Some(next) => params = next,
-                None => {
-                    // Another gap, meanwhile, needs another list.
-                    if nodes.pending_gap() == Some(gap) {
-                        nodes.suspect(names.iter().map(String::as_str), now);
-                    }
-                    return Ok(());
-                }
+                None => break,
             }
         }
+        let now = self.clock.now();
+        let mut nodes = lock(&self.nodes);
+        // Another gap, meanwhile, needs another list.
+        if nodes.pending_gap() == Some(gap) {
+            nodes.suspect(names.iter().map(String::as_str), now);
+            drop(nodes);
+            // Whoever ends later need not wait for what can be heard now.
+            self.waits
+                .want(now + self.policy.wait(None, 1) + SILENCE + SILENCE);
+        }
+        Ok(())
     }
 
     async fn read_leases(&self) -> Result<(), CallError> {

@@ -210,6 +210,8 @@ impl<'l> Look<'l> {
                     found.pools.entry(pool.key().clone()).or_default();
                 }
                 Verdict::Held(Held::Drift) => {
+                    // One that waits longer than from sweep to sweep must not be forgotten.
+                    lock(&knowledge.sightings).see_again(pool.uid(), row, now);
                     let left = self.left.entry(podref.clone()).or_default();
                     left.push((pool.key().clone(), content.clone()));
                 }
