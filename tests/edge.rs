@@ -83,7 +83,7 @@ async fn a_pod_whose_containers_still_run_is_not_settled() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), seldom()).await;
     put_pool(&bench.server, &[(250, "other")]);
     run_pod(&bench.server, "other", 250);
     for n in 0..100 {
@@ -111,7 +111,7 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
 
 #[tokio::test(start_paused = true)]
 async fn host_network_and_plain_pods_cost_no_request() {
-    let bench = Bench::start(server()).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
     let plain = fixtures::pod(NS, "plain").node("node-1").running().build();
     let unscheduled = fixtures::pod(NS, "unscheduled")
         .networks("default/net")

@@ -392,8 +392,9 @@ async fn a_mass_of_ends_is_a_handful_of_patches() {
     assert_eq!(bench.reservations(), Vec::<String>::new());
     let patches = bench.sent(Match::patch("ippools")).len();
     let observed = bench.sent(Match::get("ippools")).len();
+    // One read for each turn, and one for each batch of claims.
     assert!(
-        patches <= 4 && observed <= patches + 1,
+        patches <= 4 && observed <= 12,
         "{patches} patches, {observed} reads"
     );
     assert_eq!(bench.sent(Match::list("ippools")).len(), 1);

@@ -85,7 +85,10 @@ async fn lease_that_stops_changing_starts_the_wait_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_is_told_once_with_what_releases_it() {
-    let bench = held(no_sweeps()).await;
+    let (bench, beat) = stage(no_sweeps()).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(45 * 60).await;
     let events = pool_events(&bench, "IPAddressHeldUnfenced");
     let [event] = &events[..] else {
         panic!("{events:?}");
@@ -100,6 +103,9 @@ async fn hold_is_told_once_with_what_releases_it() {
         assert!(event.contains(word), "no {word} in {event}");
     }
     assert_eq!(bench.counted("rows_held"), 1);
+    // The API server forgets it after an hour.
+    seconds(15 * 60).await;
+    assert_eq!(pool_events(&bench, "IPAddressHeldUnfenced").len(), 2);
     bench.stop().await;
 }
 

@@ -242,15 +242,24 @@ impl Node {
 
     /// Counts the present stretch of work or of absence, which ends.
     fn end_stretch(&mut self, now: Moment) {
-        let Some(suspect) = &mut self.suspect else {
-            return;
-        };
-        let length = match (&self.state, self.lease.beat) {
+        if let Some(suspect) = &self.suspect {
+            let longest = self.longest(suspect, now);
+            self.suspect = Some(Suspect {
+                longest,
+                ..suspect.clone()
+            });
+        }
+    }
+
+    /// The longest stretch of work or of absence so far.
+    fn longest(&self, suspect: &Suspect, now: Moment) -> Duration {
+        let present = match (&self.state, self.lease.beat) {
             (None, _) => now.since(self.since.max(suspect.since)),
+            // Seen, whether or not its Lease is still read.
             (Some(_), Some(beat)) => beat.last.since(beat.since(suspect.since)),
-            (Some(_), None) => return,
+            (Some(_), None) => Duration::ZERO,
         };
-        suspect.longest = suspect.longest.max(length);
+        suspect.longest.max(present)
     }
 
     /// Until when it blocks, if it does: a moment, or until something happens there.
@@ -260,20 +269,17 @@ impl Node {
     )]
     fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect.as_ref()?;
-        if suspect.longest >= wait {
+        if self.longest(suspect, now) >= wait {
             return None;
         }
-        let (since, last) = match (&self.state, self.alive(now)) {
-            (None, _) => (self.since.max(suspect.since), now),
-            (Some(_), Some(beat)) => (beat.since(suspect.since), beat.last),
+        let since = match (&self.state, self.alive(now)) {
+            (None, _) => self.since.max(suspect.since),
+            (Some(_), Some(beat)) => beat.since(suspect.since),
             (Some(_), None) if self.is_silent(now) => return Some(None),
             // Its Lease has not been watched long enough to tell.
             (Some(_), None) => return Some(Some(now + wait.max(LOOK_AGAIN))),
         };
         let until = since + wait;
-        if until <= last {
-            return None;
-        }
         // Where it should be over by now, that is yet to be seen.
         Some(Some(if until <= now {
             now + LOOK_AGAIN
