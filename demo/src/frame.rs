@@ -65,6 +65,11 @@ pub fn introduce(stage: &Stage, paper: Paper) {
         table.row([Cell::new(Tone::Faint, name), words.into()]);
     }
     paper.table(&table);
+    paper.gap();
+    paper.text(&format!(
+        "First it lets {} pass, to be sure that nobody who was there before it left a row.",
+        seconds(long_wait()),
+    ));
 }
 
 /// Says what became of each address, what it cost, and what never happens.
@@ -136,6 +141,7 @@ pub fn requests(entries: &[Entry]) -> Table {
         let purpose = match (entry.verb, entry.resource.as_str()) {
             ("LIST", "ippools") => "find the pool",
             ("GET", "ippools") => "observe its rows",
+            ("LIST", "nodeslicepools" | "overlappingrangeipreservations") => "sweep",
             ("GET", "pods") => "is the pod there?",
             ("GET", "overlappingrangeipreservations") => "find the reservation",
             ("POST", "events") => "tell",

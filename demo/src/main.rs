@@ -21,14 +21,14 @@ use futures::FutureExt;
 use ipgc::run::{Phase, Running};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
     cluster::Cluster,
     failure::Failure,
     print::{Paper, Tone},
-    stage::Stage,
+    stage::{Stage, long_wait},
 };
 
 /// Longest time until ipgc has read all pods of a cluster.
@@ -143,6 +143,10 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
     if ready != Ok(true) {
         return Err(Failure::Story("ipgc did not become ready".to_owned()));
     }
+    let swept = timeout(READY_WAIT, past_is_known(running)).await;
+    if swept != Ok(true) {
+        return Err(Failure::Story("ipgc did not sweep".to_owned()));
+    }
     let mut phase = running.phase();
     let ended = phase.wait_for(|phase| *phase == Phase::Done);
     // A panic must not keep the cluster from being cleaned up.
@@ -155,6 +159,16 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
         },
         _ = ended => Err(Failure::Story("ipgc ended in the middle".to_owned())),
     }
+}
+
+/// Waits until ipgc knows that nobody who was there before it left a row: until then it counts with
+/// such a predecessor of every pod whose name may return, and waits longer. False if it ended.
+async fn past_is_known(running: &Running) -> bool {
+    sleep(long_wait()).await;
+    let mut sweeps = running.sweeps();
+    sweeps.mark_unchanged();
+    // The first of them may have begun before.
+    sweeps.changed().await.is_ok() && sweeps.changed().await.is_ok()
 }
 
 /// Ctrl-C and SIGTERM, from the first line on.

@@ -19,6 +19,9 @@ const DEL_BUDGET: Duration = Duration::from_secs(1);
 /// `terminationGracePeriodSeconds` of the demo's pods, the third part. Kubernetes' default is 30 s.
 pub const POD_GRACE: Duration = Duration::from_secs(1);
 
+/// Time between two sweeps. ipgc's default is 5 min.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A place to play.
 #[derive(Clone)]
 pub struct Stage {
@@ -71,6 +74,7 @@ impl Stage {
             pool_namespace: Some(self.namespace.clone()),
             policy: policy(),
             instance: "demo".to_owned(),
+            sweep_interval: SWEEP_INTERVAL,
             ..Config::default()
         };
         Collector::new(self.requests.clone(), self.watches.clone(), config)
@@ -96,6 +100,8 @@ fn policy() -> Policy {
         cooldown: COOLDOWN,
         grace: GRACE,
         del_budget: DEL_BUDGET,
+        // Also of pods that nobody saw: they may have had a longer grace than the demo's.
+        max_pod_grace: POD_GRACE,
         ..Policy::default()
     }
 }
