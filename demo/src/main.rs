@@ -28,7 +28,7 @@ use crate::{
     cluster::Cluster,
     failure::Failure,
     print::{Paper, Tone},
-    stage::{Stage, long_wait},
+    stage::Stage,
 };
 
 /// Longest time until ipgc has read all pods of a cluster.
@@ -144,7 +144,7 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
         return Err(Failure::Story("ipgc did not become ready".to_owned()));
     }
     let swept = timeout(READY_WAIT, past_is_known(running)).await;
-    if swept != Ok(true) {
+    if swept.is_err() {
         return Err(Failure::Story("ipgc did not sweep".to_owned()));
     }
     let mut phase = running.phase();
@@ -162,13 +162,11 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
 }
 
 /// Waits until ipgc knows that nobody who was there before it left a row: until then it counts with
-/// such a predecessor of every pod whose name may return, and waits longer. False if it ended.
-async fn past_is_known(running: &Running) -> bool {
-    sleep(long_wait()).await;
-    let mut sweeps = running.sweeps();
-    sweeps.mark_unchanged();
-    // The first of them may have begun before.
-    sweeps.changed().await.is_ok() && sweeps.changed().await.is_ok()
+/// such a predecessor of every pod whose name may return, and waits longer. The second sweep tells.
+async fn past_is_known(running: &Running) {
+    while running.counters().sweeps_ended.get() < 2 {
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Ctrl-C and SIGTERM, from the first line on.

@@ -19,8 +19,8 @@ const DEL_BUDGET: Duration = Duration::from_secs(1);
 /// `terminationGracePeriodSeconds` of the demo's pods, the third part. Kubernetes' default is 30 s.
 pub const POD_GRACE: Duration = Duration::from_secs(1);
 
-/// Time between two sweeps. ipgc's default is 5 min.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two sweeps, give or take a tenth: longer than the long wait. ipgc's default is 5 min.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A place to play.
 #[derive(Clone)]

@@ -139,8 +139,8 @@ impl Story<'_> {
         paper.table(&requests(&entries));
         paper.gap();
         paper.text(
-            "First it read the row, then the pod, then it removed the row that it had read: had anybody\n\
-             changed it in between, its test would have failed, and nothing been removed.",
+            "It read the row, then the pod, then it removed the row that it had read: had anybody changed\n\
+             it in between, its test would have failed, and nothing been removed.",
         );
         sleep(BREATH).await;
         Ok(took)

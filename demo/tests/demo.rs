@@ -60,7 +60,7 @@ fn it_tells_what_is_freed_and_what_is_kept() {
         "the row of 192.0.2.2 is freed",
         "the reservation of 192.0.2.2 is freed",
         "<- held until",
-        "ipgc asks for pods/db-0: 200",
+        "db-0 is back and took its row over",
         "the row of 192.0.2.3 is freed",
         "web-2 starts and gets 192.0.2.2",
         "Writes tried outside of namespace demo: 0",
@@ -84,12 +84,15 @@ fn the_requests_of_a_free_are_in_their_order() {
         requests,
         [
             "LIST ippools 200".to_owned(),
+            // As soon as the pod is gone, and after the cooldown.
+            "GET ippools/192.0.2.0-29 200".to_owned(),
             "GET ippools/192.0.2.0-29 200".to_owned(),
             "GET pods/web-1 404".to_owned(),
             "PATCH ippools/192.0.2.0-29 200".to_owned(),
             format!("GET {reservation} 200"),
             format!("PATCH {reservation} 200"),
             "GET pods/web-1 404".to_owned(),
+            "GET ippools/192.0.2.0-29 200".to_owned(),
             format!("DELETE {reservation} 200"),
         ]
     );

@@ -102,7 +102,7 @@ impl World {
                     turn
                 }
             }
-            Move::Observe => self.observe(&mut replica, turn),
+            Move::Observe => self.observe(scenario, &mut replica, turn),
             Move::Prove => self.prove(&mut replica, turn),
             Move::ProveFromPast => match turn {
                 Turn::Observed(observation) => {
@@ -189,11 +189,11 @@ impl World {
         }
     }
 
-    fn observe(&self, replica: &mut Replica, turn: Turn) -> Turn {
+    fn observe(&self, scenario: &Scenario, replica: &mut Replica, turn: Turn) -> Turn {
         let now = self.now;
         let pool = self.pools[0].clone();
         replica.turned_at = Some(now);
-        replica.glance(&pool, now);
+        replica.glance(&pool, now, scenario.wait());
         if let Some(observed) = parse(&pool, now) {
             for row in observed.rows() {
                 replica.sightings.see(observed.uid(), row, moment(now));

@@ -4,7 +4,7 @@ use crate::{
     model::Goal,
     scenario::{Assumption, Mutation, Scenario},
     scenarios::{
-        blind, forgotten, gap, listed, neighbours, nodes, reservations, status, successor,
+        blind, born, forgotten, gap, listed, neighbours, nodes, reservations, status, successor,
     },
 };
 
@@ -24,6 +24,7 @@ pub fn mutants() -> Vec<(Mutation, Scenario, Goal)> {
         (Mutation::EvidenceAcrossGap, gap(), Doubled),
         (Mutation::StaleIsFresh, gap(), Doubled),
         (Mutation::ListedIgnored, listed(), Doubled),
+        (Mutation::BornIsFirst, born(), Doubled),
         (Mutation::NobodyBlocks, forgotten(), Doubled),
         (Mutation::NodeBackIsFree, nodes(), Doubled),
         (Mutation::AbsenceAsEvidence, status(), Doubled),

@@ -41,6 +41,12 @@ pub struct Replica {
     pub turn: Turn,
     /// When its last turn began.
     pub turned_at: Option<Tick>,
+    /// When it listed the pods last.
+    listed_at: Tick,
+    /// Who had a row and was not there, when all rows were looked at a wait after that.
+    census: Option<Vec<Name>>,
+    /// The guards that are switched off in its watch.
+    pub mutations: Mutations,
 }
 
 /// A pod that lives.
@@ -69,7 +75,7 @@ pub struct End {
     pub settled: bool,
     /// Its containers were terminated.
     pub stopped: bool,
-    /// When it was first seen, if in a list.
+    /// The list before which somebody may have left it a row.
     pub listed_at: Option<Tick>,
     /// The last gap since.
     pub gap_at: Option<Tick>,
@@ -133,11 +139,11 @@ pub struct Seen {
 }
 
 impl Live {
-    fn new(pod: Pod, listed: bool, now: Tick) -> Self {
+    fn new(pod: Pod, listed_at: Option<Tick>, listed: bool, now: Tick) -> Self {
         let mut live = Self {
             last: pod,
             trail: Trail::default(),
-            listed_at: listed.then_some(now),
+            listed_at,
             running_since: None,
             terminal_since: None,
             sandboxes: Sandboxes::default(),
@@ -200,10 +206,16 @@ impl Replica {
         let mut replica = Self {
             fresh: true,
             heard_until: now,
+            mutations,
             ..Self::default()
         };
         replica.list(pods, machines, now, mutations);
         replica
+    }
+
+    /// It has been there for long, and there was no row when it looked.
+    pub fn knows_the_past(&mut self) {
+        self.census = Some(Vec::new());
     }
 
     /// The pods were listed, at the start or after a lost watch.
@@ -232,6 +244,8 @@ impl Replica {
         }
         self.pending.clear();
         self.fresh = true;
+        self.listed_at = now;
+        self.census = None;
         let now = moment(now);
         if !mutations.has(Mutation::NobodyBlocks) {
             self.nodes.gap(now);
@@ -260,15 +274,34 @@ impl Replica {
     }
 
     fn see(&mut self, pod: Pod, listed: bool, now: Tick) {
+        let doubt = self.doubt(pod.name, listed, now);
         match self.live.iter_mut().find(|live| live.last.name == pod.name) {
             Some(live) if live.last.uid == pod.uid => {
                 live.advance(pod, !listed, now);
             }
             Some(live) => {
-                let predecessor = std::mem::replace(live, Live::new(pod, listed, now));
+                let predecessor = std::mem::replace(live, Live::new(pod, doubt, listed, now));
                 self.ended.push(predecessor.end(now, !listed));
             }
-            None => self.live.push(Live::new(pod, listed, now)),
+            None => self.live.push(Live::new(pod, doubt, listed, now)),
+        }
+    }
+
+    /// The list before which somebody may have left rows to a pod that is first seen now.
+    fn doubt(&self, name: Name, listed: bool, now: Tick) -> Option<Tick> {
+        if listed {
+            return Some(now);
+        }
+        let known = self.ended.iter().filter(|end| end.last.name == name);
+        let inherited = known.filter_map(|end| end.listed_at).max();
+        let is_first = self
+            .census
+            .as_ref()
+            .is_some_and(|names| !names.contains(&name));
+        if is_first || self.mutations.has(Mutation::BornIsFirst) {
+            inherited
+        } else {
+            inherited.max(Some(self.listed_at))
         }
     }
 
@@ -277,14 +310,20 @@ impl Replica {
         let mut live = match known {
             Some(place) => self.live.remove(place),
             None if self.ended.iter().any(|end| end.last.uid == last.uid) => return,
-            None => Live::new(last, true, now),
+            None => Live::new(last, Some(now), true, now),
         };
         live.advance(last, true, now);
         self.ended.push(live.end(now, true));
     }
 
-    /// Notes the sandboxes of rows that living pods report, as the sweep and the worker do.
-    pub fn glance(&mut self, pool: &Pool, now: Tick) {
+    /// Notes the sandboxes of rows that living pods report, and whose rows are there without a pod,
+    /// as the sweep does.
+    pub fn glance(&mut self, pool: &Pool, now: Tick, wait: Tick) {
+        if now >= self.listed_at + wait {
+            let is_absent = |name: &Name| !self.live.iter().any(|live| live.last.name == *name);
+            let names = pool.taken().map(|(_, row)| row.name);
+            self.census = Some(names.filter(is_absent).collect());
+        }
         for (address, row) in pool.taken() {
             let of = |live: &&mut Live| {
                 live.last.name == row.name && live.last.report == Report::Of(address)
@@ -306,6 +345,7 @@ impl Replica {
             .terminal_since
             .map(|(since, watched)| live.end(since, watched).evidence());
         Some(Living {
+            uid: live.last.state().uid,
             running_since: live.running_since.map(moment),
             completed,
         })

@@ -72,6 +72,9 @@ impl Scenario {
     #[must_use]
     pub fn without(mut self, mutation: Mutation) -> Self {
         self.mutations = Mutations(Some(mutation));
+        for replica in &mut self.start.replicas {
+            replica.mutations = self.mutations;
+        }
         if mutation == Mutation::NobodyBlocks {
             // It concerns the very first list.
             let world = &mut self.start;
@@ -165,6 +168,8 @@ pub enum Mutation {
     EarlierIgnored,
     /// Who bore the name before a pod that was first seen in a list is not asked.
     ListedIgnored,
+    /// Who bore the name before a pod that was born after the list is not asked.
+    BornIsFirst,
     /// No node is suspected of running what nobody saw.
     NobodyBlocks,
     /// Nothing is ever freed.
@@ -222,6 +227,9 @@ impl fmt::Display for Mutation {
             Self::NodeBackIsFree => "a node that is back frees at once",
             Self::EarlierIgnored => "earlier incarnations ignored",
             Self::ListedIgnored => "the doubt of a listed pod ignored",
+            Self::BornIsFirst => {
+                "a pod that was born after ipgc's start counts as the first of its name"
+            }
             Self::NobodyBlocks => "no blocking nodes after a restart",
             Self::NeverFree => "nothing is ever freed",
         })

@@ -55,12 +55,15 @@ fn scenario(name: &'static str, about: &'static str, start: World) -> Scenario {
 impl Scenario {
     fn replicas(mut self, count: usize) -> Self {
         let world = &mut self.start;
-        let replica = Replica::start(
+        let mut replica = Replica::start(
             &world.pods,
             &world.machines,
             world.now,
             Mutations::default(),
         );
+        if world.next_uid == 0 {
+            replica.knows_the_past();
+        }
         world.replicas = vec![replica; count];
         self
     }
@@ -131,6 +134,7 @@ pub fn all() -> Vec<Scenario> {
         end_in_gap(),
         restart(),
         listed(),
+        born(),
         forgotten(),
         nodes(),
         moved(),
@@ -308,6 +312,28 @@ pub fn listed() -> Scenario {
         lost: 1,
         ..Budget::default()
     })
+}
+
+/// When ipgc starts, a row is there of a pod that was deleted by force; then its successor is born.
+#[must_use]
+pub fn born() -> Scenario {
+    scenario(
+        "born",
+        "a pod that is born after ipgc's start, its predecessor's sandbox still up",
+        cluster(1, vec![Pool::of(1)]),
+    )
+    .web()
+    .forced()
+    .replicas(1)
+    .left(Budget {
+        creations: 1,
+        deletions: 1,
+        forced: 1,
+        others: 1,
+        lost: 1,
+        ..Budget::default()
+    })
+    .until(3, 9)
 }
 
 /// When ipgc starts, a row is there of a pod that nobody knows, and its node is silent.
