@@ -25,7 +25,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     access::until_missing,
-    support::{COOLDOWN, POOL, Scene, plan},
+    support::{COOLDOWN, POOL, Scene, plan, wait_of},
 };
 
 /// Where the manifests put it.
@@ -92,9 +92,13 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
         &scene.namespace.name,
         "--cooldown",
         &cooldown,
+        "--grace=1s",
+        "--del-budget=1s",
+        "--max-pod-grace=1s",
     ];
     let ipgc = run(cluster, &account, &args).await?;
     ipgc.says("ready").await?;
+    tokio::time::sleep(wait_of(1)).await;
 
     scene
         .start_pod(&plan("web-0", "net-a"), &[&network])

@@ -170,6 +170,8 @@ impl Scene {
                 cooldown: COOLDOWN,
                 grace: GRACE,
                 del_budget: DEL_BUDGET,
+                // Of pods that nobody saw, too.
+                max_pod_grace: POD_GRACE,
                 ..Policy::default()
             },
             retry_from: Duration::from_millis(50),
@@ -181,18 +183,20 @@ impl Scene {
         }
     }
 
-    /// Starts a collector and waits for its caches.
+    /// Starts a collector, and waits for its caches and until the past does not matter any more.
     pub async fn collect(&self) -> Result<Collecting> {
         self.collect_through(self.client().await?, self.config())
             .await
     }
 
-    /// Starts a collector whose requests, not its watches, go through this client.
+    /// The same; its requests, not its watches, go through this client.
     pub async fn collect_through(&self, requests: Client, config: Config) -> Result<Collecting> {
         let watches = self.client().await?;
         let mut running = Collector::new(requests, watches, config).start();
         let ready = tokio::time::timeout(RUN, running.ready()).await;
         assert_eq!(ready, Ok(true), "the collector did not get ready");
+        // By then nobody whom it did not see can have left a row.
+        tokio::time::sleep(wait_of(1)).await;
         Ok(Collecting(running))
     }
 
