@@ -40,6 +40,9 @@ pub struct PodPlan {
     pub labels: BTreeMap<String, String>,
     /// `terminationGracePeriodSeconds`.
     pub grace: i64,
+    /// Whether a ReplicaSet controls it, so that its name never returns. The ReplicaSet need not exist:
+    /// nothing here collects what it owned.
+    pub of_replica_set: bool,
 }
 
 impl PodPlan {
@@ -52,7 +55,15 @@ impl PodPlan {
             annotations: BTreeMap::new(),
             labels: BTreeMap::new(),
             grace: 30,
+            of_replica_set: false,
         }
+    }
+
+    /// Controlled by a ReplicaSet.
+    #[must_use]
+    pub fn of_replica_set(mut self) -> Self {
+        self.of_replica_set = true;
+        self
     }
 
     /// On another node.
@@ -88,8 +99,16 @@ impl PodPlan {
             .iter()
             .map(|name| json!({"name": name, "image": "registry.invalid/none"}))
             .collect();
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "controller": true,
+            "uid": "00000000-0000-4000-8000-0000000000ff",
+        });
+        let owners: Vec<Value> = self.of_replica_set.then_some(owner).into_iter().collect();
         from_json(json!({
-            "metadata": {"name": self.name, "annotations": self.annotations, "labels": self.labels},
+            "metadata": {
+                "name": self.name, "annotations": self.annotations, "labels": self.labels,
+                "ownerReferences": owners,
+            },
             "spec": {
                 "nodeName": self.node,
                 "containers": containers,

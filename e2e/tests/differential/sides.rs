@@ -15,7 +15,10 @@ use e2e::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,6 +28,9 @@ use crate::{
 
 /// The user of upstream's collectors that may do all they need but GET a pod.
 const UPSTREAM_WITHOUT_GET: &str = "upstream-without-get";
+
+/// The right that ipgc loses in one setting.
+const GET_PODS: &str = "ipgc-get-pods";
 
 /// Where the manifests put ipgc.
 const IPGC_NAMESPACE: &str = "ipgc-system";
@@ -247,6 +253,10 @@ fn ipgc<'s>(
         let cluster = replica.namespace.cluster();
         let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
         ipgc.says("ready").await?;
+        if setting == Setting::GetRefused {
+            // Without this right it would not have started.
+            unbind(cluster.client(), GET_PODS).await?;
+        }
         replica.act(&watched.states).await?;
         let seen = watched.settle(IPGC_HOLD).await?;
         ipgc.still_up()?;
@@ -394,10 +404,18 @@ async fn prepare_upstream(plane: &ControlPlane) -> Result<()> {
         rule("", "events", ALL),
         rule("events.k8s.io", "events", ALL),
     ]);
-    bind(&plane.admin().await?, UPSTREAM_WITHOUT_GET, &rules).await
+    let client = plane.admin().await?;
+    bind(
+        &client,
+        &only(UPSTREAM_WITHOUT_GET),
+        UPSTREAM_WITHOUT_GET,
+        &rules,
+    )
+    .await
 }
 
-/// The manifests as people apply them, and a user with the same rights but for GET of pods.
+/// The manifests as people apply them, and a user with the same rights, that to GET pods in a role of
+/// its own.
 async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
     let cluster = Cluster::of(plane).await?;
     let base = ours::workspace().join("manifests/base");
@@ -419,7 +437,22 @@ async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
         rules.extend(role.rules.unwrap_or_default());
     }
     let rules: Vec<_> = rules.into_iter().flat_map(without_get_of_pods).collect();
-    bind(client, IPGC, &json!(rules)).await
+    bind(client, &only(IPGC), IPGC, &json!(rules)).await?;
+    let get = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    bind(client, GET_PODS, IPGC, &get).await
+}
+
+/// Takes a cluster role away again.
+async fn unbind(client: &Client, name: &str) -> Result<()> {
+    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
+    let deleted = bindings.delete(name, &DeleteParams::default()).await;
+    deleted.map_err(Error::api(format!("delete cluster role binding {name}")))?;
+    Ok(())
+}
+
+/// The name of the role with all that a user may do.
+fn only(user: &str) -> String {
+    format!("only-{user}")
 }
 
 /// A rule in two: what it says about pods without GET, and what it says about the rest.
@@ -440,9 +473,8 @@ fn without_get_of_pods(rule: PolicyRule) -> Vec<PolicyRule> {
     rules
 }
 
-/// Gives a user a cluster role of its own.
-async fn bind(client: &Client, user: &str, rules: &Value) -> Result<()> {
-    let name = format!("only-{user}");
+/// Gives a user a cluster role of this name.
+async fn bind(client: &Client, name: &str, user: &str, rules: &Value) -> Result<()> {
     let role: ClusterRole =
         serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules}))
             .map_err(Error::malformed("a cluster role"))?;

@@ -838,7 +838,8 @@ pub fn a_pod_force_deleted_on_a_node_that_is_silent() -> State {
             let plan = plan.on(place.replica.other_node.name.as_str());
             place.run(&plan, &network).await?;
             let other = place.plan(&format!("{}-other", place.pod()), &network.name);
-            place.run(&other, &network).await
+            // Nobody else can have borne its name, whatever the silent node still runs.
+            place.run(&other.of_replica_set(), &network).await
         }
         .boxed()
     })
