@@ -355,7 +355,7 @@ mod tests {
     use crate::{
         evidence::{SandboxTag, Sandboxes},
         networks::{Request, Status},
-        node::{NodeState, SILENCE},
+        node::NodeState,
         pod::Phase,
     };
 
@@ -447,9 +447,10 @@ mod tests {
 
     #[test]
     fn an_unknown_termination_grace_is_thirty_seconds_at_the_least() {
-        // The node was at work when the pod ended: its Lease changes within a silence, and then W.
+        // The node was at work when the pod ended, its Lease changed every ten seconds: of the next
+        // two changes one comes after the end, and then W.
         let clearance = clearance(end(false, at(1_000)), at(0), 1_000);
-        let wait = SILENCE + Policy::default().wait(Some(DEFAULT_POD_GRACE), 1);
+        let wait = Duration::from_secs(20) + Policy::default().wait(Some(DEFAULT_POD_GRACE), 1);
         assert_eq!(clearance.wait, Wait::Until(at(1_000) + wait));
     }
 

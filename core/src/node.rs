@@ -70,16 +70,19 @@ struct Beat {
     first: Moment,
     /// When the last change was seen.
     last: Moment,
+    /// The longest time from one to the next.
+    widest: Duration,
 }
 
 impl Beat {
-    /// From when on the kubelet was at work, of the time after `moment`. A series that may have
-    /// begun before may pause then, for one silence.
+    /// From when on the kubelet was at work, of the time after `moment`. In a series that may have
+    /// begun before, a change is seen within `widest`, that may have come before, and then another
+    /// one, that has not.
     fn since(self, moment: Moment) -> Moment {
         if self.after >= moment {
             self.first
         } else {
-            moment + SILENCE
+            moment + self.widest.saturating_mul(2).min(SILENCE)
         }
     }
 }
@@ -174,13 +177,17 @@ impl Node {
             return;
         }
         match &mut self.lease.beat {
-            Some(beat) if now.since(beat.last) <= SILENCE => beat.last = now,
+            Some(beat) if now.since(beat.last) <= SILENCE => {
+                beat.widest = beat.widest.max(now.since(beat.last));
+                beat.last = now;
+            }
             _ => {
                 self.end_stretch(now);
                 self.lease.beat = Some(Beat {
                     after,
                     first: now,
                     last: now,
+                    widest: now.since(after),
                 });
             }
         }

@@ -8,7 +8,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::{
-    Known, POD, W, any_history, at, beat, ended, node_state, nodes_with, pod, reporting,
+    Known, POD, TWO_BEATS, W, any_history, at, beat, ended, node_state, nodes_with, pod, reporting,
     row_content, secs, status,
 };
 use ipgc_core::{
@@ -25,9 +25,8 @@ use rstest::rstest;
 
 /// When it is now, long after everything.
 const NOW: u64 = 9_000;
-/// W of an end on a node that is at work all the time: the first change of its Lease after the end
-/// came within a minute.
-const WATCHED_W: u64 = 60 + W;
+/// W of an end on a node that is at work all the time.
+const WATCHED_W: u64 = TWO_BEATS + W;
 
 /// The node of all pods, at work from the beginning.
 fn at_work() -> Nodes {
@@ -195,7 +194,10 @@ fn the_last_of_several_waits_decides_whatever_its_place() {
         answering(100, false),
         answering(200, true),
     ]);
-    assert_eq!(free, (Grade::Witnessed, at(10 + 60 + 120 + 3000 + 60)));
+    assert_eq!(
+        free,
+        (Grade::Witnessed, at(10 + TWO_BEATS + 120 + 3000 + 60))
+    );
 }
 
 #[test]
@@ -227,7 +229,10 @@ fn one_lost_del_for_each_row_is_waited_for() {
         5,
         &Policy::default(),
     );
-    assert_eq!(free, (Grade::Witnessed, at(100 + 60 + 120 + 30 + 5 * 60)));
+    assert_eq!(
+        free,
+        (Grade::Witnessed, at(100 + TWO_BEATS + 120 + 30 + 5 * 60))
+    );
 }
 
 #[rstest]

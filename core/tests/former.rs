@@ -6,7 +6,8 @@
 mod common;
 
 use common::{
-    Known, POD, W, at, but, ended, nodes_with, not_ready, pod, podref, reporting, row_content,
+    Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, reporting,
+    row_content,
     rules::{
         NOW, at_work, elsewhere, leftover, living, predecessor, present, sibling, stale, verdict,
         verdict_without_interface,
@@ -123,7 +124,7 @@ fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
         ..predecessor(100)
     };
     let late = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + 60 + W)));
+    assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
     assert_eq!(late.grade(), Grade::Unwitnessed);
     let other = but(&forced(100), |end| end.last.node = Some("node-2".into()));
     let mut nodes = at_work();

@@ -41,8 +41,24 @@ fn a_change_that_may_be_older_than_the_end_does_not_begin_the_wait() {
     };
     // The first change that was seen came between 0 and 10.
     assert_eq!(since(0), at(10));
-    assert_eq!(since(5), at(5) + SILENCE);
-    assert_eq!(since(100), at(100) + SILENCE);
+    assert_eq!(since(5), at(5 + 20));
+    assert_eq!(since(100), at(100 + 20));
+}
+
+#[test]
+fn a_lease_that_changes_seldom_tells_later_but_within_a_silence() {
+    let since = |changes: fn(u64) -> bool| {
+        let nodes = node(changes, 300);
+        match nodes.standing("north", at(200), at(300)) {
+            Standing::Alive { since, .. } => since,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(since(|second| second % 20 == 0), at(200 + 40));
+    // The longest time between two changes counts, whenever it was: before or since the end.
+    assert_eq!(since(|second| second != 50), at(200 + 40));
+    assert_eq!(since(|second| second != 250), at(200 + 40));
+    assert_eq!(since(|second| second % 50 == 0), at(200) + SILENCE);
 }
 
 #[test]
@@ -65,17 +81,17 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
         }
         nodes.blockers(None, W, at(now))
     };
-    // It was at work before the gap, so a pause of one silence may lie in between.
-    let over = 100 + 60 + 180;
-    assert_eq!(blocked(1_000, 330), Some(Blocked::Until(at(over))));
+    // It was at work before the gap: of the next two changes one comes after it.
+    let over = 100 + 20 + 180;
+    assert_eq!(blocked(1_000, 290), Some(Blocked::Until(at(over))));
     assert_eq!(blocked(1_000, over), None);
     assert_eq!(
-        blocked(300, over),
+        blocked(290, over),
         Some(Blocked::Until(at(over + 5))),
         "it fell silent before"
     );
     assert_eq!(
-        blocked(300, 400),
+        blocked(290, 400),
         Some(Blocked::By(["north".into()].into()))
     );
 }

@@ -7,7 +7,7 @@
 mod common;
 
 use common::{
-    W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
+    TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
 };
 use ipgc_core::node::{Blocked, NodeState, Nodes, Standing};
 use rstest::rstest;
@@ -144,9 +144,9 @@ fn standing(nodes: &Nodes, end: u64, now: u64) -> Seen {
 
 #[rstest]
 #[case::before_the_first_read(0, Seen::Alive(at(10)))]
-#[case::before_the_first_change(5, Seen::Alive(at(65)))]
-#[case::after_it(11, Seen::Alive(at(71)))]
-#[case::long_after_it(95, Seen::Alive(at(155)))]
+#[case::before_the_first_change(5, Seen::Alive(at(25)))]
+#[case::after_it(11, Seen::Alive(at(31)))]
+#[case::long_after_it(95, Seen::Alive(at(115)))]
 fn a_kubelet_at_work_is_alive_from_its_first_change_after_the_end(
     #[case] end: u64,
     #[case] alive: Seen,
@@ -188,7 +188,7 @@ fn a_node_without_a_lease_is_silent() {
     assert_eq!(standing(&nodes, 0, 70), Seen::Alive(at(70)));
     // One whose Lease was deleted wrote nothing.
     nodes.hear("a", None, at(80));
-    assert_eq!(standing(&nodes, 75, 80), Seen::Alive(at(135)));
+    assert_eq!(standing(&nodes, 75, 80), Seen::Alive(at(95)));
 }
 
 #[test]
@@ -338,12 +338,12 @@ fn work_before_the_gap_does_not_count() {
     nodes.gap(at(300));
     nodes.suspect(["a"], at(310));
     beat(&mut nodes, "a", 310, 400);
-    // Of a series that began before, one silence may lie behind the gap.
-    assert_eq!(blockers(&nodes, 400), until(360 + W));
+    // Of a series that began before, two changes may not have come after the gap.
+    assert_eq!(blockers(&nodes, 400), until(300 + TWO_BEATS + W));
     // Nor when that stretch ends.
     nodes.apply("a", not_ready(), at(401));
-    assert_eq!(nodes.blockers(None, secs(40), at(401)), None);
-    assert_eq!(nodes.blockers(None, secs(41), at(401)), by(&["a"]));
+    assert_eq!(nodes.blockers(None, secs(80), at(401)), None);
+    assert_eq!(nodes.blockers(None, secs(81), at(401)), by(&["a"]));
 }
 
 #[rstest]
@@ -415,7 +415,7 @@ fn a_new_gap_begins_everything_anew() {
     assert_eq!(blockers(&nodes, 500), None);
     nodes.gap(at(500));
     nodes.suspect(["a"], at(505));
-    assert_eq!(blockers(&nodes, 505), until(560 + W));
+    assert_eq!(blockers(&nodes, 505), until(500 + TWO_BEATS + W));
 }
 
 #[test]

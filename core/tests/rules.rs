@@ -7,8 +7,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    ENDED, Known, POD, RUNNING, W, at, beat, but, containers, ended, fenced, hear_nothing,
-    node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
+    ENDED, Known, POD, RUNNING, TWO_BEATS, W, at, beat, but, containers, ended, fenced,
+    hear_nothing, node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
     rules::{
         NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, present,
         stale, verdict,
@@ -84,7 +84,7 @@ fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Ve
     assert_eq!(stale.cause, Cause::Deleted);
     assert_eq!(stale.grade(), Grade::Unwitnessed);
     // From the first change of the node's Lease after the end on.
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + 600)));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + 600)));
     assert!(!stale.clearance.watched);
 }
 
@@ -185,7 +185,7 @@ fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
     let end = but(&ended(done(), 100, false), |end| end.stopped = true);
     let stale = stale(verdict(&present(done()), &completed(&end)));
     assert_eq!(stale.grade(), Grade::Witnessed);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 60 + W)));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
 }
 
 #[rstest]
@@ -256,7 +256,7 @@ fn predecessors_of_a_completed_pod_count() {
         ..completed(&ended(done(), 4_950, true))
     };
     let stale = stale(verdict(&present(done()), &known));
-    assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + 60 + W)));
+    assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
     // That the pod is at its end, its object says itself.
     assert!(stale.clearance.watched);
 }

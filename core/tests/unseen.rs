@@ -8,8 +8,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Known, POD, W, at, beat, but, ended, fenced, hear_nothing, no_nodes, node_state, nodes_with,
-    not_ready, pod, reporting, row_content, sandbox, secs,
+    Known, POD, TWO_BEATS, W, at, beat, but, ended, fenced, hear_nothing, no_nodes, node_state,
+    nodes_with, not_ready, pod, reporting, row_content, sandbox, secs,
 };
 use ipgc_core::{
     clearance::{Clearance, LOOK_AGAIN, Subject, Wait},
@@ -128,7 +128,7 @@ fn until(second: u64) -> Wait {
 #[case::settled_on_a_silent_node(reported(true), node(not_ready(), false), Grade::Settled, until(END + 2))]
 #[case::fenced(reported(false), node(fenced(), false), Grade::Fenced, until(END))]
 #[case::gone(reported(false), no_nodes(), Grade::Fenced, until(END + W))]
-#[case::witnessed(reported(false), node(node_state(), true), Grade::Witnessed, until(END + 60 + W))]
+#[case::witnessed(reported(false), node(node_state(), true), Grade::Witnessed, until(END + TWO_BEATS + W))]
 #[case::not_listened(reported(false), nodes_with(&[("node-1", node_state())]), Grade::Witnessed, until(1_000 + W))]
 #[case::nodes_not_known(reported(false), Nodes::default(), Grade::Witnessed, until(1_000 + W))]
 #[case::not_ready(reported(false), node(not_ready(), true), Grade::Unfenced, waits_for(&["node-1"]))]
@@ -324,7 +324,7 @@ fn names_that_never_return_wait_for_their_own_end_only() {
         ..Known::of(&[never]).seen(900).on(suspect(not_ready()))
     };
     let clearance = weigh(&known, &Policy::default(), 1_000);
-    assert_eq!(clearance.wait, until(END + 60 + W));
+    assert_eq!(clearance.wait, until(END + TWO_BEATS + W));
     // One of several that may is enough.
     let known = Known {
         ended: vec![known.ended[0].clone(), other(true)],

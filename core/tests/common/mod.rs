@@ -28,6 +28,8 @@ use serde_json::{Value, json};
 
 /// The pod that most tests are about.
 pub const POD: &str = "default/web-0";
+/// Where a Lease changes every ten seconds, of two changes one comes after any given moment.
+pub const TWO_BEATS: u64 = 20;
 /// With one row and a termination grace of 30 s: 120 + 30 + 60.
 pub const W: u64 = 210;
 /// The uid of [`pool_document`].
