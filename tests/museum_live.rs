@@ -196,6 +196,10 @@ async fn m1_08_late_action_on_an_old_verdict() {
 #[tokio::test(start_paused = true)]
 async fn m1_09_any_error_counted_as_gone() {
     type Fault = fn(&Server) -> Rule;
+    fn on_proof(server: &Server) -> testkit::RuleBuilder<'_> {
+        server.on(Match::get("pods").name("web-0"))
+    }
+
     let faults: [(&str, Fault); 7] = [
         ("500", |s| on_proof(s).fail(500)),
         ("503", |s| on_proof(s).fail(503)),
@@ -205,9 +209,6 @@ async fn m1_09_any_error_counted_as_gone() {
         ("half an answer", |s| on_proof(s).garble(Garble::Truncated)),
         ("no answer", |s| on_proof(s).disconnect()),
     ];
-    fn on_proof(server: &Server) -> testkit::RuleBuilder<'_> {
-        server.on(Match::get("pods").name("web-0"))
-    }
     for (what, fault) in faults {
         let bench = room_with_an_unseen_pod().await;
         let rule = fault(&bench.server);
@@ -436,8 +437,8 @@ async fn m1_20_two_stores_in_opposite_order() {
     let claimed = position(&bench, is(Verb::Patch, ORIP, "10.0.0.1"));
     let deleted = position(&bench, is(Verb::Delete, ORIP, "10.0.0.1"));
     assert!(freed < claimed && claimed < deleted);
-    let deletes = bench.sent(Match::delete(ORIP));
-    let body = deletes.last().unwrap().json();
+    let requests = bench.sent(Match::delete(ORIP));
+    let body = requests.last().unwrap().json();
     assert!(body["preconditions"]["uid"].is_string(), "{body}");
     assert!(body["preconditions"]["resourceVersion"].is_string());
     stays(&bench, POOL, &[]).await;

@@ -26,7 +26,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Collect addresses until SIGTERM or SIGINT
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
 }

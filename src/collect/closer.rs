@@ -13,11 +13,14 @@ use super::{
     pool_api::{ObserveError, first_page, following_page},
 };
 
+/// Namespace, network and address of a row.
+type Place = (String, Option<Box<str>>, IpAddr);
+
 /// What a closer look found.
 #[derive(Debug, Default)]
 pub struct Closer {
     /// Each with its owner, if all rows of it agree on one.
-    taken: HashMap<(String, Option<Box<str>>, IpAddr), Option<PodRef>>,
+    taken: HashMap<Place, Option<PodRef>>,
     /// A pool could not be read: it may have a row of any address.
     is_blind: bool,
     /// All rows of the podrefs that were asked for.

@@ -82,11 +82,15 @@ impl NodeWaits {
     /// Whether Leases are of interest: to whoever waits for a moment, and to whoever waits for a node
     /// that is ready. Of one that is not, the watch tells when it is again.
     fn is_wanted(&self, nodes: &Nodes, now: Moment) -> bool {
-        let ready = |name: &Box<str>| {
+        let ready = |name: &str| {
             let state = nodes.get(name).and_then(node::Node::state);
             state.is_some_and(|state| state.ready)
         };
-        *lock(&self.wanted_until) > now || lock(&self.parked).values().flatten().any(ready)
+        *lock(&self.wanted_until) > now
+            || lock(&self.parked)
+                .values()
+                .flatten()
+                .any(|name| ready(name))
     }
 }
 
@@ -213,10 +217,10 @@ impl NodeKeeper {
             let pulse = nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
-        let changed = |node: &Box<str>| pulse.get(node) != last.get(node);
+        let changed = |node: &str| pulse.get(node) != last.get(node);
         let woken: Vec<Box<str>> = lock(&self.waits.parked)
             .iter()
-            .filter(|(_, nodes)| nodes.iter().any(changed))
+            .filter(|(_, nodes)| nodes.iter().any(|node| changed(node)))
             .map(|(key, _)| key.clone())
             .collect();
         for key in woken {

@@ -49,8 +49,8 @@ impl Turn<'_> {
                 Verdict::Stale(stale) => {
                     let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
                     if stale.is_free(now) {
-                        let state = due.entry(podref.clone()).or_default();
-                        *state |= stale.cause != Cause::Deleted;
+                        let with_state = due.entry(podref.clone()).or_default();
+                        *with_state |= stale.cause != Cause::Deleted;
                         continue;
                     }
                     self.wait(podref, row.key(), &stale);
@@ -131,10 +131,10 @@ impl Turn<'_> {
                 lock(&knowledge.sightings).see_absent(observed.uid(), row, observed_at);
             }
             let policy = &self.context.policy;
-            let released = knowledge.with_facts(observed, row, known, |facts| {
+            let answer = knowledge.with_facts(observed, row, known, |facts| {
                 proof.release(row, facts, policy, now)
             });
-            match released {
+            match answer {
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     match knowledge.check_breaker(observed, row, clearance, now) {
@@ -151,7 +151,7 @@ impl Turn<'_> {
                     self.failed(podref, reason);
                 }
                 Err(Verdict::Unknown(reason)) => {
-                    self.context.report_unknown(observed, row, &reason)
+                    self.context.report_unknown(observed, row, &reason);
                 }
             }
         }
