@@ -12,6 +12,9 @@ use kube::api::ListParams;
 /// that a worker is never lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Objects to a page of a list, where they are small.
+pub const PAGE: u32 = 500;
+
 /// Why a request gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {

@@ -13,7 +13,7 @@
 //! | `watch` | informers and indexes |
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
-//! | `calls`, `clock` | one request under a deadline; moments for the core |
+//! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
 //! | [`report`] | events and counters |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
@@ -29,6 +29,7 @@ pub mod cli;
 mod clock;
 mod collect;
 pub mod config;
+mod lock;
 mod queue;
 pub mod read_only;
 pub mod report;

@@ -10,14 +10,14 @@ use std::{
     borrow::Borrow,
     collections::HashMap,
     hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     task::Poll,
     time::Duration,
 };
 
 use tokio_util::time::{DelayQueue, delay_queue};
 
-use crate::backoff::Backoff;
+use crate::{backoff::Backoff, lock::lock};
 
 /// Longest wait of one turn in the timer, which panics past about two years. What waits longer
 /// comes out early and is deferred again.
@@ -256,7 +256,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
 
     fn lock(&self) -> MutexGuard<'_, Inner<K, V>> {
         // Nothing panics while the lock is held; were it so, the map would still be whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 

@@ -33,7 +33,8 @@ use crate::{
         nodes::{NodeKeeper, NodeWaits},
         pool_api::PoolApi,
         prover::Prover,
-        reservations::Reservations,
+        release::Releaser,
+        reservation_api::ReservationApi,
         resolve::Resolver,
         sweep::{SweepHealth, SweepRequests, Sweeper},
         worker::{self, Shared},
@@ -256,7 +257,8 @@ impl Collector {
         });
         let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock),
-            reservations: Reservations::new(requests.clone(), prover.clone()),
+            reservations: ReservationApi::new(requests.clone()),
+            releaser: Releaser::new(ReservationApi::new(requests.clone()), prover.clone()),
             prover,
             knowledge,
             waits: Arc::clone(&waits),

@@ -195,6 +195,17 @@ pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> 
     }
 }
 
+/// Whether a reservation of this name may be of `address`, whatever the network.
+#[must_use]
+pub fn may_reserve(name: &str, address: IpAddr) -> bool {
+    let bare = reservation_names(address, None);
+    bare.iter().any(|bare| {
+        // Before the address stands nothing, or the network and a dash.
+        let network = name.strip_suffix(bare.as_str());
+        network.is_some_and(|network| network.is_empty() || network.ends_with('-'))
+    })
+}
+
 /// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
 #[must_use]
 pub fn excerpt(text: &str) -> &str {
@@ -211,6 +222,23 @@ mod tests {
 
     fn range(text: &str) -> Range {
         Range::parse(text).unwrap()
+    }
+
+    #[rstest]
+    #[case::itself("10.0.0.5", "10.0.0.5", true)]
+    #[case::in_a_network("blue-10.0.0.5", "10.0.0.5", true)]
+    #[case::another_that_ends_like_it("110.0.0.5", "10.0.0.5", false)]
+    #[case::another("10.0.0.6", "10.0.0.5", false)]
+    #[case::short("fd00--5", "fd00::5", true)]
+    #[case::expanded("fd00-0000-0000-0000-0000-0000-0000-0005", "fd00::5", true)]
+    #[case::with_a_zero("blue-fd00--0", "fd00::", true)]
+    #[case::another_that_ends_like_it("1fd00--5", "fd00::5", false)]
+    fn a_reservation_may_be_of_an_address(
+        #[case] name: &str,
+        #[case] address: IpAddr,
+        #[case] may: bool,
+    ) {
+        assert_eq!(may_reserve(name, address), may);
     }
 
     #[rstest]

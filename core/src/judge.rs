@@ -8,11 +8,11 @@
 use std::{fmt, net::IpAddr, time::Duration};
 
 use crate::{
-    clearance::{Clearance, Facts, LOOK_AGAIN, Subject, Wait},
+    clearance::{Clearance, Facts, LOOK_AGAIN, Subject},
     evidence::{Grade, Policy},
     networks::Status,
     node::Standing,
-    pod::{ContainerState, Phase, PodState},
+    pod::{ContainerState, PodState},
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
     reservation::Reservation,
@@ -64,7 +64,7 @@ impl Stale {
     /// Whether it may go at `now`.
     #[must_use]
     pub fn is_free(&self, now: Moment) -> bool {
-        matches!(self.clearance.wait, Wait::Until(moment) if moment <= now)
+        self.clearance.is_over(now)
     }
 }
 
@@ -220,7 +220,7 @@ pub fn judge_orphan(
             if pod.status.has_address(address) {
                 return Verdict::Held(Held::Reported);
             }
-            if !is_running(pod) || !matches!(pod.status, Status::Valid(_)) {
+            if !pod.is_running() || !matches!(pod.status, Status::Valid(_)) {
                 return Verdict::Held(Held::Young);
             }
             if !pod.status.is_complete_for(&pod.request) {
@@ -291,7 +291,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
             // ADD can never adopt it.
             None => Some(seen),
             Some(_) => running_since
-                .filter(|_| is_running(pod))
+                .filter(|_| pod.is_running())
                 .map(|since| since + leftover_grace),
         };
         if let Some(from) = from {
@@ -299,7 +299,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         }
     }
     // Rule 7
-    if !is_running(pod) || !matches!(pod.status, Status::Valid(_)) {
+    if !pod.is_running() || !matches!(pod.status, Status::Valid(_)) {
         return Verdict::Held(Held::Young);
     }
     // Rule 8
@@ -321,10 +321,6 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
     let stopped = completed.stopped && !runs(pod) || is_fenced(pod, subject);
     (is_it && stopped).then(|| subject.of_completed(completed))
-}
-
-fn is_running(pod: &PodState) -> bool {
-    pod.phase == Phase::Running && !pod.deleting
 }
 
 fn runs(pod: &PodState) -> bool {

@@ -27,12 +27,14 @@
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
+//! | [`fact`] | what must be true of a pod when its reservation goes |
 //! | [`time`] | moments without a clock |
 
 pub mod address;
 pub mod breaker;
 pub mod clearance;
 pub mod evidence;
+pub mod fact;
 pub mod ipam;
 pub mod judge;
 pub mod networks;

@@ -108,6 +108,12 @@ pub struct PodState {
 }
 
 impl PodState {
+    /// Whether it is in phase Running, and nobody deleted it.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running && !self.deleting
+    }
+
     /// Whether the pod can have rows at all: it was scheduled, has a network of its own, and multus
     /// was asked for something or said something. For all others no request is ever made.
     #[must_use]

@@ -3,9 +3,11 @@
 //! The order is the model's; what each step concludes is the shipped code's.
 
 use ipgc_core::{
+    fact::{Fact, Finding},
     judge::Release,
     patch::FreePatch,
     pool::{ObservedPool, RowContent},
+    proof::Presence,
     reservation::Reservation,
 };
 use json_patch::Patch;
@@ -140,7 +142,13 @@ impl World {
                         .row(reserved.address)
                         .filter(|row| row.name == name);
                     let accepted = row.is_some() && !scenario.mutations.has(Mutation::RowNotAsked);
-                    let absent = self.pod(name).is_none() && !accepted;
+                    let presence = match self.pod(name) {
+                        Some(pod) => Presence::Present(Some(Box::new(pod.state()))),
+                        None => Presence::Absent,
+                    };
+                    let of = address(reserved.address).into();
+                    let found = Fact::Absent.check(Some(&presence), of);
+                    let absent = found == Finding::Holds && !accepted;
                     Turn::Reproved(reserved, name, absent)
                 }
                 turn => turn,

@@ -64,7 +64,8 @@ pub struct Args {
     #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
     max_pod_grace: Duration,
 
-    /// Least wait for addresses of static pods, whose sandboxes do not end with their API object
+    /// Least wait for addresses that a pod which is there does not use, for those of static pods, whose
+    /// sandboxes do not end with their API object, and for reservations without a row
     #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     leftover_grace: Duration,
 
@@ -86,7 +87,7 @@ pub struct Args {
     #[arg(long, env = "IPGC_BREAKER_FRACTION", value_name = "FRACTION", default_value_t = 0.5, value_parser = fraction)]
     breaker_fraction: f64,
 
-    /// No fewer than this many addresses open the breaker
+    /// Only more than this many addresses open the breaker
     #[arg(
         long,
         env = "IPGC_BREAKER_MIN",

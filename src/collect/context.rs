@@ -16,15 +16,12 @@ use ipgc_core::{
 use tracing::warn;
 
 use super::{
-    gate::Gate,
-    knowledge::{Knowledge, lock},
-    nodes::NodeWaits,
-    pool_api::PoolApi,
-    prover::Prover,
-    reservations::Reservations,
+    gate::Gate, knowledge::Knowledge, nodes::NodeWaits, pool_api::PoolApi, prover::Prover,
+    release::Releaser, reservation_api::ReservationApi,
 };
 use crate::{
     clock::Clock,
+    lock::lock,
     report::{Counters, Events},
 };
 
@@ -34,8 +31,10 @@ pub struct Context {
     pub pools: PoolApi,
     /// Proves absence.
     pub prover: Prover,
-    /// Removes reservations.
-    pub reservations: Reservations,
+    /// Reads reservations.
+    pub reservations: ReservationApi,
+    /// Removes them.
+    pub releaser: Releaser,
     /// Evidence.
     pub knowledge: Arc<Knowledge>,
     /// Told when the Leases of nodes are of interest.

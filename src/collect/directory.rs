@@ -16,15 +16,13 @@ use tokio::sync::Mutex;
 
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, call, next_page},
+    calls::{CallError, PAGE, call, next_page},
     clock::Clock,
 };
 
 /// Age at which a list is read again even if the name is found: a pool of the same name may have
 /// been made in another namespace.
 const OLD: Duration = Duration::from_mins(5);
-/// Names to a page.
-const PAGE: u32 = 500;
 
 /// Looks up pools and slices by name.
 pub struct Directory {

@@ -1,12 +1,12 @@
 //! The gate in front of every write: shut while we are told that we may not write.
 
-use std::{sync::Mutex, sync::PoisonError, time::Duration};
+use std::{sync::Mutex, time::Duration};
 
 use ipgc_core::time::Moment;
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use crate::clock::Clock;
+use crate::{clock::Clock, lock::lock};
 
 /// How long the gate stays shut after a refusal. Rights are mended by people, slowly.
 const SHUT: Duration = Duration::from_secs(30);
@@ -39,19 +39,13 @@ impl Gate {
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        let shut_until = *self
-            .shut_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let shut_until = *lock(&self.shut_until);
         shut_until.map_or(Duration::ZERO, |moment| self.clock.until(moment))
     }
 
     /// The server said that we may not write.
     pub fn refused(&self, what: &str, reason: &impl std::fmt::Display) {
-        *self
-            .shut_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(self.clock.now() + SHUT);
+        *lock(&self.shut_until) = Some(self.clock.now() + SHUT);
         if self.open.send_replace(false) {
             error!(%reason, "not allowed to {what}; nothing is written until that is mended");
         }
@@ -60,10 +54,7 @@ impl Gate {
     /// A write went through.
     pub fn passed(&self) {
         if !self.open.send_replace(true) {
-            *self
-                .shut_until
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = None;
+            *lock(&self.shut_until) = None;
             info!("writing is allowed again");
         }
     }

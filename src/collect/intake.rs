@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipgc_core::{
@@ -15,12 +15,11 @@ use ipgc_core::{
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{
-    item::Item, knowledge::lock, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue,
-};
+use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
+    lock::lock,
     report::Counters,
     watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, Sink},
 };
@@ -49,7 +48,7 @@ pub struct PodSink {
 
 impl PodSink {
     fn with<T>(&self, act: impl FnOnce(&mut PodIndex, Moment) -> T) -> T {
-        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = lock(&self.index);
         act(&mut index, self.clock.now())
     }
 
@@ -175,7 +174,7 @@ pub struct NadSink(pub Arc<Mutex<NadIndex>>);
 
 impl NadSink {
     fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        act(&mut lock(&self.0));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use ipgc_core::{
@@ -14,6 +14,7 @@ use ipgc_core::{
 };
 
 use super::resolve::Route;
+use crate::lock::lock;
 
 /// One item on its way through the queue. It outlives failed tries, and so does its progress.
 #[derive(Debug)]
@@ -154,8 +155,4 @@ impl Item {
     pub fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

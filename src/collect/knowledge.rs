@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,7 +22,10 @@ use ipgc_core::{
     time::Moment,
 };
 
-use crate::watch::{Freshness, PodIndex, Presumed};
+use crate::{
+    lock::lock,
+    watch::{Freshness, PodIndex, Presumed},
+};
 
 /// Everything that is known.
 pub struct Knowledge {
@@ -188,10 +191,4 @@ impl Knowledge {
         let acknowledged = observed.acknowledged();
         lock(&self.breaker).check(&self.limits, stale_since, listed, acknowledged, now)
     }
-}
-
-/// Nothing panics while one of these locks is held; were it so, what they guard would still be
-/// whole.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,10 +8,21 @@
 //!                                                  observe ─▶ prove ─▶ judge ─▶ patch ─▶ reservations
 //! ```
 //!
+//! | module | what lives there |
+//! |---|---|
+//! | [`intake`] | where the informers' words go |
+//! | [`item`], [`job`], [`jobs`] | what is in the queue, what a writer is given, a turn's batch |
+//! | [`worker`], [`resolve`], [`directory`] | from an item to its pools |
+//! | [`writer`], [`turn`] | the one writer of a pool, and one batch of it |
+//! | [`prover`], [`pool_api`], [`reservation_api`] | the requests |
+//! | [`release`] | reservations of rows that are gone |
+//! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
+//! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
+//! | [`context`], [`gate`] | what a turn works with; whether we may write |
+//!
 //! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
 //! and wakes items that wait for one.
 
-pub mod closer;
 pub mod context;
 pub mod directory;
 pub mod gate;
@@ -23,8 +34,10 @@ pub mod knowledge;
 pub mod nodes;
 pub mod pool_api;
 pub mod prover;
-pub mod reservations;
+pub mod release;
+pub mod reservation_api;
 pub mod resolve;
+pub mod second_look;
 pub mod sweep;
 pub mod turn;
 pub mod worker;

@@ -24,11 +24,12 @@ use kube::{
 use tokio::{sync::Notify, time::sleep};
 use tracing::warn;
 
-use super::{knowledge::lock, worker::ItemQueue};
+use super::worker::ItemQueue;
 use crate::{
     backoff::Backoff,
-    calls::{CallError, call, next_page},
+    calls::{CallError, PAGE, call, next_page},
     clock::Clock,
+    lock::lock,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -36,8 +37,6 @@ const LEASES: &str = "kube-node-lease";
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
 const READ_EVERY: Duration = Duration::from_secs(10);
-/// Objects to a page.
-const PAGE: u32 = 500;
 /// How long a node that is gone is remembered: longer than any wait.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 

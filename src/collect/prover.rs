@@ -21,7 +21,7 @@ use kube::{Api, Client, Resource, api::ListParams};
 
 use super::gate::Gate;
 use crate::{
-    calls::{CallError, call, next_page},
+    calls::{CallError, PAGE, call, next_page},
     watch::{LeanNode, LeanPod},
 };
 
@@ -29,8 +29,6 @@ use crate::{
 const FEW: usize = 4;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
-/// Pods to a page.
-const PAGE: u32 = 500;
 /// Pods to a page with all that they are.
 const PAGE_OF_STATES: u32 = 250;
 

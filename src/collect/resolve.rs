@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipgc_core::{evidence::Ended, ipam::Ipam, pool::PoolKey};
@@ -14,6 +14,7 @@ use ipgc_core::{evidence::Ended, ipam::Ipam, pool::PoolKey};
 use super::directory::Directory;
 use crate::{
     calls::CallError,
+    lock::lock,
     watch::{Definition, NadIndex},
 };
 
@@ -130,11 +131,7 @@ impl Resolver {
     }
 
     fn definition(&self, network: &str) -> Option<Definition> {
-        self.definitions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(network)
-            .cloned()
+        lock(&self.definitions).get(network).cloned()
     }
 }
 

@@ -24,7 +24,6 @@ use super::{
     gate::Gate,
     item::{Found, Item},
     job::{Job, Outcome, Waiting},
-    knowledge::lock,
     nodes::NodeWaits,
     resolve::{Resolved, Resolver},
     sweep::SweepRequests,
@@ -33,6 +32,7 @@ use super::{
 use crate::{
     calls::CallError,
     clock::Clock,
+    lock::lock,
     queue::{Queue, Retry},
     report::{Counters, Events},
     watch::PodIndex,

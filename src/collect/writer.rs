@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{context::Context, job::Job, turn};
+use crate::lock::lock;
 
 /// Least pause after a turn: what ends within it is served together.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -107,8 +108,4 @@ impl Drop for Writer {
             lock(&self.inboxes).remove(&self.key);
         }
     }
-}
-
-fn lock(inboxes: &Inboxes) -> MutexGuard<'_, HashMap<PoolKey, Vec<Job>>> {
-    inboxes.lock().unwrap_or_else(PoisonError::into_inner)
 }

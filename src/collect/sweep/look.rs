@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, reservation_address, split_reservation_name},
+    address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
@@ -22,14 +22,15 @@ use tracing::warn;
 
 use super::report::SweepReport;
 use crate::{
+    calls::PAGE,
     collect::{
-        closer::closer_look,
         context::Context,
         item::Found,
-        knowledge::{Known, lock},
+        knowledge::Known,
         pool_api::{ObserveError, first_page, following_page},
-        reservations::PAGE,
+        second_look::second_look,
     },
+    lock::lock,
     watch::Presumed,
 };
 
@@ -119,13 +120,7 @@ impl<'l> Look<'l> {
             Presumed::Other => true,
             Presumed::Live(pod, _) => {
                 let mut addresses = pod.status.entries().iter().flat_map(|e| &e.addresses);
-                !pod.phase.is_terminal()
-                    && addresses.any(|address| {
-                        // The name ends in the address; what stands before it is the network.
-                        ipgc_core::address::reservation_names(*address, None)
-                            .iter()
-                            .any(|bare| name.ends_with(bare.as_str()))
-                    })
+                !pod.phase.is_terminal() && addresses.any(|address| may_reserve(name, *address))
             }
         }
     }
@@ -238,23 +233,23 @@ impl<'l> Look<'l> {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn closer(&mut self) -> Result<(), ObserveError> {
+    pub async fn again(&mut self) -> Result<(), ObserveError> {
         let orphans = self.orphans();
         if orphans.is_empty() && self.left.is_empty() {
             return Ok(());
         }
         let addresses = orphans.iter().map(|orphan| orphan.address).collect();
         let left = |podref: &str| self.left.contains_key(podref);
-        let closer = closer_look(self.context, self.namespace, &addresses, left).await?;
+        let found = second_look(self.context, self.namespace, &addresses, left).await?;
         let now = self.context.clock.now();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
             let (network, address) = (orphan.network.as_deref(), orphan.address);
             // A claim that was never ended is given back to its row.
             let gives_back = orphan.reservation.is_claimed()
-                && closer.has_row_of(&orphan.owner, namespace, network, address);
+                && found.has_row_of(&orphan.owner, namespace, network, address);
             // A row holds the address: whosever it is, the reservation stays as long as it does.
-            if !gives_back && closer.has_row(namespace, network, address) {
+            if !gives_back && found.has_row(namespace, network, address) {
                 continue;
             }
             self.report.orphans += 1;
@@ -269,7 +264,7 @@ impl<'l> Look<'l> {
                 .or_default()
                 .insert(orphan.reservation.name);
         }
-        self.add_leftovers(closer.rows);
+        self.add_leftovers(found.rows);
         Ok(())
     }
 

@@ -24,11 +24,8 @@ use tracing::{info, warn};
 
 use self::look::Look;
 pub use self::report::SweepReport;
-use super::{
-    context::Context, directory::Directory, knowledge::lock, pool_api::ObserveError,
-    worker::ItemQueue,
-};
-use crate::backoff::Backoff;
+use super::{context::Context, directory::Directory, pool_api::ObserveError, worker::ItemQueue};
+use crate::{backoff::Backoff, lock::lock};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -130,7 +127,7 @@ impl Sweeper {
             }
             return Err(error);
         }
-        look.closer().await?;
+        look.again().await?;
         let (found, report) = look.end();
         if report.pools_unreadable == 0 {
             let mut pods = lock(&knowledge.pods);

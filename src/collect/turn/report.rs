@@ -12,11 +12,13 @@ use ipgc_core::{
 use tracing::{info, warn};
 
 use super::Turn;
-use crate::collect::{
-    context::Context,
-    item::{Item, Removed},
-    knowledge::lock,
-    resolve::Route,
+use crate::{
+    collect::{
+        context::Context,
+        item::{Item, Removed},
+        resolve::Route,
+    },
+    lock::lock,
 };
 
 impl Turn<'_> {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use ipgc_core::{
     address::{reservation_address, split_reservation_name},
+    fact::Fact,
     judge::{Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
@@ -15,13 +16,9 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        closer::closer_look,
-        item::Item,
-        job::Outcome,
-        knowledge::lock,
-        pool_api::ObserveError,
-        reservations::{Fact, Wanted},
+        item::Item, job::Outcome, pool_api::ObserveError, release::Wanted, second_look::second_look,
     },
+    lock::lock,
 };
 
 impl Turn<'_> {
@@ -62,7 +59,7 @@ impl Turn<'_> {
         }
         let outcome = self
             .context
-            .reservations
+            .releaser
             .release(&self.context.pools, self.key, &wanted, self.stop)
             .await;
         self.context
@@ -122,14 +119,14 @@ impl Turn<'_> {
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
-        match closer_look(self.context, namespace, &addresses, |_| false).await {
-            Ok(closer) => wanted.retain(|wanted| {
+        match second_look(self.context, namespace, &addresses, |_| false).await {
+            Ok(found) => wanted.retain(|wanted| {
                 let mut networks = wanted.networks.iter();
                 let gives_back = wanted.fact == Fact::Taken;
                 gives_back
                     || networks.all(|network| {
                         let network = network.as_deref();
-                        !closer.has_row(&self.key.namespace, network, wanted.row.address)
+                        !found.has_row(&self.key.namespace, network, wanted.row.address)
                     })
             }),
             Err(ObserveError::Call(error)) => {

@@ -15,7 +15,10 @@ use ipgc_core::{
 use tracing::debug;
 
 use super::{ACKNOWLEDGED, Failure, LINGER, Turn};
-use crate::collect::{job::Outcome, knowledge::lock, prover::Asked};
+use crate::{
+    collect::{job::Outcome, prover::Asked},
+    lock::lock,
+};
 
 impl Turn<'_> {
     /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that

@@ -1,4 +1,4 @@
-//! A closer look at all pools, for those who need all rows of an address or of a pod.
+//! A second look at all pools, for those who need all rows of an address or of a pod.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,9 +16,9 @@ use super::{
 /// Namespace, network and address of a row.
 type Place = (String, Option<Box<str>>, IpAddr);
 
-/// What a closer look found.
+/// What a second look found.
 #[derive(Debug, Default)]
-pub struct Closer {
+pub struct SecondLook {
     /// Each with its owner, if all rows of it agree on one.
     taken: HashMap<Place, Option<PodRef>>,
     /// A pool could not be read: it may have a row of any address.
@@ -27,7 +27,7 @@ pub struct Closer {
     pub rows: HashMap<PodRef, Vec<RowContent>>,
 }
 
-impl Closer {
+impl SecondLook {
     /// Whether a row of this network may hold the address.
     #[must_use]
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
@@ -55,13 +55,13 @@ impl Closer {
 ///
 /// # Errors
 /// When a page cannot be read.
-pub async fn closer_look(
+pub async fn second_look(
     context: &Context,
     namespace: Option<&str>,
     addresses: &HashSet<IpAddr>,
     wanted: impl Fn(&str) -> bool,
-) -> Result<Closer, ObserveError> {
-    let mut closer = Closer::default();
+) -> Result<SecondLook, ObserveError> {
+    let mut found = SecondLook::default();
     let mut params = first_page();
     loop {
         let page = context.pools.page(namespace, &params, |row| {
@@ -77,7 +77,7 @@ pub async fn closer_look(
                 Ok(pool) => pool,
                 Err((_, reason)) => {
                     warn!(%reason, "pool cannot be read");
-                    closer.is_blind = true;
+                    found.is_blind = true;
                     continue;
                 }
             };
@@ -88,7 +88,7 @@ pub async fn closer_look(
                     let owner = row.content().ok().map(|row| row.podref.clone());
                     for network in &networks {
                         let place = (pool.key().namespace.clone(), network.clone(), address);
-                        let known = closer.taken.entry(place).or_insert_with(|| owner.clone());
+                        let known = found.taken.entry(place).or_insert_with(|| owner.clone());
                         if *known != owner {
                             *known = None;
                         }
@@ -96,14 +96,14 @@ pub async fn closer_look(
                 }
                 let Ok(row) = row.content() else { continue };
                 if wanted(row.podref.as_str()) {
-                    let rows = closer.rows.entry(row.podref.clone()).or_default();
+                    let rows = found.rows.entry(row.podref.clone()).or_default();
                     rows.push(row.clone());
                 }
             }
         }
         match next {
             Some(next) => params = next,
-            None => return Ok(closer),
+            None => return Ok(found),
         }
     }
 }
