@@ -218,11 +218,14 @@ impl Collector {
         let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named("the node informer", follow(api, sink, nodes_synced)));
+        let prover = Prover::new(requests.clone(), Arc::clone(&gate));
         let keeper = NodeKeeper {
             client: requests.clone(),
             nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
+            prover: prover.clone(),
+            pods: Arc::clone(&index),
             policy: config.policy.clone(),
             clock,
         };
@@ -245,7 +248,6 @@ impl Collector {
             true = caches => {}
         }
 
-        let prover = Prover::new(requests.clone(), Arc::clone(&gate));
         let knowledge = Arc::new(Knowledge {
             pods: Arc::clone(&index),
             nodes,

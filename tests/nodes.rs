@@ -331,3 +331,34 @@ async fn relist_puts_every_node_in_doubt_again() {
     goes_after_w(&bench).await;
     bench.stop().await;
 }
+
+/// It has rows, and neither annotation: its node is all that is known of it.
+#[tokio::test(start_paused = true)]
+async fn pod_that_told_of_no_network_is_held_with_its_node() {
+    let server = server();
+    put_pool(&server, &[(1, "plain")]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    let plain = testkit::fixtures::pod(NS, "plain").node("node-1");
+    server.put(plain.running().build());
+    let bench = Bench::long_since(server, Config::default()).await;
+    fall_silent(&bench.server, "node-1", beat);
+    bench.kubelet().force_delete(NS, "plain");
+    stays(&bench, POOL, &["1"]).await;
+    let report = bench.running.sweeps().borrow().report.clone();
+    assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
+    let mut config = no_sweeps();
+    config.policy.unfenced = Unfenced::FreeAfter(Duration::from_hours(24));
+    let bench = held(config).await;
+    assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
+    taint(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}

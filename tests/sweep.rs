@@ -362,3 +362,24 @@ async fn mirror_pods() {
     assert_eq!(bench.rows(POOL), ["2"]);
     bench.stop().await;
 }
+
+/// A row without interface, which no ADD can take over, and its pod is back, not scheduled for an hour.
+#[tokio::test(start_paused = true)]
+async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
+    let server = server();
+    put_pool(&server, &[(2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(1), "default/web-0", "");
+        pool["spec"]["allocations"]["1"] = row;
+    });
+    let bench = Bench::start(server).await;
+    seconds(30).await;
+    let young = || fixtures::pod(NS, "web-0").networks("default/net");
+    bench.server.put(young().build());
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"], "it may be scheduled");
+    bench.server.put(young().node("node-1").build());
+    goes_after(&bench, POOL, "1", 1_200).await;
+    bench.stop().await;
+}

@@ -59,6 +59,42 @@ pub enum Wait {
     Until(Moment),
     /// Not before something happens on these nodes, in the order of their names.
     For(Box<[Box<str>]>),
+    /// The same, and from this moment on whatever happens.
+    AtMost(Box<[Box<str>]>, Moment),
+}
+
+impl Wait {
+    /// The nodes, and the moment, if there is one.
+    fn parts(self) -> (Box<[Box<str>]>, Option<Moment>) {
+        match self {
+            Self::Until(moment) => (Box::default(), Some(moment)),
+            Self::For(nodes) => (nodes, None),
+            Self::AtMost(nodes, moment) => (nodes, Some(moment)),
+        }
+    }
+
+    /// Both.
+    fn and(self, other: Self) -> Self {
+        let hold = matches!(self, Self::For(_)) || matches!(other, Self::For(_));
+        let ((a, until), (b, and_until)) = (self.parts(), other.parts());
+        let mut nodes = [a, b].concat();
+        nodes.sort_unstable();
+        nodes.dedup();
+        match until.max(and_until) {
+            Some(moment) if !hold && nodes.is_empty() => Self::Until(moment),
+            Some(moment) if !hold => Self::AtMost(nodes.into(), moment),
+            _ => Self::For(nodes.into()),
+        }
+    }
+
+    /// The moment from which on it is over whatever happens.
+    #[must_use]
+    pub fn moment(&self) -> Option<Moment> {
+        match self {
+            Self::Until(moment) | Self::AtMost(_, moment) => Some(*moment),
+            Self::For(_) => None,
+        }
+    }
 }
 
 /// What all the evidence about a row comes to.
@@ -91,25 +127,15 @@ impl Clearance {
     /// Whether there is nothing more to wait for.
     #[must_use]
     pub fn is_over(&self, now: Moment) -> bool {
-        matches!(self.wait, Wait::Until(moment) if moment <= now)
+        self.wait.moment().is_some_and(|moment| moment <= now)
     }
 
     /// Both have to be waited for.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let wait = match (self.wait, other.wait) {
-            (Wait::Until(a), Wait::Until(b)) => Wait::Until(a.max(b)),
-            (Wait::For(a), Wait::For(b)) => {
-                let mut all = [a, b].concat();
-                all.sort_unstable();
-                all.dedup();
-                Wait::For(all.into())
-            }
-            (Wait::For(nodes), _) | (_, Wait::For(nodes)) => Wait::For(nodes),
-        };
         Self {
             grade: self.grade.max(other.grade),
-            wait,
+            wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
         }
     }
@@ -117,7 +143,7 @@ impl Clearance {
     /// It waits so much longer.
     #[must_use]
     pub fn later(mut self, more: Duration) -> Self {
-        if let Wait::Until(moment) = &mut self.wait {
+        if let Wait::Until(moment) | Wait::AtMost(_, moment) = &mut self.wait {
             *moment = *moment + more;
         }
         self
@@ -319,7 +345,9 @@ impl Subject<'_> {
             Standing::Silent => {
                 let wait = match self.policy.unfenced {
                     Unfenced::Hold => Wait::For([node.into()].into()),
-                    Unfenced::FreeAfter(least) => Wait::Until(end + wait.max(least)),
+                    Unfenced::FreeAfter(least) => {
+                        Wait::AtMost([node.into()].into(), end + wait.max(least))
+                    }
                 };
                 Clearance::new(Grade::Unfenced, wait)
             }
@@ -337,7 +365,7 @@ impl Subject<'_> {
         let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
-            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::Until(cap),
+            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::AtMost(nodes, cap),
             (Some(Blocked::Until(moment)), None) => Wait::Until(moment),
             (Some(Blocked::By(nodes)), _) => Wait::For(nodes),
         };

@@ -380,6 +380,12 @@ impl Nodes {
         self.gap
     }
 
+    /// Whether there is such a gap, and the watch of nodes has told all names since it began.
+    #[must_use]
+    pub fn is_complete_after_gap(&self) -> bool {
+        self.gap.is_some() && self.complete_since.is_some()
+    }
+
     /// What is known of the node `name` with regard to an incarnation that ended at `end`.
     #[must_use]
     pub fn standing(&self, name: &str, end: Moment, now: Moment) -> Standing {

@@ -114,6 +114,12 @@ impl PodState {
         self.phase == Phase::Running && !self.deleting
     }
 
+    /// Whether it has, or had, a network of its own on some node.
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        !self.host_network && self.node.is_some()
+    }
+
     /// Whether the pod can have rows at all: it was scheduled, has a network of its own, and multus
     /// was asked for something or said something. For all others no request is ever made.
     #[must_use]
@@ -123,6 +129,6 @@ impl PodState {
             Request::Malformed(_) => true,
         };
         let networked = asked || self.default_network.is_some() || self.status != Status::Missing;
-        !self.host_network && self.node.is_some() && networked
+        self.has_network() && networked
     }
 }

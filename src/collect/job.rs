@@ -83,11 +83,11 @@ impl Outcome {
         })
     }
 
-    /// A row may go when something has happened on one of these nodes.
+    /// A row may go when something has happened on one of these nodes, or at this moment.
     #[must_use]
-    pub fn for_nodes(nodes: &[Box<str>]) -> Self {
+    pub fn for_nodes(nodes: &[Box<str>], until: Option<Moment>) -> Self {
         Self::Waiting(Waiting {
-            until: None,
+            until,
             nodes: nodes.iter().cloned().collect(),
         })
     }

@@ -109,8 +109,9 @@ impl Knowledge {
     /// the index may have forgotten. It has `rows` rows in the pool at hand.
     #[must_use]
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], rows: usize) -> Known {
-        let fresh = self.freshness.is_fresh();
         let pods = lock(&self.pods);
+        // As long as a list is read, it is not known what was missed before it.
+        let fresh = self.freshness.is_fresh() && !pods.is_listing();
         let mut ended = pods.ended(podref);
         for own in own {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use ipgc_core::{
-    evidence::Policy,
+    evidence::{DEFAULT_POD_GRACE, Policy},
     node::{self, Nodes, Pulse, SILENCE},
     time::Moment,
 };
@@ -24,12 +24,13 @@ use kube::{
 use tokio::{sync::Notify, time::sleep};
 use tracing::warn;
 
-use super::worker::ItemQueue;
+use super::{prover::Prover, worker::ItemQueue};
 use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
     lock::lock,
+    watch::PodIndex,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -101,6 +102,10 @@ pub struct NodeKeeper {
     pub nodes: Arc<Mutex<Nodes>>,
     /// Who waits.
     pub waits: Arc<NodeWaits>,
+    /// Reads single nodes.
+    pub prover: Prover,
+    /// Pods, whose grace the waits depend on.
+    pub pods: Arc<Mutex<PodIndex>>,
     /// Where those who wait are.
     pub queue: Arc<ItemQueue>,
     /// The waits that the Leases are read for.
@@ -118,7 +123,8 @@ impl NodeKeeper {
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         loop {
-            if lock(&self.nodes).pending_gap().is_some() {
+            // Once the watch has told which nodes there are, a name that it has not told is news.
+            if lock(&self.nodes).is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(()) => backoff.reset(),
                     Err(error) => {
@@ -170,16 +176,31 @@ impl NodeKeeper {
                 None => break,
             }
         }
+        let unknown: BTreeSet<Box<str>> = {
+            let nodes = lock(&self.nodes);
+            let unknown = names.iter().filter(|name| nodes.get(name).is_none());
+            unknown.map(|name| name.as_str().into()).collect()
+        };
+        let read = self.prover.nodes(&unknown).await?;
+        let grace = lock(&self.pods).longest_grace().max(DEFAULT_POD_GRACE);
         let now = self.clock.now();
         let mut nodes = lock(&self.nodes);
         // Another gap, meanwhile, needs another list.
-        if nodes.pending_gap() == Some(gap) {
-            nodes.suspect(names.iter().map(String::as_str), now);
-            drop(nodes);
-            // Whoever ends later need not wait for what can be heard now.
-            self.waits
-                .want(now + self.policy.wait(None, 1) + SILENCE + SILENCE);
+        if nodes.pending_gap() != Some(gap) {
+            return Ok(());
         }
+        nodes.suspect(names.iter().map(String::as_str), now);
+        // The watch may have told of the end of such a one already, and will not do so again.
+        for (name, state) in read {
+            match state {
+                Some(state) => nodes.apply(&name, state, now),
+                None => nodes.remove(&name, now),
+            }
+        }
+        drop(nodes);
+        // Whoever ends later need not wait for what can be heard now.
+        let wait = self.policy.wait(Some(grace), 1);
+        self.waits.want(now + wait + SILENCE + SILENCE);
         Ok(())
     }
 

@@ -206,7 +206,9 @@ impl Shared {
                         // Another of its rows is not due yet. Full means left to the sweep, which
                         // was said above.
                         let wait = self.wait_for(key, later);
-                        let _ = self.queue.push(key.into(), Arc::clone(item), wait);
+                        if self.queue.push(key.into(), Arc::clone(item), wait).is_err() {
+                            self.waits.unpark(key);
+                        }
                     }
                 }
             },

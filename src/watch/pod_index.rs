@@ -22,9 +22,6 @@ use ipgc_core::{
 
 use super::census::{Census, hash_of};
 
-/// How long the evidence of an incarnation is kept after its end at the least.
-const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
-
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
@@ -99,7 +96,7 @@ impl PodIndex {
                 // A pod that cannot have rows costs a number until that changes, unless it bears
                 // the name of one whose rows it may take over.
                 let name = hash_of(entry.key().as_str());
-                if state.can_have_rows() || self.ended.contains_key(entry.key()) {
+                if state.can_have_rows() || had_rows(&self.ended, entry.key()) {
                     self.others.remove(&name);
                     self.listed_others.remove(&name);
                     entry.insert(new(state));
@@ -135,8 +132,15 @@ impl PodIndex {
                 live.state = last;
                 live
             }
-            None if last.can_have_rows() || self.ended.contains_key(&last.podref) => {
+            None if last.can_have_rows() || had_rows(&self.ended, &last.podref) => {
                 Live::new(last, self.generation, Some(now), true, now)
+            }
+            None if last.has_network() => {
+                // Nobody told of rows; should it have any, its node is known.
+                let doubt = self.doubt(&last.podref, now);
+                let silent = Live::new(last, self.generation, doubt, true, now);
+                Self::end(&mut self.ended, silent, true, now);
+                return None;
             }
             None => return None,
         };
@@ -193,6 +197,12 @@ impl PodIndex {
             .collect()
     }
 
+    /// Whether a list is being read: what was missed before it is not known yet.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        self.listing
+    }
+
     /// When the last list ended.
     #[must_use]
     pub fn listed_at(&self) -> Moment {
@@ -226,8 +236,7 @@ impl PodIndex {
     ) -> Option<Held> {
         let Some(live) = self.live.get_mut(podref) else {
             self.census.note(podref);
-            let exists = self.others.contains(&hash_of(podref));
-            return exists.then_some(Held::Present);
+            return None;
         };
         if live.state.phase.is_terminal() {
             return None;
@@ -259,14 +268,45 @@ impl PodIndex {
         self.ended.get(podref).cloned().unwrap_or_default()
     }
 
-    /// Forgets ends that are old, and since which a sweep that began at `swept` has ended, unless
-    /// they are `needed`: in work, or of a node that is silent. As long as one of a podref is kept
-    /// or a successor lives, all are: the rows may be anyone's.
-    pub fn forget(&mut self, swept: Moment, now: Moment, needed: impl Fn(&Ended) -> bool) {
-        let live = &self.live;
+    /// Forgets ends that are older than `keep`, and since which a sweep that began at `swept` has
+    /// ended, unless they are `needed`: in work, or of a node that is silent. As long as one of a
+    /// podref is kept or a successor lives, all are, since the rows may be anyone's; but for those
+    /// whose sandboxes are known to be stopped, whose doubts go to whoever came later.
+    pub fn forget(
+        &mut self,
+        swept: Moment,
+        now: Moment,
+        keep: Duration,
+        needed: impl Fn(&Ended) -> bool,
+    ) {
+        let live = &mut self.live;
         self.ended.retain(|podref, ends| {
-            let recent = |end: &Ended| end.at >= swept || now.since(end.at) < KEEP_EVIDENCE;
-            live.contains_key(podref) || ends.iter().any(|end| recent(end) || needed(end))
+            let recent = |end: &Ended| end.at >= swept || now.since(end.at) < keep;
+            let is_kept = |end: &Ended| recent(end) || needed(end);
+            let living = live.get_mut(podref);
+            if living.is_none() && !ends.iter().any(|end| is_kept(end)) {
+                return false;
+            }
+            let mut doubt = None;
+            ends.retain(|end| {
+                let goes = end.settled && !is_kept(end);
+                if goes {
+                    doubt = doubt.max(end.listed_at).max(end.gap_at);
+                }
+                !goes
+            });
+            if let Some(end) = ends.first_mut() {
+                let listed_at = end.listed_at.max(doubt);
+                if end.listed_at != listed_at {
+                    *end = Arc::new(Ended {
+                        listed_at,
+                        ..Ended::clone(end)
+                    });
+                }
+            } else if let Some(living) = living {
+                living.listed_at = living.listed_at.max(doubt);
+            }
+            !ends.is_empty()
         });
     }
 
@@ -314,6 +354,12 @@ impl PodIndex {
             .push(Arc::clone(&end));
         end
     }
+}
+
+/// Whether somebody of this name ended who could have rows.
+fn had_rows(ended: &HashMap<PodRef, Vec<Arc<Ended>>>, podref: &PodRef) -> bool {
+    let mut ended = ended.get(podref).into_iter().flatten();
+    ended.any(|end| end.last.can_have_rows())
 }
 
 impl Live {

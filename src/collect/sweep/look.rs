@@ -134,10 +134,9 @@ impl<'l> Look<'l> {
         let mut params = first_page();
         loop {
             let now = context.clock.now();
-            let fresh = context.knowledge.freshness.is_fresh();
             let mut held = 0;
             let page = context.pools.page(self.namespace, &params, |row| {
-                let keep = deserves_a_look(context, row, fresh, now);
+                let keep = deserves_a_look(context, row, now);
                 held += usize::from(!keep);
                 keep
             });
@@ -204,14 +203,16 @@ impl<'l> Look<'l> {
                     let found = self.found.entry(podref.clone()).or_default();
                     found.pools.entry(pool.key().clone()).or_default();
                 }
-                Verdict::Held(Held::Drift) => {
-                    // One that waits longer than from sweep to sweep must not be forgotten.
+                Verdict::Held(held) => {
+                    // What waits, or waits for its pod to run, longer than from sweep to sweep must
+                    // not be forgotten.
                     lock(&knowledge.sightings).see_again(pool.uid(), row, now);
-                    let left = self.left.entry(podref.clone()).or_default();
-                    left.push((pool.key().clone(), content.clone()));
+                    if held == Held::Drift {
+                        let left = self.left.entry(podref.clone()).or_default();
+                        left.push((pool.key().clone(), content.clone()));
+                    }
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
-                Verdict::Held(_) => {}
             }
         }
         if suspect > 0 {
@@ -347,16 +348,13 @@ struct Orphan {
 }
 
 /// Whether a row is not passed over at a glance.
-fn deserves_a_look(
-    context: &Context,
-    row: &Glance<'_>,
-    fresh: bool,
-    now: ipgc_core::time::Moment,
-) -> bool {
+fn deserves_a_look(context: &Context, row: &Glance<'_>, now: ipgc_core::time::Moment) -> bool {
     let Some(podref) = row.podref else {
         return true;
     };
+    let knowledge = &context.knowledge;
+    let mut pods = lock(&knowledge.pods);
+    let fresh = knowledge.freshness.is_fresh() && !pods.is_listing();
     let sandbox = row.sandbox.filter(|_| fresh);
-    let mut pods = lock(&context.knowledge.pods);
     pods.glance(podref, row.address(), sandbox, now).is_none()
 }

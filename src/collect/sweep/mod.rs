@@ -30,6 +30,11 @@ use crate::{backoff::Backoff, lock::lock};
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// How long the evidence of an incarnation is kept after its end at the least.
+const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
+/// More rows than a pod has.
+const MANY_ROWS: usize = 8;
+
 /// Asks for a sweep before its time.
 #[derive(Debug, Default)]
 pub struct SweepRequests(Notify);
@@ -193,7 +198,10 @@ impl Sweeper {
         let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
         lock(&knowledge.sightings).forget(now.since(before), now);
         let nodes = lock(&knowledge.nodes).clone();
-        lock(&knowledge.pods).forget(begun, now, |end| {
+        let mut pods = lock(&knowledge.pods);
+        let longest = pods.longest_grace().max(DEFAULT_POD_GRACE);
+        let keep = KEEP_EVIDENCE.max(self.context.policy.wait(Some(longest), MANY_ROWS));
+        pods.forget(begun, now, keep, |end| {
             let in_work =
                 self.queue.contains(&*end.last.uid) || self.queue.contains(end.podref().as_str());
             let silent = end.last.node.as_ref().is_some_and(|node| {

@@ -54,7 +54,7 @@ impl SweepReport {
         self.stale += 1;
         let key = (stale.grade().as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
-        if let Wait::For(nodes) = &stale.clearance.wait {
+        if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
             for node in nodes {
                 *self.held_by_node.entry(node.clone()).or_default() += 1;
             }

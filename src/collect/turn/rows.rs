@@ -1,12 +1,13 @@
 //! What may go: first by what the watch tells, then by the proof.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipgc_core::{
     breaker::Open,
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
     judge::{Cause, Release, Stale, Unknown, Verdict, judge},
+    node::{Node, Nodes},
     podref::PodRef,
     pool::ObservedPool,
     proof::{Presence, Proof},
@@ -99,12 +100,22 @@ impl Turn<'_> {
         if names.is_empty() {
             return Ok(());
         }
+        let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
+        let before: BTreeMap<_, _> = {
+            let nodes = lock(&knowledge.nodes);
+            let of = |name: &Box<str>| (name.clone(), state(&nodes, name));
+            names.iter().map(of).collect()
+        };
         let read = self.context.prover.nodes(&names).await;
         let read = read.map_err(|error| self.failure("read a node", &error))?;
         let now = self.context.clock.now();
         let mut nodes = lock(&knowledge.nodes);
-        for (name, state) in read {
-            match state {
+        for (name, read) in read {
+            // What the watch has told meanwhile is newer.
+            if before.get(&*name) != Some(&state(&nodes, &name)) {
+                continue;
+            }
+            match read {
                 Some(state) => nodes.apply(&name, state, now),
                 None => nodes.remove(&name, now),
             }
@@ -175,7 +186,11 @@ impl Turn<'_> {
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
             Wait::For(nodes) => {
                 self.report_held(key, podref, *grade, nodes);
-                Outcome::for_nodes(nodes)
+                Outcome::for_nodes(nodes, None)
+            }
+            Wait::AtMost(nodes, moment) => {
+                self.report_held(key, podref, *grade, nodes);
+                Outcome::for_nodes(nodes, Some(*moment))
             }
         };
         self.outcome(podref, outcome);

@@ -1,3 +1,5 @@
+//! What the index keeps, gives out and forgets.
+
 #![allow(clippy::unwrap_used)]
 use testkit::fixtures::{PodBuilder, pod};
 
@@ -167,13 +169,13 @@ fn old_evidence_goes_unless_its_pod_is_in_work() {
     index.apply(state(web("a").running()), at(0));
     index.delete(state(web("a").running()), at(0));
     let podref = "d/web-0".parse().unwrap();
-    index.forget(at(60), at(3_600), |end| &*end.last.uid == "a");
+    index.forget(at(60), at(3_600), KEEP, |end| &*end.last.uid == "a");
     assert_eq!(index.ended(&podref).len(), 1);
-    index.forget(at(60), at(599), |_| false);
+    index.forget(at(60), at(599), KEEP, |_| false);
     assert_eq!(index.ended(&podref).len(), 1);
-    index.forget(at(0), at(3_600), |_| false);
+    index.forget(at(0), at(3_600), KEEP, |_| false);
     assert_eq!(index.ended(&podref).len(), 1, "no sweep has looked since");
-    index.forget(at(60), at(3_600), |_| false);
+    index.forget(at(60), at(3_600), KEEP, |_| false);
     assert!(index.ended(&podref).is_empty());
 }
 
@@ -271,11 +273,74 @@ fn a_row_under_the_name_of_a_pod_without_networks_is_found_too() {
     let plain = pod("d", "web-0").uid("p").node("n").running();
     index.apply(state(plain.clone()), at(20));
     index.begin_sweep();
-    assert_eq!(
-        index.glance("d/web-0", None, None, at(110)),
-        Some(Held::Present)
-    );
+    assert!(index.glance("d/web-0", None, None, at(110)).is_none());
     index.end_sweep(at(110), Duration::from_secs(100));
     assert!(index.delete(state(plain), at(115)).is_none());
     assert_eq!(doubt(&mut index, 120), Some(at(10)));
+}
+
+/// How long ends are kept in these tests.
+const KEEP: Duration = Duration::from_mins(10);
+
+#[test]
+fn a_pod_that_told_of_no_network_leaves_its_node_behind() {
+    let mut index = PodIndex::default();
+    let plain = || pod("d", "web-0").uid("p").node("n").running();
+    index.apply(state(plain()), at(0));
+    assert!(index.delete(state(plain()), at(1)).is_none(), "no work");
+    let ended = index.ended(&"d/web-0".parse().unwrap());
+    assert_eq!(uids(&ended), ["p"]);
+    assert_eq!(ended[0].last.node.as_deref(), Some("n"));
+    // Nor does its like under the same name become work by that.
+    index.apply(state(plain().uid("q")), at(2));
+    assert!(index.is_empty());
+    assert!(index.delete(state(plain().uid("q")), at(3)).is_none());
+    // Nothing ran of one that was never scheduled, and nothing has an address of one with the host's.
+    let host = || plain().with(|pod| pod["spec"]["hostNetwork"] = true.into());
+    for none in [pod("d", "young").uid("y"), host()] {
+        let mut index = PodIndex::default();
+        assert!(index.delete(state(none.clone()), at(1)).is_none());
+        assert!(index.ended(&state(none).podref).is_empty());
+    }
+}
+
+#[test]
+fn as_long_as_a_successor_lives_only_ends_that_prove_nothing_are_kept() {
+    let mut index = listed();
+    for (second, uid, last) in [
+        (20, "a", web("a").ended("Succeeded")),
+        (30, "b", web("b").running()),
+        (40, "c", web("c").ended("Succeeded")),
+    ] {
+        index.apply(state(web(uid).running()), at(second));
+        index.delete(state(last), at(second));
+    }
+    index.apply(state(web("d").running()), at(50));
+    let podref = "d/web-0".parse().unwrap();
+    index.forget(at(3_000), at(3_600), KEEP, |end| &*end.last.uid == "c");
+    assert_eq!(uids(&index.ended(&podref)), ["b", "c"], "one is needed");
+    index.forget(at(3_000), at(3_600), KEEP, |_| false);
+    let ended = index.ended(&podref);
+    assert_eq!(uids(&ended), ["b"], "its sandbox may run");
+    assert_eq!(ended[0].listed_at, Some(at(10)));
+}
+
+#[test]
+fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
+    let mut index = listed();
+    assert_eq!(doubt(&mut index, 20), Some(at(10)));
+    let podref: PodRef = "d/web-0".parse().unwrap();
+    // Its end was no good one; make it one that was.
+    let ends = index.ended.get_mut(&podref).unwrap();
+    ends[0] = Arc::new(Ended {
+        settled: true,
+        ..Ended::clone(&ends[0])
+    });
+    sweep(&mut index, 110, None);
+    index.apply(state(web("b").running()), at(120));
+    index.live.get_mut(&podref).unwrap().listed_at = None;
+    index.forget(at(3_000), at(3_600), KEEP, |_| false);
+    assert!(index.ended(&podref).is_empty());
+    let ended = index.delete(state(web("b").running()), at(3_700)).unwrap();
+    assert_eq!(ended.listed_at, Some(at(10)));
 }

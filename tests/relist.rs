@@ -1,0 +1,76 @@
+//! While a list of pods is read, what was missed before it is not known yet.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{adopt, goes_after, second, seconds},
+    put_pool, run_pod, server,
+};
+use ipgc::config::Config;
+use testkit::{Match, Server, fixtures};
+
+/// So many that a list has two pages.
+fn put_others(server: &Server) {
+    let others = (0..300).map(|n| fixtures::pod(NS, &format!("other-{n}")).node("n").running());
+    server.put_all(others.map(fixtures::PodBuilder::build));
+}
+
+/// A pod ends well. Before its row may go the watch is lost, and unseen, a successor is born, takes the
+/// row over and is killed by force. The relist takes
+/// 25 s.
+async fn successor_in_a_gap() -> Bench {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    run_pod(&server, "web-0", 1);
+    put_others(&server);
+    let bench = Bench::long_since(server, Config::default()).await;
+    let second_page = bench.server.on(Match::list("pods")).skip(1).once();
+    second_page.delay(Duration::from_secs(25));
+    bench.end(["web-0"]);
+    seconds(1).await;
+    bench.relist();
+    bench.server.put(second("web-0", 1));
+    adopt(&bench.server, POOL, "1");
+    bench.kubelet().force_delete(NS, "web-0");
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_whose_name_may_return_while_a_list_is_read() {
+    let bench = successor_in_a_gap().await;
+    let waited = goes_after(&bench, POOL, "1", 600).await;
+    let lists = bench.sent(Match::list("pods").namespace(""));
+    assert!(lists.len() >= 2, "{lists}");
+    assert!(waited >= 25 + 200, "freed after {waited} s");
+    bench.stop().await;
+}
+
+/// What a sweep sees meanwhile may be the successor's.
+#[tokio::test(start_paused = true)]
+async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    run_pod(&server, "web-0", 1);
+    put_others(&server);
+    let config = Config {
+        sweep_interval: Duration::from_secs(10),
+        ..Config::default()
+    };
+    let bench = Bench::long_since(server, config).await;
+    let second_page = bench.server.on(Match::list("pods")).skip(1).once();
+    second_page.delay(Duration::from_secs(25));
+    // It ends well, unseen; so does the rest of the story.
+    bench.relist();
+    bench.end(["web-0"]);
+    bench.server.put(second("web-0", 1));
+    adopt(&bench.server, POOL, "1");
+    bench.kubelet().force_delete(NS, "web-0");
+    let waited = goes_after(&bench, POOL, "1", 600).await;
+    assert!(waited >= 25 + 200, "freed after {waited} s");
+    bench.stop().await;
+}
