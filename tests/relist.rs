@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{adopt, goes_after, second, seconds},
-    put_pool, run_pod, server,
+    nodes::{
+        SECOND, adopt, fall_silent, goes_after, live_node, put_neighbour, run_on, second, seconds,
+        stays,
+    },
+    put_pool, reporting, run_pod, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Server, fixtures};
@@ -50,12 +53,15 @@ async fn nothing_goes_whose_name_may_return_while_a_list_is_read() {
     bench.stop().await;
 }
 
-/// What a sweep sees meanwhile may be the successor's.
+/// What a sweep sees meanwhile may be the successor's, which runs on a silent node.
 #[tokio::test(start_paused = true)]
 async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
     let server = server();
     put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let _beat = live_node(&server, "node-1");
+    let beat = live_node(&server, "node-2");
+    run_on(&server, "node-1", "web-0", 1);
+    put_neighbour(&server, POOL);
     put_others(&server);
     let config = Config {
         sweep_interval: Duration::from_secs(10),
@@ -64,13 +70,31 @@ async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
     let bench = Bench::long_since(server, config).await;
     let second_page = bench.server.on(Match::list("pods")).skip(1).once();
     second_page.delay(Duration::from_secs(25));
-    // It ends well, unseen; so does the rest of the story.
     bench.relist();
     bench.end(["web-0"]);
-    bench.server.put(second("web-0", 1));
+    let successor = reporting("web-0", 1).uid(SECOND).node("node-2");
+    bench.server.put(successor.running().build());
     adopt(&bench.server, POOL, "1");
+    fall_silent(&bench.server, "node-2", beat);
     bench.kubelet().force_delete(NS, "web-0");
-    let waited = goes_after(&bench, POOL, "1", 600).await;
-    assert!(waited >= 25 + 200, "freed after {waited} s");
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+/// Its predecessors are over and done with before the watch is lost, and before a node falls silent.
+#[tokio::test(start_paused = true)]
+async fn a_relist_raises_no_doubt_again_that_was_over() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    let beat = live_node(&server, "node-2");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.relist();
+    seconds(60).await;
+    fall_silent(&bench.server, "node-2", beat);
+    bench.end(["web-0"]);
+    let waited = goes_after(&bench, POOL, "1", 60).await;
+    assert!(waited <= 10, "freed after {waited} s");
     bench.stop().await;
 }

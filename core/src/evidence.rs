@@ -51,6 +51,8 @@ pub enum Unfenced {
 
 /// Within W where a pod's own termination grace is not known: Kubernetes' default.
 pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
+/// More rows than pods have, for waits that are nobody's in particular.
+pub const MANY_ROWS: usize = 8;
 
 impl Default for Policy {
     fn default() -> Self {

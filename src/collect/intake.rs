@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     address::excerpt,
-    evidence::{Ended, Policy},
+    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     node::Nodes,
     time::Moment,
 };
@@ -68,7 +68,19 @@ impl PodSink {
 impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
         let heard_until = self.freshness.heard_until();
-        self.with(|index, _| index.begin_list(heard_until));
+        self.with(|index, now| {
+            // The nodes are about to be suspected anew. What no node stood in the way of before is
+            // not raised again by that.
+            let grace = index.longest_grace().max(DEFAULT_POD_GRACE);
+            let wait = self.policy.wait(Some(grace), MANY_ROWS);
+            let blocked = lock(&self.nodes).blockers(None, wait, now).is_some();
+            if let Some(over) = now.since_epoch().checked_sub(wait)
+                && !blocked
+            {
+                index.end_doubts(Moment::new(over));
+            }
+            index.begin_list(heard_until);
+        });
     }
 
     fn apply(&mut self, pod: LeanPod) {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use ipgc_core::{
-    evidence::{DEFAULT_POD_GRACE, Policy},
+    evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
     node::{self, Nodes, Pulse, SILENCE},
     time::Moment,
 };
@@ -199,7 +199,7 @@ impl NodeKeeper {
         }
         drop(nodes);
         // Whoever ends later need not wait for what can be heard now.
-        let wait = self.policy.wait(Some(grace), 1);
+        let wait = self.policy.wait(Some(grace), MANY_ROWS);
         self.waits.want(now + wait + SILENCE + SILENCE);
         Ok(())
     }

@@ -160,6 +160,22 @@ impl PodIndex {
         }
     }
 
+    /// Whoever bore a name before a list until `over`, and was not seen, answers no more.
+    pub fn end_doubts(&mut self, over: Moment) {
+        let still = |listed_at: Option<Moment>| listed_at.filter(|listed| *listed > over);
+        for live in self.live.values_mut() {
+            live.listed_at = still(live.listed_at);
+        }
+        for end in self.ended.values_mut().flatten() {
+            if end.listed_at != still(end.listed_at) {
+                *end = Arc::new(Ended {
+                    listed_at: None,
+                    ..Ended::clone(end)
+                });
+            }
+        }
+    }
+
     /// The list is complete: whoever was not in it ended while we did not look. Of all who ended
     /// so far, somebody of the same name may have been born, taken the rows over and been killed
     /// meanwhile, unseen.

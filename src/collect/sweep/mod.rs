@@ -14,7 +14,11 @@ mod report;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, time::Moment};
+use ipgc_core::{
+    breaker::Change,
+    evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
+    time::Moment,
+};
 use jiff::Timestamp;
 use tokio::{
     sync::{Notify, watch},
@@ -32,8 +36,6 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
-/// More rows than a pod has.
-const MANY_ROWS: usize = 8;
 
 /// Asks for a sweep before its time.
 #[derive(Debug, Default)]
