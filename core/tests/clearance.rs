@@ -59,7 +59,7 @@ fn free_time(
     let clearance = weigh(row, incarnations, rows, policy);
     match clearance.wait {
         Wait::Until(moment) => (clearance.grade, moment),
-        Wait::For(nodes) => panic!("waits for {nodes:?}"),
+        Wait::For(nodes) | Wait::AtMost(nodes, _) => panic!("waits for {nodes:?}"),
     }
 }
 

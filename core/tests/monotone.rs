@@ -43,7 +43,7 @@ fn verdict(presence: &Presence, known: &Known, now: u64) -> Verdict {
 fn goes(presence: &Presence, known: &Known) -> Moment {
     match verdict(presence, known, NOW) {
         Verdict::Stale(stale) => match stale.clearance.wait {
-            Wait::Until(moment) => moment,
+            Wait::Until(moment) | Wait::AtMost(_, moment) => moment,
             Wait::For(_) => Moment::new(std::time::Duration::MAX),
         },
         _ => Moment::new(std::time::Duration::MAX),

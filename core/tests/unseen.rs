@@ -115,6 +115,11 @@ fn node(state: NodeState, works: bool) -> Nodes {
     nodes
 }
 
+/// Until something happens on this node, or until then.
+fn at_most(name: &str, second: u64) -> Wait {
+    Wait::AtMost([name.into()].into(), at(second))
+}
+
 fn waits_for(names: &[&str]) -> Wait {
     Wait::For(names.iter().map(|name| (*name).into()).collect())
 }
@@ -157,8 +162,8 @@ fn each_grade_has_its_wait(
 
 #[rstest]
 #[case::hold(Unfenced::Hold, waits_for(&["node-1"]))]
-#[case::after_w_at_the_earliest(Unfenced::FreeAfter(secs(1)), until(END + W))]
-#[case::after(Unfenced::FreeAfter(secs(7_200)), until(END + 7_200))]
+#[case::after_w_at_the_earliest(Unfenced::FreeAfter(secs(1)), at_most("node-1", END + W))]
+#[case::after(Unfenced::FreeAfter(secs(7_200)), at_most("node-1", END + 7_200))]
 fn an_unfenced_end_waits_as_the_flag_says(#[case] unfenced: Unfenced, #[case] wait: Wait) {
     let policy = Policy {
         unfenced,
@@ -225,8 +230,8 @@ fn forever() -> Option<u64> {
 #[rstest]
 #[case::nobody_blocks(suspect(fenced()), None, forever(), until(50 + W))]
 #[case::a_node_blocks(suspect(not_ready()), None, forever(), waits_for(&["old"]))]
-#[case::not_beyond_the_hold(suspect(not_ready()), None, Some(5_000), until(50 + 5_000))]
-#[case::w_is_the_least(suspect(not_ready()), None, Some(1), until(50 + W))]
+#[case::not_beyond_the_hold(suspect(not_ready()), None, Some(5_000), at_most("old", 50 + 5_000))]
+#[case::w_is_the_least(suspect(not_ready()), None, Some(1), at_most("old", 50 + W))]
 #[case::another_nodes_slice(suspect(not_ready()), Some("node-1"), forever(), until(50 + W))]
 #[case::its_slice(suspect(not_ready()), Some("old"), forever(), waits_for(&["old"]))]
 #[case::nodes_not_known(Nodes::default(), None, forever(), waits_for(&[]))]
@@ -426,6 +431,22 @@ fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_o
 }
 
 // Clearances
+
+/// The nodes of both, and a moment only where both have one.
+#[rstest]
+#[case(Wait::Until(at(5)), at_most("a", 3), at_most("a", 5))]
+#[case(at_most("a", 7), Wait::Until(at(5)), at_most("a", 7))]
+#[case(at_most("b", 7), at_most("a", 5), Wait::AtMost(["a".into(), "b".into()].into(), at(7)))]
+#[case(at_most("b", 7), waits_for(&["a"]), waits_for(&["a", "b"]))]
+#[case(waits_for(&["a"]), Wait::Until(at(5)), waits_for(&["a"]))]
+fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait) {
+    let of = |wait| Clearance {
+        grade: Grade::Unfenced,
+        wait,
+        watched: true,
+    };
+    assert_eq!(of(a).and(of(b)).wait, both);
+}
 
 #[test]
 fn of_two_clearances_the_later_and_the_worse_count() {
