@@ -39,12 +39,11 @@ fn sizes(bench: &Bench) -> Vec<usize> {
     let pools: Vec<_> = pools.iter().map(|pool| pool.to_string().len()).collect();
     let mut next = 0;
     let mut sizes = Vec::new();
-    for page in pages(bench).iter() {
+    for page in &pages(bench) {
         if page.continue_token.is_none() {
             next = 0;
         }
         let limit = page.limit.expect("a list without a limit");
-        let limit = usize::try_from(limit).unwrap();
         let end = pools.len().min(next + limit);
         sizes.push(pools[next..end].iter().sum());
         next = end;
