@@ -61,6 +61,9 @@ async fn dry_run_decides_and_writes_nothing() {
         "reservations_freed",
         "patches_sent",
         "retries_exhausted",
+        // Not even tried.
+        "events_sent",
+        "events_dropped",
     ] {
         assert_eq!(bench.counted(none), 0, "{none}");
     }
