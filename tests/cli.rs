@@ -64,25 +64,37 @@ fn flags_are_read_from_the_environment_too() {
 fn help_names_every_flag_with_its_default() {
     let (code, help, _) = ipgc(&["run", "--help"]);
     assert_eq!(code, 0);
-    for flag in [
-        "--kubeconfig",
-        "--context",
-        "--pool-namespace",
-        "--cooldown",
-        "--grace",
-        "--del-budget",
-        "--max-pod-grace",
-        "--leftover-grace",
-        "--keep-podref",
-        "--max-retries",
-        "--workers",
-        "--log-format",
-        "IPGC_COOLDOWN",
-        "[default: 2s]",
-        "[default: 5]",
-        "[default: 16]",
+    // Each with what follows it in its own paragraph.
+    for (flag, default) in [
+        ("--kubeconfig", None),
+        ("--context", None),
+        ("--pool-namespace", None),
+        ("--cooldown", Some("2s")),
+        ("--grace", Some("2m")),
+        ("--del-budget", Some("1m")),
+        ("--max-pod-grace", Some("1h")),
+        ("--leftover-grace", Some("10m")),
+        ("--unfenced", Some("hold")),
+        ("--unwitnessed-hold", Some("forever")),
+        ("--sweep-interval", Some("5m")),
+        ("--breaker-fraction", Some("0.5")),
+        ("--breaker-min", Some("50")),
+        ("--breaker-hold", Some("30m")),
+        ("--dry-run", None),
+        ("--keep-podref", None),
+        ("--max-retries", Some("5")),
+        ("--workers", Some("16")),
+        ("--log-format", Some("text")),
     ] {
-        assert!(help.contains(flag), "{flag} is not in\n{help}");
+        let line = help.find(&format!("\n      {flag}"));
+        let text = &help[line.unwrap_or_else(|| panic!("{flag} is not in\n{help}")) + 1..];
+        let end = text[1..].find("\n      --").unwrap_or(text.len() - 1);
+        let text = &text[..=end];
+        let default = default.map_or_else(String::new, |value| format!("[default: {value}]"));
+        assert!(text.contains(&default), "no {default} in\n{text}");
+        let variable = flag.trim_start_matches('-').replace('-', "_");
+        let variable = format!("[env: IPGC_{}", variable.to_uppercase());
+        assert!(text.contains(&variable), "no {variable} in\n{text}");
     }
 }
 

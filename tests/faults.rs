@@ -235,9 +235,23 @@ async fn retry_after_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn retries_double_from_200_ms_and_end_with_one_warning_and_sweeps() {
     let bench = three_with(Config::default()).await;
+    // A sweep just now, so that none comes between the first tries and joins them.
+    let swept = bench.counted("sweeps_ended");
+    while bench.counted("sweeps_ended") == swept {
+        seconds(1).await;
+    }
+    seconds(15).await;
+    bench.server.clear_requests();
     let rule = bench.server.on(Match::patch("ippools")).fail(500);
     bench.end(["web-1"]);
     seconds(600).await;
+    // Not in the midst of those of a later one.
+    let tries = || bench.sent(Match::patch("ippools")).len();
+    let mut seen = 0;
+    while seen != tries() {
+        seen = tries();
+        seconds(10).await;
+    }
     let at: Vec<_> = bench
         .sent(Match::patch("ippools"))
         .iter()

@@ -88,7 +88,9 @@ async fn a_missed_deletion_is_found_by_the_relist(
     let cut = Instant::now();
     bench.wait_rows(POOL, &[]).await;
     let waited = cut.elapsed().as_secs();
-    assert!(waited >= wait && waited < wait + 5, "{waited}");
+    // No such row goes before a sweep that began after the list; one that ended just before the list
+    // puts it off by ten seconds, and the row is looked at every five.
+    assert!(waited >= wait && waited < wait + 20, "{waited}");
     bench.stop().await;
 }
 
@@ -221,7 +223,7 @@ async fn a_list_that_begins_again_ends_nobody() {
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn without_complete_caches_nothing_is_freed(
-    #[values("pods", "network-attachment-definitions")] resource: &'static str,
+    #[values("pods", "network-attachment-definitions", "nodes")] resource: &'static str,
     #[values("hang", "deny", "500", "html", "half")] fault: &str,
 ) {
     let server = server();
@@ -397,8 +399,9 @@ async fn a_mass_of_ends_is_a_handful_of_patches() {
         patches <= 4 && observed <= 12,
         "{patches} patches, {observed} reads"
     );
-    let names = bench.aside_from_sweeps().matching(&Match::list("ippools"));
-    assert_eq!(names.len(), 1);
+    // For all names together; a sweep may come in between, and reads contents.
+    let names = bench.sent(Match::list("ippools"));
+    assert_eq!(names.filter(|r| r.metadata_only).len(), 1);
     assert!(bench.sent(Match::get("pods")).len() <= 8);
     assert_eq!(bench.counted("retries_exhausted"), 0);
     bench.stop().await;

@@ -7,6 +7,7 @@ mod common;
 
 use common::{
     Bench, NS, POOL, RANGE,
+    log::Log,
     nodes::{
         W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second,
         seconds,
@@ -152,7 +153,8 @@ async fn m2_05_given_up_after_three_quick_tries() {
 #[tokio::test(start_paused = true)]
 async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     let server = room();
-    let (bad, range) = ("10.7.0.0-24", "10.7.0.0/24");
+    // The first of all.
+    let (bad, range) = ("1.7.0.0-24", "1.7.0.0/24");
     let pool = fixtures::pool(NS, range);
     server.put(
         pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
@@ -160,7 +162,7 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     );
     let reads = server.on(Match::get("ippools").name(bad)).fail(500);
     // In a list it cannot be read either.
-    server.on(Match::list("ippools")).garble(Garble::Item(1));
+    let list = server.on(Match::list("ippools")).garble(Garble::Item(0));
     let conflicts = server
         .on(Match::patch("ippools").name(POOL))
         .times(2)
@@ -168,7 +170,18 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     let bench = Bench::start(server).await;
     only_alive_is_left(&bench).await;
     assert_eq!(bench.rows(bad), ["1"]);
-    assert!(reads.hits() + conflicts.hits() > 0);
+    assert!(list.hits() > 0);
+    assert_eq!(conflicts.hits(), 2);
+    // In a list it can be read again, and its leak is found.
+    list.remove();
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(3), "default/lost", "net1");
+        pool["spec"]["allocations"]["3"] = row;
+    });
+    goes_after(&bench, POOL, "3", 1_200).await;
+    seconds(300).await;
+    assert!(reads.hits() > 0);
+    assert_eq!(bench.rows(bad), ["1"]);
     bench.server.clear_rules();
     bench.wait_rows(bad, &[]).await;
     bench.stop().await;
@@ -330,6 +343,7 @@ async fn m2_12_auxiliary_records_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn m2_13_wrong_namespace_configured() {
+    let (log, _guard) = Log::start();
     let server = room();
     let pool = fixtures::pool("kube-system", "10.7.0.0/24");
     server.put(
@@ -346,10 +360,16 @@ async fn m2_13_wrong_namespace_configured() {
         pool_namespace: Some("nowhere".to_owned()),
         ..Config::default()
     };
+    assert!(log.lines("sweep found no pools").is_empty());
     let bench = Bench::with(server, config).await;
     seconds(60).await;
     let report = bench.running.sweeps().borrow().report.clone();
     assert!(bench.counted("sweeps_ended") > 0);
+    let told = log.lines("sweep found no pools");
+    let [line] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(line.contains("--pool-namespace"), "{line}");
     assert_eq!(report.pools, 0);
     bench.stop().await;
 }

@@ -184,11 +184,19 @@ async fn m1_08_late_action_on_an_old_verdict() {
     let patches = bench.server.on(Match::patch("ippools"));
     let throttled = patches.answer(Failure::too_many_requests(60));
     bench.end(["web-0"]);
-    seconds(13 * 60).await;
+    seconds(250).await;
     assert!(throttled.hits() > 1);
+    // Its successor has the very same row, and nobody hears of it: the patch would be done.
+    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    let births = births.kind(ChangeKind::Added).hold();
     bench.server.put(second("web-0", 1));
-    adopt(&bench.server, POOL, "1");
+    bench.server.clear_requests();
     throttled.remove();
+    // The watch is still as good as fresh.
+    seconds(80).await;
+    let proofs = bench.sent(Match::get("pods").name("web-0").quorum());
+    assert!(!proofs.is_empty(), "nobody asked again");
+    births.remove();
     stays(&bench, POOL, &["1"]).await;
     bench.stop().await;
 }
@@ -248,11 +256,16 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
 #[tokio::test(start_paused = true)]
 async fn m1_11_addresses_of_the_default_network() {
     let server = room();
-    let pod = fixtures::pod(NS, "web-0").node("node-1");
-    let pod = pod.reports_default(&["10.0.0.1"]);
+    let pod = reporting("web-0", 5).reports_default(&["10.0.0.1"]);
     server.put(pod.running().build());
+    // By this one alone it would live on another sandbox.
+    put_row(&server, 5, "web-0");
+    // So does this one, which has nothing on the default network.
+    run_pod(&server, "web-1", 15);
+    put_row(&server, 11, "web-1");
+    put_row(&server, 15, "web-1");
     let bench = Bench::start(server).await;
-    stays(&bench, POOL, &["1"]).await;
+    stays(&bench, POOL, &["1", "15", "5"]).await;
     bench.stop().await;
 }
 
@@ -272,37 +285,67 @@ async fn m1_12_text_compared_instead_of_addresses() {
     let pod = pod.reports("default/six", "net1", &["FD00:0:0:0::0001"]);
     server.put(pod.running().build());
     let expanded = |last: &str| format!("fd00-0000-0000-0000-0000-0000-0000-{last}");
-    for (name, pod) in [(expanded("0001"), "web-6"), (expanded("0010"), "gone")] {
+    // Addresses that end in zeroes are stored with one more, and a network goes before the name.
+    let zeroes = "fd01:0:0:1::/64";
+    let pool = fixtures::pool(NS, zeroes).network_name("blue");
+    let pool = pool.row(ZEROES, &fixtures::sandbox(21), "default/web-7", "net1");
+    let pool = pool.row(2 * ZEROES, &fixtures::sandbox(22), "default/gone", "net1");
+    server.put(pool.build());
+    let pod = fixtures::pod(NS, "web-7").node("node-1");
+    let pod = pod.networks("default/blue");
+    let pod = pod.reports("default/blue", "net1", &["fd01:0:0:1:7:0:0:0"]);
+    server.put(pod.running().build());
+    for (name, pod) in [
+        (expanded("0001"), "web-6"),
+        (expanded("0010"), "gone"),
+        ("blue-fd01-0-0-1-7--0".to_owned(), "web-7"),
+        ("blue-fd01-0-0-1-e--0".to_owned(), "gone"),
+    ] {
         let podref = format!("{NS}/{pod}");
         server.put(fixtures::reservation(NS, &name, &podref, "net1"));
     }
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     assert_eq!(bench.rows(&six), ["1"]);
+    let blue = format!("blue-{}", fixtures::pool_name(zeroes));
+    assert_eq!(bench.rows(&blue), [ZEROES.to_string()]);
     let left = bench.reservations();
-    assert_eq!(left, ["10.0.0.1".to_owned(), expanded("0001")]);
+    let in_use = ["10.0.0.1", "blue-fd01-0-0-1-7--0", &expanded("0001")];
+    assert_eq!(left, in_use);
     bench.stop().await;
 }
+
+/// The offset of `::7:0:0:0` in a range of 64 bits.
+const ZEROES: u64 = 7 << 48;
 
 #[tokio::test(start_paused = true)]
 async fn m1_13_terminating_pod_still_serves() {
     let server = room();
-    let pod = fixtures::pod(NS, "web-0")
-        .node("node-1")
-        .networks("default/net");
-    server.put(pod.finalizer("example.org/wait").running().build());
+    // Two pods, each with one more row, of another sandbox than the one that it reports.
+    for (name, own, other) in [("web-0", 5, 1), ("web-1", 15, 11)] {
+        let pod = reporting(name, own).finalizer("example.org/wait");
+        server.put(pod.running().build());
+        put_row(&server, own, name);
+        put_row(&server, other, name);
+    }
     let bench = Bench::start(server).await;
     bench.kubelet().mark_pod(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
+    // What the one has left goes, since it runs; the other one is on its way out.
+    stays(&bench, POOL, &["1", "15", "5"]).await;
     bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn m1_14_partitioned_node() {
-    let server = room();
+    let server = server();
+    put_pool(&server, &[]);
+    put_neighbour(&server, POOL);
     let beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
+    // So long that nobody who was there before can have left it a row.
+    seconds(600).await;
     run_on(&bench.server, "node-1", "web-0", 1);
+    put_row(&bench.server, 1, "web-0");
     seconds(60).await;
     fall_silent(&bench.server, "node-1", beat);
     // Evicted by taint, then removed by force. Its containers run on.
@@ -310,6 +353,9 @@ async fn m1_14_partitioned_node() {
     seconds(300).await;
     bench.kubelet().collect_pod(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
+    // By its own end, and not because somebody unseen may be on that node.
+    let report = bench.running.sweeps().borrow().report.clone();
+    assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
     let held = pool_events(&bench, "IPAddressHeldUnfenced");
     assert!(held.iter().any(|e| e.contains("node-1")), "{held:?}");
     bench.stop().await;

@@ -72,8 +72,20 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     // ADD is still at it, and its row comes before the pod is gone.
     put_row(&bench.server, 5, "young", 5);
     bench.kubelet().remove_pod(NS, "young");
-    seconds(W).await;
-    assert!(bench.rows(POOL).contains(&"5".to_owned()));
+    // Another one ran, and its sandbox was being set up anew: all containers are terminated, as
+    // after a good end.
+    run_on(&bench.server, "node-1", "again", 6);
+    put_row(&bench.server, 6, "again", 6);
+    seconds(10).await;
+    bench.server.edit("pods", NS, "again", |pod| {
+        pod["status"] = fixtures::ended_status("Running");
+    });
+    seconds(2).await;
+    bench.end(["again"]);
+    seconds(W - 2).await;
+    for key in ["5", "6"] {
+        assert!(bench.rows(POOL).contains(&key.to_owned()), "row {key}");
+    }
     neighbour_goes(&bench, POOL).await;
     // At last its node had time for a DEL.
     seconds(900).await;

@@ -4,10 +4,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use common::{
+    Bench, NS, POOL,
+    nodes::{NEIGHBOUR, NEIGHBOUR_KEY, W, goes_after, put_neighbour},
+    put_pool, reporting, run_pod, server,
+};
+use ipgc::config::Config;
 use serde_json::json;
 use std::time::Duration;
-use testkit::{Match, fixtures};
+use testkit::{ChangeKind, Match, fixtures, pods::Kubelet};
 use tokio::time::sleep;
 
 const ORIP: &str = "overlappingrangeipreservations";
@@ -21,32 +26,44 @@ fn adopt(s: &testkit::Server) {
     });
 }
 
+/// The pod ends well, and nothing is heard of its successor until the moment of the proof. Then the
+/// watch shows that it was born, and the proof that nobody is there any more.
 #[tokio::test(start_paused = true)]
 async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
+    let bench = Bench::long_since(server(), Config::default()).await;
+    put_pool(&bench.server, &[(1, "web-1")]);
+    put_neighbour(&bench.server, POOL);
+    run_pod(&bench.server, "web-1", 1);
     seconds(1).await;
-    bench.kubelet().force_delete(NS, "web-1");
+    let births = bench.server.on_events(Match::watch("pods")).name("web-1");
+    let births = births.kind(ChangeKind::Added).hold();
+    let deaths = bench.server.on_events(Match::watch("pods")).name("web-1");
+    let proof = bench.server.on(Match::get("pods").name("web-1")).once();
+    let proof = proof.before(move |server| {
+        births.remove();
+        async move {
+            seconds(1).await;
+            Kubelet::new(&server).force_delete(NS, "web-1");
+        }
+    });
+    bench.end(["web-1", NEIGHBOUR]);
     bench
         .server
         .put(reporting("web-1", 1).uid(B).running().build());
     adopt(&bench.server);
-    seconds(100).await;
-    bench
-        .server
-        .on_events(Match::watch("pods"))
-        .delay(Duration::from_millis(50));
-    bench
-        .server
-        .on(Match::get("pods"))
-        .once()
-        .before(|s| async move {
-            testkit::pods::Kubelet::new(&s).force_delete(NS, "web-1");
-        });
-    seconds(150).await;
-    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    sleep(Duration::from_millis(500)).await;
+    // From here on: the end of its predecessor is told.
+    let late = deaths.kind(ChangeKind::Deleted);
+    let late = late.delay(Duration::from_secs(3));
+    seconds(2).await;
+    let told = bench.counted("ends_seen");
+    seconds(28).await;
+    assert_eq!(proof.hits(), 1, "nobody asked {}", bench.server.requests());
+    assert_eq!(late.hits(), 1);
+    assert_eq!(bench.counted("ends_seen"), told + 1);
+    let waited = 30 + goes_after(&bench, POOL, "1", W + 60).await;
+    assert!(waited >= W, "freed {waited} s after its end");
+    assert!(bench.rows(POOL).is_empty());
     bench.stop().await;
 }
 
@@ -255,6 +272,7 @@ async fn what_was_begun_is_ended_though_its_definition_is_gone() {
 async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
+    put_neighbour(&server, POOL);
     run_pod(&server, "web-1", 1);
     let first = Bench::start(server.clone()).await;
     seconds(1).await;
@@ -264,9 +282,13 @@ async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
     first.stop().await;
     let bench = Bench::start(server).await;
     seconds(5).await;
-    bench.end(["web-1"]);
+    assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
+    bench.end(["web-1", NEIGHBOUR]);
     seconds(30).await;
+    // The neighbour's name never returns, so nobody unseen can hold its row.
     assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    // Nor is it for ever.
+    goes_after(&bench, POOL, "1", W + 60).await;
     bench.stop().await;
 }
 

@@ -420,6 +420,13 @@ mod tests {
             "--keep-podref=b/*",
             "--max-retries=8",
             "--workers=9",
+            "--unfenced=free-after=10s",
+            "--unwitnessed-hold=11s",
+            "--sweep-interval=12s",
+            "--breaker-fraction=0.25",
+            "--breaker-min=13",
+            "--breaker-hold=14s",
+            "--dry-run",
         ])
         .unwrap();
         assert_eq!(config.pool_namespace.as_deref(), Some("net"));
@@ -433,6 +440,17 @@ mod tests {
             policy.leftover_grace,
         ];
         assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7]);
+        let after = |seconds| Duration::from_secs(seconds);
+        assert_eq!(policy.unfenced, Unfenced::FreeAfter(after(10)));
+        assert_eq!(policy.unwitnessed_hold, Some(after(11)));
+        assert_eq!(config.sweep_interval, after(12));
+        let limits = Limits {
+            fraction: 0.25,
+            min: 13,
+            hold: after(14),
+        };
+        assert_eq!(config.breaker, limits);
+        assert!(config.dry_run);
         let kept = |podref: &str| policy.keep_podrefs.iter().any(|glob| glob.matches(podref));
         assert!(kept("a/x") && kept("b/x") && !kept("c/x"));
     }
@@ -450,8 +468,34 @@ mod tests {
             ]
         };
         assert_eq!(waits(&flags.policy), waits(&library.policy));
+        assert_eq!(flags.policy.unfenced, library.policy.unfenced);
+        assert_eq!(
+            flags.policy.unwitnessed_hold,
+            library.policy.unwitnessed_hold
+        );
+        assert_eq!(flags.sweep_interval, library.sweep_interval);
+        assert_eq!(flags.breaker, library.breaker);
+        assert_eq!(flags.dry_run, library.dry_run);
         assert_eq!(flags.max_retries, library.max_retries);
         assert_eq!(flags.workers, library.workers);
+    }
+
+    #[test]
+    fn what_is_held_for_ever_unless_told_otherwise() {
+        let policy = config(&["--unfenced=hold", "--unwitnessed-hold=forever"]);
+        let policy = policy.unwrap().policy;
+        assert_eq!(policy.unfenced, Unfenced::Hold);
+        assert_eq!(policy.unwitnessed_hold, None);
+        for bad in ["", "free", "free-after", "free-after=", "hold=1s"] {
+            assert!(unfenced(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "never", "-1s"] {
+            assert!(hold(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "half", "-0.1", "1.1", "NaN", "inf"] {
+            assert!(fraction(bad).is_err(), "{bad}");
+        }
+        assert!(config(&["--sweep-interval=999ms"]).is_err());
     }
 
     #[tokio::test(start_paused = true)]

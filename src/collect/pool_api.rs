@@ -53,11 +53,13 @@ pub fn first_page() -> ListParams {
     ListParams::default().limit(FIRST_PAGE)
 }
 
-/// The page after this one, of as many pools as pages of such pools may have.
+/// The page after this one, of as many pools as pages of such pools may have; no more than twice as
+/// many as this one had, since small pools tell nothing of those that follow.
 #[must_use]
 pub fn following_page(page: &PoolPage) -> Option<ListParams> {
-    let size = PAGE_BYTES / (page.bytes / page.pools.len().max(1)).max(1);
-    let size = u32::try_from(size).unwrap_or(LARGEST_PAGE);
+    let pools = page.pools.len().max(1);
+    let size = PAGE_BYTES / (page.bytes / pools).max(1);
+    let size = u32::try_from(size.min(2 * pools)).unwrap_or(LARGEST_PAGE);
     let next = page.next.clone()?;
     Some(next.limit(size.clamp(1, LARGEST_PAGE)))
 }

@@ -10,6 +10,7 @@ use ipgc::{
 };
 use testkit::{Server, fixtures, pods::Kubelet};
 
+pub mod log;
 pub mod nodes;
 
 /// Namespace of pools, reservations and most pods.

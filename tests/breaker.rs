@@ -1,0 +1,246 @@
+//! The breaker in a run: what it stops, who is told, and each way out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Bench, NS, POOL, RANGE, launch,
+    nodes::{W, goes_after, pool_events, seconds},
+    reporting, run_pod,
+};
+use ipgc::config::Config;
+use ipgc_core::breaker::Limits;
+use jiff::Timestamp;
+use testkit::{Match, Server, fixtures};
+
+/// The second pool with suspects, and one without any.
+const OTHER: &str = "10.1.0.0-24";
+const QUIET: &str = "10.2.0.0-24";
+/// How many suspects the two have. Those of the second are too many by themselves.
+const FEW: usize = 3;
+const MANY: usize = 8;
+/// `--breaker-hold`, in seconds.
+const HOLD: u64 = 1_800;
+
+fn config() -> Config {
+    let config = Config::default();
+    let limits = Limits {
+        min: 5,
+        ..Limits::default()
+    };
+    assert_eq!(limits.hold.as_secs(), HOLD);
+    Config {
+        breaker: limits,
+        ..config
+    }
+}
+
+fn suspects(range: &str, third: u64, count: usize) -> fixtures::PoolBuilder {
+    (1..)
+        .take(count)
+        .fold(fixtures::pool(NS, range), |pool, n| {
+            let id = fixtures::sandbox(1_000 * third + n);
+            pool.row(n, &id, &format!("{NS}/lost-{third}-{n}"), "net1")
+        })
+}
+
+/// Two pools of rows that nobody saw losing their pods, one whose only pod runs, and two rows for
+/// pods that the collector may watch. The server's time is ours, as the finding bears our own.
+fn room() -> Server {
+    let server = Server::builder().start_time(Timestamp::now()).build();
+    server.put(fixtures::nad(NS, "net", RANGE));
+    let row = |n| fixtures::row(&fixtures::sandbox(n), &format!("{NS}/web-{n}"), "net1");
+    let pool = suspects(RANGE, 0, FEW);
+    server.put(
+        pool.raw_row("101", row(101))
+            .raw_row("102", row(102))
+            .build(),
+    );
+    server.put(suspects("10.1.0.0/24", 1, MANY).build());
+    let quiet = fixtures::pool(NS, "10.2.0.0/24");
+    server.put(quiet.raw_row("103", row(103)).build());
+    let alive = fixtures::pod(NS, "web-103").node("node-1");
+    let alive = alive.reports("default/other", "net1", &["10.2.0.103"]);
+    server.put(alive.running().build());
+    for n in [101, 102] {
+        run_pod(&server, &format!("web-{n}"), n);
+    }
+    server
+}
+
+/// A collector in that room that has found them.
+async fn open() -> Bench {
+    let bench = Bench::with(room(), config()).await;
+    seconds(300).await;
+    assert_eq!(stopped(&bench), (FEW, MANY));
+    bench
+}
+
+/// How many rows of suspects are left in the two pools.
+fn stopped(bench: &Bench) -> (usize, usize) {
+    let few = bench.rows(POOL);
+    let few = few.iter().filter(|key| key.len() < 3).count();
+    (few, bench.rows(OTHER).len())
+}
+
+fn acknowledge(server: &Server, pool: &str, when: Timestamp) {
+    let found = server.edit("ippools", NS, pool, |pool| {
+        pool["metadata"]["annotations"]["ipgc.dev/ack"] = when.to_string().into();
+    });
+    assert!(found, "no pool {pool}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_on_each_pool_that_it_concerns() {
+    let bench = open().await;
+    let events = pool_events(&bench, "IPPoolGCBreakerOpen");
+    assert_eq!(events.len(), 2, "{events:?}");
+    for (event, pool, count) in [(&events[0], POOL, FEW), (&events[1], OTHER, MANY)] {
+        assert!(event.starts_with("Warning"), "{event}");
+        let says = format!("{count} addresses are not freed");
+        assert!(event.contains(&says), "{event}");
+        let ask = format!("annotate ippools.whereabouts.cni.cncf.io {pool} ");
+        assert!(event.contains(&ask), "{event}");
+        assert!(event.contains("ipgc.dev/ack"), "{event}");
+    }
+    assert!(bench.counted("frees_stopped") >= (FEW + MANY) as u64);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
+    let bench = open().await;
+    let server = &bench.server;
+    // From before the finding: about something else.
+    let before = server.now() - Duration::from_secs(3_600);
+    acknowledge(server, POOL, before);
+    seconds(600).await;
+    assert_eq!(
+        stopped(&bench),
+        (FEW, MANY),
+        "an old one counts for nothing"
+    );
+    acknowledge(&bench.server, POOL, bench.server.now());
+    for n in 1..=FEW {
+        goes_after(&bench, POOL, &n.to_string(), 120).await;
+    }
+    // Long after, and before the hold is over.
+    seconds(600).await;
+    assert_eq!(stopped(&bench), (0, MANY));
+    assert_eq!(bench.rows(POOL), ["101", "102"]);
+    assert_eq!(bench.rows(QUIET), ["103"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_lets_go_after_the_hold_what_nobody_acknowledged() {
+    let bench = open().await;
+    seconds(HOLD - 300 - 5).await;
+    assert_eq!(stopped(&bench), (FEW, MANY), "before the hold is over");
+    seconds(125).await;
+    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), ["101", "102"]);
+    assert_eq!(bench.rows(QUIET), ["103"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_does_not_concern_ends_that_were_watched() {
+    let bench = open().await;
+    // One ends well, one by force.
+    bench.end(["web-101"]);
+    bench.kubelet().force_delete(NS, "web-102");
+    let waited = goes_after(&bench, POOL, "101", 30).await;
+    assert!(waited < 10, "freed only after {waited} s");
+    let waited = waited + goes_after(&bench, POOL, "102", W + 60).await;
+    assert!(waited >= W, "freed {waited} s after its end");
+    assert_eq!(stopped(&bench), (FEW, MANY));
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_holds_anew_after_a_restart() {
+    let bench = open().await;
+    // The hold is all but over.
+    seconds(HOLD - 300 - 30).await;
+    assert_eq!(stopped(&bench), (FEW, MANY));
+    let server = bench.server.clone();
+    bench.stop().await;
+
+    // For ten minutes the new one cannot look at the pools.
+    let contents = Match::list("ippools").filter(|r| !r.metadata_only);
+    let sweeps = server.on(contents).fail(503);
+    let mut running = launch(&server, config());
+    assert!(running.ready().await);
+    let bench = Bench { server, running };
+    seconds(600).await;
+    assert!(sweeps.hits() > 0);
+    assert_eq!(stopped(&bench), (FEW, MANY), "nobody has looked yet");
+    sweeps.remove();
+    seconds(HOLD - 10).await;
+    assert!(bench.counted("sweeps_ended") > 3);
+    assert_eq!(stopped(&bench), (FEW, MANY), "it holds anew");
+    let events = pool_events(&bench, "IPPoolGCBreakerOpen");
+    assert_eq!(events.len(), 4, "{events:?}");
+    seconds(240).await;
+    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.server.requests());
+    bench.stop().await;
+}
+
+/// An end that only a list told is no suspect of a sweep yet: it waits for the next one.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_a_list_told_waits_for_a_sweep() {
+    let bench = Bench::with(room(), Config::default()).await;
+    seconds(900).await;
+    let contents = Match::list("ippools").filter(|r| !r.metadata_only);
+    let sweeps = bench.server.on(contents).fail(503);
+    let gap = bench.server.on(Match::watch("pods")).fail(503);
+    bench.server.cut_watches("pods");
+    seconds(1).await;
+    bench.kubelet().force_delete(NS, "web-101");
+    bench.server.compact();
+    gap.remove();
+    seconds(3_600).await;
+    assert!(sweeps.hits() > 0);
+    let proofs = bench.sent(Match::get("pods").name("web-101"));
+    assert!(!proofs.is_empty(), "nobody asked");
+    assert!(bench.rows(POOL).contains(&"101".to_owned()));
+    sweeps.remove();
+    goes_after(&bench, POOL, "101", 120).await;
+    assert_eq!(bench.rows(POOL), ["102"]);
+    bench.stop().await;
+}
+
+/// The same room with the usual limits, where so few are not too many.
+#[tokio::test(start_paused = true)]
+async fn few_rows_open_nothing() {
+    let bench = Bench::start(room()).await;
+    seconds(W + 60).await;
+    assert_eq!(stopped(&bench), (0, 0));
+    assert!(pool_events(&bench, "IPPoolGCBreakerOpen").is_empty());
+    assert_eq!(bench.counted("frees_stopped"), 0);
+    bench.stop().await;
+}
+
+/// More than the least number, and less than half of all.
+#[tokio::test(start_paused = true)]
+async fn a_small_part_opens_nothing() {
+    let server = room();
+    // Eleven of thirty.
+    let mut pool = fixtures::pool(NS, "10.3.0.0/24");
+    for n in 1..=16 {
+        let name = format!("busy-{n}");
+        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{name}"), "net1");
+        let pod = reporting(&name, 200 + n).networks("default/net,default/net");
+        server.put(pod.running().build());
+    }
+    server.put(pool.build());
+    let bench = Bench::with(server, config()).await;
+    seconds(W + 60).await;
+    assert_eq!(stopped(&bench), (0, 0));
+    assert_eq!(bench.rows("10.3.0.0-24").len(), 16);
+    bench.stop().await;
+}

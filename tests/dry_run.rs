@@ -1,0 +1,129 @@
+//! A dry run takes every decision and changes nothing: the same scene with and without it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL, launch,
+    log::Log,
+    nodes::{Beat, fall_silent, live_node, run_on, seconds},
+    put_pool, server,
+};
+use ipgc::config::Config;
+use testkit::{Match, Verb, fixtures};
+
+const ORIP: &str = "overlappingrangeipreservations";
+
+/// An hour after the start: row 1 of a pod that ended well, row 2 that leaked unseen, row 3 of a pod
+/// whose node is silent, row 4 in use, and a reservation without a row. Then half an hour more.
+async fn scene(dry_run: bool) -> (Bench, Beat) {
+    let server = server();
+    put_pool(&server, &[]);
+    let beat = live_node(&server, "node-1");
+    let other = live_node(&server, "node-2");
+    let config = Config {
+        dry_run,
+        ..Config::default()
+    };
+    let mut running = launch(&server, config);
+    assert!(running.ready().await);
+    let bench = Bench { server, running };
+    seconds(3_600).await;
+    let pods = [(1, "good"), (2, "leaked"), (3, "silent"), (4, "alive")];
+    put_pool(&bench.server, &pods);
+    let lone = fixtures::reservation(NS, "10.0.0.9", "default/lost", "net1");
+    bench.server.put(lone);
+    run_on(&bench.server, "node-1", "good", 1);
+    run_on(&bench.server, "node-2", "silent", 3);
+    run_on(&bench.server, "node-1", "alive", 4);
+    seconds(30).await;
+    fall_silent(&bench.server, "node-2", other);
+    bench.kubelet().force_delete(NS, "silent");
+    bench.end(["good"]);
+    seconds(1_800).await;
+    (bench, beat)
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_run_decides_and_writes_nothing() {
+    let (log, _guard) = Log::start();
+    let (bench, _beat) = scene(true).await;
+    assert_eq!(bench.counted("rows_would_free"), 2);
+    assert_eq!(bench.counted("rows_held"), 1);
+    // Many sweeps later nothing is told or counted a second time.
+    let sweeps = bench.counted("sweeps_ended");
+    seconds(7_200).await;
+    assert!(bench.counted("sweeps_ended") > sweeps + 10);
+    assert_eq!(bench.counted("rows_would_free"), 2);
+    for none in [
+        "rows_freed",
+        "reservations_freed",
+        "patches_sent",
+        "retries_exhausted",
+        // Not even tried.
+        "events_sent",
+        "events_dropped",
+    ] {
+        assert_eq!(bench.counted(none), 0, "{none}");
+    }
+
+    let mut rows = log.lines("would free row");
+    rows.sort_by_key(|line| line.find("key=\"1\"").is_none());
+    let [good, leaked] = &rows[..] else {
+        panic!("{rows:?}");
+    };
+    let told = |line: &str, words: &[&str]| {
+        for word in words {
+            assert!(line.contains(word), "no {word} in {line}");
+        }
+    };
+    told(
+        good,
+        &[
+            "pool=default/10.0.0.0-24",
+            "key=\"1\"",
+            "address=10.0.0.1",
+            "podref=default/good",
+            "grade=\"settled\"",
+            "cause=\"deleted\"",
+        ],
+    );
+    told(
+        leaked,
+        &[
+            "key=\"2\"",
+            "podref=default/leaked",
+            "grade=\"unwitnessed\"",
+        ],
+    );
+    let reserved = log.lines("would free reservation");
+    let [lone] = &reserved[..] else {
+        panic!("{reserved:?}");
+    };
+    told(lone, &["address=10.0.0.9", "podref=default/lost"]);
+    assert!(log.lines("freed row").is_empty());
+
+    // Since its very start.
+    let written = bench
+        .sent(Match::any())
+        .filter(|r| !matches!(r.verb, Verb::Get | Verb::List | Verb::Watch));
+    assert!(written.is_empty(), "{written}");
+    assert!(bench.server.list("events").is_empty());
+    assert_eq!(bench.rows(POOL), ["1", "2", "3", "4"]);
+    let left = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.9"];
+    assert_eq!(bench.reservations(), left);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_scene_is_cleaned_up_without_it() {
+    let (bench, _beat) = scene(false).await;
+    assert_eq!(bench.rows(POOL), ["3", "4"]);
+    assert_eq!(bench.reservations(), ["10.0.0.3", "10.0.0.4"]);
+    assert_eq!(bench.counted("rows_freed"), 2);
+    assert_eq!(bench.counted("rows_would_free"), 0);
+    assert!(!bench.sent(Match::delete(ORIP)).is_empty());
+    assert!(!bench.server.list("events").is_empty());
+    bench.stop().await;
+}

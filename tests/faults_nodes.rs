@@ -1,0 +1,250 @@
+//! What is told of nodes, Leases and slices is late, spoilt or not to be had: nothing goes that
+//! needs it, everything else does, and once it is mended nothing stays.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{
+        Beat, W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, seconds,
+        silent_node, stays,
+    },
+    put_pool, reporting, server,
+};
+use http::{Request, Response, header::CONTENT_LENGTH};
+use http_body_util::BodyExt;
+use ipgc::{config::Config, run::Collector};
+use kube::{
+    Client,
+    client::{Body, ClientBuilder},
+};
+use rstest::rstest;
+use serde_json::Value;
+use testkit::{Garble, Match, Rule, Server, fixtures};
+use tower::{BoxError, service_fn};
+
+/// A fault on a LIST of this resource.
+fn spoil(server: &Server, resource: &str, fault: &str) -> Rule {
+    let list = server.on(Match::list(resource));
+    match fault {
+        "500" => list.fail(500),
+        "html" => list.garble(Garble::Html),
+        "half" => list.garble(Garble::Truncated),
+        "item" => list.garble(Garble::Item(0)),
+        "hang" => list.hang(),
+        _ => panic!("no fault {fault}"),
+    }
+}
+
+fn put_row(server: &Server, offset: u64, pod: &str) {
+    let found = server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(offset), &format!("{NS}/{pod}"), "net1");
+        pool["spec"]["allocations"][offset.to_string()] = row;
+    });
+    assert!(found);
+}
+
+/// An empty pool, but for a neighbour's row.
+fn room() -> Server {
+    let server = server();
+    put_pool(&server, &[]);
+    put_neighbour(&server, POOL);
+    server
+}
+
+/// `web-0` is born with row 1 on `node-1`, which is there, long after the collector began.
+async fn bear(bench: &Bench) {
+    seconds(600).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    put_row(&bench.server, 1, "web-0");
+    seconds(60).await;
+}
+
+/// The slice of `node-2`, with one row that leaked.
+const SLICE: &str = "sliced-node-2-10.8.2.0-24";
+
+fn put_slice(server: &Server) {
+    let slices = [("node-2", "10.8.2.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "sliced", "10.8.0.0/16", "/24", &slices);
+    server.put(slices);
+    let pool = fixtures::pool(NS, "10.8.2.0/24").name(SLICE);
+    let pool = pool.row(1, &fixtures::sandbox(81), "default/gone", "net1");
+    server.put(pool.build());
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn slices_that_cannot_be_read_stop_no_other_row(
+    #[values("500", "html", "half", "item", "hang")] fault: &str,
+) {
+    let server = room();
+    let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
+    put_row(&server, 9, "leaked");
+    put_slice(&server);
+    let rule = spoil(&server, "nodeslicepools", fault);
+    let bench = Bench::start(server).await;
+    goes_after(&bench, POOL, "9", 900).await;
+    // Nobody knows whose slice that is; all nodes are at work.
+    goes_after(&bench, SLICE, "1", 900).await;
+    bear(&bench).await;
+    bench.end(["web-0"]);
+    let waited = goes_after(&bench, POOL, "1", 60).await;
+    assert!(waited < 10, "a good end took {waited} s");
+    assert!(rule.hits() > 0);
+    neighbour_goes(&bench, POOL).await;
+    bench.stop().await;
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn while_slices_cannot_be_read_every_node_blocks(
+    #[values("500", "html", "half", "item", "hang")] fault: &str,
+) {
+    let server = room();
+    silent_node(&server, "node-1");
+    let _beat = live_node(&server, "node-2");
+    put_slice(&server);
+    let rule = spoil(&server, "nodeslicepools", fault);
+    let bench = Bench::start(server).await;
+    seconds(3_600).await;
+    neighbour_goes(&bench, POOL).await;
+    assert_eq!(bench.rows(SLICE), ["1"]);
+    assert!(rule.hits() > 0);
+    rule.remove();
+    // It is node-2's, and that one has been at work all the time.
+    goes_after(&bench, SLICE, "1", 900).await;
+    bench.stop().await;
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang")] fault: &str) {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    bear(&bench).await;
+    let rule = spoil(&bench.server, "leases", fault);
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    // Asked again and again, not in a hot loop.
+    assert!((10..1_000).contains(&rule.hits()), "{}", rule.hits());
+    rule.remove();
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after the first renewal");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    bear(&bench).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(150).await;
+    let rule = spoil(&bench.server, "leases", "500");
+    seconds(120).await;
+    assert!(rule.hits() > 0);
+    rule.remove();
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after the first renewal");
+    neighbour_goes(&bench, POOL).await;
+    bench.stop().await;
+}
+
+/// A client that gets Leases of which one has no resourceVersion, one no name and one nothing, as
+/// long as `is_spoilt`.
+fn without_versions(server: &Server, is_spoilt: &Arc<AtomicBool>) -> Client {
+    let (client, is_spoilt) = (server.client_named("ipgc"), Arc::clone(is_spoilt));
+    let send = service_fn(move |request: Request<Body>| {
+        let (client, is_spoilt) = (client.clone(), Arc::clone(&is_spoilt));
+        async move {
+            let is_lease = request.uri().path().contains("/leases");
+            let answer = client.send(request).await?;
+            if !is_lease || !is_spoilt.load(Ordering::Relaxed) {
+                return Ok::<_, BoxError>(answer);
+            }
+            let (mut parts, body) = answer.into_parts();
+            let text = body.collect().await?.to_bytes();
+            let mut list: Value = serde_json::from_slice(&text)?;
+            let items = list["items"].as_array_mut().ok_or("no list")?;
+            for item in items.iter_mut() {
+                let metadata = item["metadata"].as_object_mut().ok_or("no metadata")?;
+                metadata.remove("resourceVersion");
+                metadata.remove("uid");
+            }
+            items.push(serde_json::json!({ "metadata": { "resourceVersion": "7" } }));
+            items.push(serde_json::json!({ "metadata": {} }));
+            parts.headers.remove(CONTENT_LENGTH);
+            let body = Body::from(list.to_string().into_bytes());
+            Ok(Response::from_parts(parts, body))
+        }
+    });
+    ClientBuilder::new(send, "default").build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_without_a_version_is_no_renewal() {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    let is_spoilt = Arc::new(AtomicBool::new(true));
+    let client = without_versions(&server, &is_spoilt);
+    let mut running = Collector::new(client.clone(), client, Config::default()).start();
+    assert!(running.ready().await);
+    let bench = Bench { server, running };
+    bear(&bench).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    assert!(!bench.sent(Match::list("leases")).is_empty());
+    is_spoilt.store(false, Ordering::Relaxed);
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after the first renewal");
+    bench.stop().await;
+}
+
+/// A node of which hardly more than the name is told.
+fn put_odd(server: &Server, name: &str, status: Value) {
+    server.put(fixtures::node(name, true));
+    server.edit("nodes", "", name, |node| {
+        node["metadata"].as_object_mut().unwrap().remove("uid");
+        node["status"] = status;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_which_nothing_is_told_is_not_at_work() {
+    let server = room();
+    put_row(&server, 9, "leaked");
+    put_odd(&server, "odd-1", Value::Null);
+    put_odd(&server, "odd-2", serde_json::json!({ "conditions": [{}] }));
+    let bench = Bench::start(server).await;
+    // The watch tells of others, whose kubelets renew their Leases.
+    put_odd(
+        &bench.server,
+        "odd-3",
+        serde_json::json!({ "conditions": null }),
+    );
+    put_odd(&bench.server, "odd-4", serde_json::json!({}));
+    let _beats = ["odd-1", "odd-3"].map(|node| Beat::of(&bench.server, node));
+    seconds(600).await;
+    let pod = reporting("web-0", 1).node("odd-3");
+    bench.server.put(pod.running().build());
+    put_row(&bench.server, 1, "web-0");
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1", "9"]).await;
+    for node in ["odd-1", "odd-2", "odd-3", "odd-4"] {
+        bench.server.delete("nodes", "", node);
+    }
+    for key in ["1", "9"] {
+        goes_after(&bench, POOL, key, W + 120).await;
+    }
+    bench.stop().await;
+}

@@ -1,0 +1,112 @@
+//! How the sweep reads the pools: a few to a page, whatever their number and size, and all of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::ops::Range;
+
+use common::{
+    Bench, NS,
+    nodes::{W, goes_after, seconds},
+    server,
+};
+use testkit::{Match, Requests, Server, fixtures};
+
+/// What a page of pools may hold, in bytes, besides one pool more.
+const PAGE: usize = 2_000_000;
+
+/// Empty pools of about so many bytes, one for each of these numbers.
+fn put_pools(server: &Server, thirds: Range<u64>, bytes: usize) {
+    for third in thirds {
+        let pool = fixtures::pool(NS, &format!("10.{third}.0.0/24"));
+        let pool = pool.annotation("example.org/filler", &"x".repeat(bytes));
+        server.put(pool.build());
+    }
+}
+
+/// Lists of pools with their contents.
+fn pages(bench: &Bench) -> Requests {
+    bench
+        .sent(Match::list("ippools"))
+        .filter(|r| !r.metadata_only)
+}
+
+/// The sizes of the pages of the sweeps in bytes, from the limits that were asked for and the pools
+/// in their order.
+fn sizes(bench: &Bench) -> Vec<usize> {
+    let pools = bench.server.list("ippools");
+    let pools: Vec<_> = pools.iter().map(|pool| pool.to_string().len()).collect();
+    let mut next = 0;
+    let mut sizes = Vec::new();
+    for page in &pages(bench) {
+        if page.continue_token.is_none() {
+            next = 0;
+        }
+        let limit = page.limit.expect("a list without a limit");
+        let end = pools.len().min(next + limit);
+        sizes.push(pools[next..end].iter().sum());
+        next = end;
+    }
+    sizes
+}
+
+/// A collector whose sweeps found all of these pools, and what leaked in the last one.
+async fn sweep(server: Server) -> Bench {
+    let last = fixtures::pool(NS, "192.168.0.0/24");
+    let last = last.row(1, &fixtures::sandbox(1), "default/gone", "net1");
+    server.put(last.build());
+    let bench = Bench::start(server).await;
+    goes_after(&bench, "192.168.0.0-24", "1", W + 60).await;
+    seconds(600).await;
+    let report = bench.running.sweeps().borrow().report.clone();
+    assert_eq!(report.pools, bench.server.count("ippools"));
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_pools_come_a_few_to_a_page() {
+    let server = server();
+    put_pools(&server, 100..160, 100_000);
+    let bench = sweep(server).await;
+    let sizes = sizes(&bench);
+    let largest = sizes.iter().max().unwrap();
+    assert!(*largest <= PAGE + 101_000, "{sizes:?}");
+    // Nor one by one: two, twice as many, and so on to about twenty at a time.
+    let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes.len());
+    assert!(pages as u64 <= 7 * (sweeps + 1), "{pages} in {sweeps}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_of_a_megabyte_come_two_to_a_page() {
+    let server = server();
+    put_pools(&server, 100..112, 1_000_000);
+    let bench = sweep(server).await;
+    let sizes = sizes(&bench);
+    let largest = sizes.iter().max().unwrap();
+    assert!(*largest <= PAGE + 1_001_000, "{sizes:?}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_pools_come_by_the_hundred() {
+    let server = server();
+    put_pools(&server, 0..250, 10);
+    let bench = sweep(server).await;
+    let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes(&bench).len());
+    assert!(pages as u64 <= 8 * (sweeps + 1), "{pages} in {sweeps}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_pools_before_large_ones_make_no_huge_page() {
+    let server = server();
+    put_pools(&server, 100..105, 10);
+    put_pools(&server, 110..170, 100_000);
+    let bench = sweep(server).await;
+    let sizes = sizes(&bench);
+    let largest = sizes.iter().max().unwrap();
+    assert!(*largest <= PAGE + 101_000, "{sizes:?}");
+    bench.stop().await;
+}
