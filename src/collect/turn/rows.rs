@@ -103,8 +103,10 @@ impl Turn<'_> {
         let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
         let before: BTreeMap<_, _> = {
             let nodes = lock(&knowledge.nodes);
-            let of = |name: &Box<str>| (name.clone(), state(&nodes, name));
-            names.iter().map(of).collect()
+            let names = names.iter();
+            names
+                .map(|name| (name.clone(), state(&nodes, name)))
+                .collect()
         };
         let read = self.context.prover.nodes(&names).await;
         let read = read.map_err(|error| self.failure("read a node", &error))?;
