@@ -225,6 +225,35 @@ mod tests {
     }
 
     #[rstest]
+    #[case("10.0.0.0/24", "10.0.0.255", true)]
+    #[case("10.0.0.0/24", "10.0.1.0", false)]
+    #[case("10.0.0.0/24", "::ffff:10.0.0.7", true)]
+    #[case("fd00::/120", "fd00::ff", true)]
+    #[case("fd00::/120", "fd00::1:0", false)]
+    fn an_address_lies_in_a_range_or_not(
+        #[case] cidr: &str,
+        #[case] address: IpAddr,
+        #[case] lies: bool,
+    ) {
+        assert_eq!(range(cidr).contains(address), lies);
+        assert_eq!(range(cidr).to_string(), cidr);
+    }
+
+    #[rstest]
+    #[case("10.0.0.5", Some((None, "10.0.0.5")))]
+    #[case("blue-net-10.0.0.5", Some((Some("blue-net"), "10.0.0.5")))]
+    #[case("fd00--5", Some((None, "fd00::5")))]
+    #[case("blue-fd00--5", None)]
+    #[case("blue", None)]
+    fn a_name_that_no_pool_explains_is_split_at_its_last_dash(
+        #[case] name: &str,
+        #[case] parts: Option<(Option<&str>, &str)>,
+    ) {
+        let parts = parts.map(|(network, address)| (network, address.parse().unwrap()));
+        assert_eq!(split_reservation_name(name), parts);
+    }
+
+    #[rstest]
     #[case::itself("10.0.0.5", "10.0.0.5", true)]
     #[case::in_a_network("blue-10.0.0.5", "10.0.0.5", true)]
     #[case::another_that_ends_like_it("110.0.0.5", "10.0.0.5", false)]

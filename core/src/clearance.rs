@@ -4,7 +4,7 @@
 //! seen, by its end and by the standing of its node; and whoever nobody saw, by all nodes that may
 //! still run its sandbox. The row waits for the last of them (docs/safety.md, Hazard B).
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Unfenced},
@@ -61,6 +61,26 @@ pub enum Wait {
     For(Box<[Box<str>]>),
     /// The same, and from this moment on whatever happens.
     AtMost(Box<[Box<str>]>, Moment),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |moment: &Moment| moment.since_epoch().as_secs_f32();
+        match self {
+            Self::Until(moment) => write!(f, "{:.1} s after the start", seconds(moment)),
+            Self::For(nodes) => write!(
+                f,
+                "when one of these is back or fenced: {}",
+                nodes.join(", ")
+            ),
+            Self::AtMost(nodes, moment) => write!(
+                f,
+                "{:.1} s after the start, or when one of these is back or fenced: {}",
+                seconds(moment),
+                nodes.join(", ")
+            ),
+        }
+    }
 }
 
 impl Wait {

@@ -94,6 +94,25 @@ impl Cause {
     }
 }
 
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self.cause {
+            Cause::Deleted => "its pod is gone",
+            Cause::Completed => "its pod is at its end",
+            Cause::Predecessor => "it is older than its pod, which did not take it over",
+            Cause::Leftover => "its pod lives on another sandbox",
+        };
+        let grade = match self.grade() {
+            Grade::Settled => "whose sandbox was stopped",
+            Grade::Fenced => "whose node runs no sandboxes",
+            Grade::Witnessed => "whose end was seen",
+            Grade::Unwitnessed => "nobody saw whoever had it",
+            Grade::Unfenced => "whose node is silent",
+        };
+        write!(f, "{cause}, {grade}; it goes {}", self.clearance.wait)
+    }
+}
+
 /// Why nothing can be said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {

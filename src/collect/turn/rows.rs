@@ -177,6 +177,7 @@ impl Turn<'_> {
     /// A row that waits; whoever waits for a node says so once.
     pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
         let now = self.context.clock.now();
+        debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         let Clearance { grade, wait, .. } = &stale.clearance;
         let outcome = match wait {
             Wait::Until(moment) => {

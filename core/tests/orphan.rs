@@ -1,0 +1,217 @@
+//! Reservations without a row, and what verdicts say to people.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Known, POD, W, at, ended, pod, reporting,
+    rules::{completed, done, elsewhere, present, stale},
+};
+use ipgc_core::{
+    clearance::{Clearance, Wait},
+    evidence::{Grade, Policy},
+    judge::{Cause, Held, Stale, Unknown, Verdict, judge_orphan},
+    pod::{Phase, PodState},
+    podref::Glob,
+    pool::Unreadable,
+    proof::Presence,
+    reservation::Reservation,
+};
+use rstest::rstest;
+use serde_json::json;
+
+/// The reservation of 10.0.0.5 for net1 of [`POD`].
+fn reservation(podref: &str) -> Reservation {
+    let object = json!({
+        "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
+        "spec": {"podref": podref, "ifname": "net1"},
+    });
+    Reservation::read(&object).expect("a reservation")
+}
+
+/// The same, claimed.
+fn claimed() -> Reservation {
+    let object = json!({
+        "metadata": {
+            "name": "10.0.0.5", "uid": "r", "resourceVersion": "1",
+            "annotations": {"ipgc.dev/claimed-from": POD},
+        },
+        "spec": {"podref": "ipgc.dev/releasing", "ifname": "net1"},
+    });
+    Reservation::read(&object).expect("a reservation")
+}
+
+fn judged(reservation: &Reservation, presence: &Presence, known: &Known, now: u64) -> Verdict {
+    let address = "10.0.0.5".parse().unwrap();
+    let policy = Policy::default();
+    judge_orphan(
+        reservation,
+        address,
+        presence,
+        &known.facts(),
+        &policy,
+        at(now),
+    )
+}
+
+#[test]
+fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
+    let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
+    let known = Known::of(&[end]).seen(0);
+    let stale = stale(judged(&reservation(POD), &Presence::Absent, &known, 200));
+    assert_eq!(
+        (stale.cause, stale.grade()),
+        (Cause::Deleted, Grade::Settled)
+    );
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 2 + 10)));
+    let nobody = common::rules::stale(judged(
+        &reservation(POD),
+        &Presence::Absent,
+        &Known::default().seen(50),
+        1_000,
+    ));
+    assert_eq!(nobody.clearance.wait, Wait::Until(at(50 + W + 10)));
+}
+
+#[test]
+fn of_a_pod_at_its_end_it_goes_like_its_row() {
+    let end = ended(done(), 1_000, true);
+    let verdict = judged(&reservation(POD), &present(done()), &completed(&end), 5_000);
+    let stale = stale(verdict);
+    assert_eq!(stale.cause, Cause::Completed);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(1_000 + 120 + 10)));
+}
+
+#[test]
+fn a_pod_that_runs_elsewhere_has_no_use_for_it_after_the_leftover_grace() {
+    let known = Known::default().seen(100);
+    let verdict = judged(&reservation(POD), &present(elsewhere()), &known, 5_000);
+    let stale = stale(verdict);
+    assert_eq!(stale.cause, Cause::Leftover);
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 600 + 10)));
+}
+
+#[rstest]
+#[case::reports_it(present(reporting(POD, "net1", "10.0.0.5")), Held::Reported)]
+#[case::starting(present(PodState { phase: Phase::Pending, ..elsewhere() }), Held::Young)]
+#[case::ending(present(PodState { deleting: true, ..elsewhere() }), Held::Young)]
+#[case::without_status(present(pod(POD)), Held::Young)]
+#[case::mirror(present(PodState { mirror: true, ..elsewhere() }), Held::Mirror)]
+#[case::only_there(Presence::Present(None), Held::Present)]
+fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: Held) {
+    let verdict = judged(
+        &reservation(POD),
+        &presence,
+        &Known::default().seen(0),
+        5_000,
+    );
+    assert_eq!(verdict, Verdict::Held(held));
+    assert!(!held.to_string().is_empty());
+}
+
+#[rstest]
+#[case::pod_is_gone(Presence::Absent)]
+#[case::pod_is_back(present(reporting(POD, "net1", "10.0.0.5")))]
+#[case::pod_is_there(Presence::Present(None))]
+fn a_claim_of_a_minute_is_ended_one_way_or_the_other(#[case] presence: Presence) {
+    let stale = stale(judged(
+        &claimed(),
+        &presence,
+        &Known::default().seen(100),
+        200,
+    ));
+    assert_eq!(
+        (stale.cause, stale.grade()),
+        (Cause::Deleted, Grade::Settled)
+    );
+    assert_eq!(stale.clearance.wait, Wait::Until(at(160)));
+}
+
+#[test]
+fn an_error_decides_nothing_about_a_reservation_claimed_or_not() {
+    let unknown = Presence::Unknown("no answer".into());
+    for reservation in [reservation(POD), claimed()] {
+        let verdict = judged(&reservation, &unknown, &Known::default().seen(0), 5_000);
+        let Verdict::Unknown(reason) = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!(reason.to_string(), "its pod could not be read: no answer");
+    }
+}
+
+#[test]
+fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
+    let known = Known::default().seen(0);
+    let nobody = judged(&reservation("driver"), &Presence::Absent, &known, 5_000);
+    let unreadable = Unknown::Unreadable(Unreadable::PodRef);
+    assert_eq!(nobody, Verdict::Unknown(unreadable));
+    let policy = Policy {
+        keep_podrefs: vec![Glob::new("default/*")],
+        ..Policy::default()
+    };
+    let address = "10.0.0.5".parse().unwrap();
+    let verdict = judge_orphan(
+        &reservation(POD),
+        address,
+        &Presence::Absent,
+        &known.facts(),
+        &policy,
+        at(5_000),
+    );
+    assert_eq!(verdict, Verdict::Unknown(Unknown::KeptOwner));
+}
+
+#[test]
+fn verdicts_speak_to_people() {
+    let unknown = [
+        (Unknown::KeptOwner, "--keep-podref matches its owner"),
+        (Unknown::Exempt, "an annotation of its pool exempts it"),
+        (
+            Unknown::Unreadable(Unreadable::PodRef),
+            &*Unreadable::PodRef.to_string(),
+        ),
+    ];
+    for (reason, words) in unknown {
+        assert_eq!(reason.to_string(), words);
+    }
+    let stale = |cause, grade, wait| Stale {
+        cause,
+        clearance: Clearance {
+            grade,
+            wait,
+            watched: true,
+        },
+    };
+    let nodes = || ["a".into(), "b".into()].into();
+    for (stale, words) in [
+        (
+            stale(Cause::Deleted, Grade::Settled, Wait::Until(at(7))),
+            "its pod is gone, whose sandbox was stopped; it goes 7.0 s after the start",
+        ),
+        (
+            stale(Cause::Deleted, Grade::Unfenced, Wait::For(nodes())),
+            "its pod is gone, whose node is silent; it goes when one of these is back or fenced: a, b",
+        ),
+        (
+            stale(
+                Cause::Leftover,
+                Grade::Unwitnessed,
+                Wait::AtMost(nodes(), at(7)),
+            ),
+            "its pod lives on another sandbox, nobody saw whoever had it; it goes 7.0 s after the \
+             start, or when one of these is back or fenced: a, b",
+        ),
+        (
+            stale(Cause::Completed, Grade::Fenced, Wait::Until(at(0))),
+            "its pod is at its end, whose node runs no sandboxes; it goes 0.0 s after the start",
+        ),
+        (
+            stale(Cause::Predecessor, Grade::Witnessed, Wait::Until(at(0))),
+            "it is older than its pod, which did not take it over, whose end was seen; it goes 0.0 s \
+             after the start",
+        ),
+    ] {
+        assert_eq!(stale.to_string(), words);
+    }
+}
