@@ -255,6 +255,7 @@ impl Collector {
             breaker: Mutex::default(),
             limits: config.breaker,
             slices: Mutex::default(),
+            overlaps: Mutex::default(),
             freshness,
         });
         let context = Arc::new(Context {

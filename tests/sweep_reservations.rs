@@ -204,3 +204,61 @@ async fn pod_that_is_born_after_the_claim_gets_it_back() {
     assert_eq!(left["spec"]["podref"], "default/web-9");
     bench.stop().await;
 }
+
+/// A wider range in the same network, in whose pool the sweep looks for 10.0.0.9 first.
+fn put_wider_pool(server: &Server) {
+    let wider = "10.0.0.0/16";
+    server.put(fixtures::nad(NS, "wide", wider));
+    server.put(fixtures::pool(NS, wider).build());
+}
+
+/// A pod of that name is given the address in the other pool, accepts the reservation without a trace,
+/// and is killed, unseen: the reservation stays with its row.
+#[tokio::test(start_paused = true)]
+async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
+    let server = room();
+    put_wider_pool(&server);
+    reserve(&server, "10.0.0.9", "gone");
+    let bench = Bench::start(server).await;
+    let claim = bench.server.on(Match::patch(ORIP).name("10.0.0.9")).once();
+    let claim = claim.before(|server| async move {
+        server.edit("ippools", NS, POOL, |pool| {
+            let row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
+            pool["spec"]["allocations"]["9"] = row;
+        });
+    });
+    while claim.hits() == 0 {
+        seconds(1).await;
+    }
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), ["2", "9"]);
+    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    // Then both go.
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+/// A claim that a crash left, whose row is in the other pool of the network.
+#[tokio::test(start_paused = true)]
+async fn claim_with_a_row_in_another_pool_is_given_back() {
+    let server = room();
+    put_wider_pool(&server);
+    run_pod(&server, "web-9", 9);
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = fixtures::row(&fixtures::sandbox(9), "default/web-9", "net1");
+        pool["spec"]["allocations"]["9"] = row;
+    });
+    reserve(&server, "10.0.0.9", "web-9");
+    server.edit(ORIP, NS, "10.0.0.9", |reservation| {
+        let from = reservation["spec"]["podref"].clone();
+        reservation["metadata"]["annotations"]["ipgc.dev/claimed-from"] = from;
+        reservation["spec"]["podref"] = "ipgc.dev/releasing".into();
+    });
+    let bench = Bench::start(server).await;
+    seconds(900).await;
+    let reservation = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(reservation["spec"]["podref"], "default/web-9");
+    bench.stop().await;
+}

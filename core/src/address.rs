@@ -52,6 +52,22 @@ impl Range {
         self.cidr.contains(address.to_canonical())
     }
 
+    /// The first address, and the last one in reverse order: sorted by this, a range that contains
+    /// another stands before it.
+    #[must_use]
+    pub fn first_and_last(self) -> (IpAddr, std::cmp::Reverse<IpAddr>) {
+        (
+            self.cidr.network(),
+            std::cmp::Reverse(self.cidr.broadcast()),
+        )
+    }
+
+    /// Whether both have an address in common.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.contains(other.cidr.network()) || other.contains(self.cidr.network())
+    }
+
     /// The address that a row with this offset holds; `None` where the sum leaves the address
     /// family. It may lie outside of the range.
     #[must_use]
@@ -237,6 +253,19 @@ mod tests {
     ) {
         assert_eq!(range(cidr).contains(address), lies);
         assert_eq!(range(cidr).to_string(), cidr);
+    }
+
+    #[rstest]
+    #[case("10.0.0.0/16", "10.0.7.0/24", true)]
+    #[case("10.0.0.0/24", "10.0.0.0/24", true)]
+    #[case("10.0.0.0/24", "10.0.1.0/24", false)]
+    #[case("fd00::/64", "fd00::/120", true)]
+    #[case("fd00::/64", "10.0.0.0/8", false)]
+    fn ranges_overlap_or_not(#[case] wider: &str, #[case] other: &str, #[case] overlap: bool) {
+        let (wider, other) = (range(wider), range(other));
+        assert_eq!(wider.overlaps(other), overlap);
+        assert_eq!(other.overlaps(wider), overlap);
+        assert!(!overlap || wider.first_and_last() <= other.first_and_last());
     }
 
     #[rstest]

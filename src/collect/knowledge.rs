@@ -4,7 +4,7 @@
 //! own, held for a moment and never across a wait; no two are taken at once but nodes last.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,6 +41,8 @@ pub struct Knowledge {
     pub limits: Limits,
     /// Pools that are one node's slice.
     pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
+    /// Pools whose range overlaps another's in the same network, by the last sweep; none before it.
+    pub overlaps: Mutex<Option<HashSet<PoolKey>>>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
 }
@@ -128,6 +130,13 @@ impl Knowledge {
             ended,
             fresh,
         }
+    }
+
+    /// Whether another pool may have a row of the same address in the same network.
+    #[must_use]
+    pub fn may_overlap(&self, pool: &PoolKey) -> bool {
+        let overlaps = lock(&self.overlaps);
+        overlaps.as_ref().is_none_or(|pools| pools.contains(pool))
     }
 
     /// Uses the facts about a row.

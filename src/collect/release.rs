@@ -5,7 +5,7 @@
 //! after that, and only a proven one can be deleted.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     net::IpAddr,
 };
 
@@ -21,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    pool_api::{ObserveError, PoolApi},
+    context::Context,
+    pool_api::ObserveError,
     prover::{Asked, Prover},
     reservation_api::ReservationApi,
+    second_look::second_look,
 };
 use crate::calls::CallError;
 
@@ -73,6 +75,7 @@ struct Marked {
     reservation: Reservation,
     podref: PodRef,
     address: IpAddr,
+    networks: BTreeSet<Option<Box<str>>>,
     fact: Fact,
     claimed: bool,
 }
@@ -92,7 +95,7 @@ impl Releaser {
     /// After `stop` no round is begun; what is left then counts as refused.
     pub async fn release(
         &self,
-        pools: &PoolApi,
+        context: &Context,
         pool: &PoolKey,
         wanted: &[Wanted],
         stop: &CancellationToken,
@@ -109,14 +112,15 @@ impl Releaser {
                 outcome.refused.extend(left);
                 continue;
             }
-            self.release_round((pools, pool), round, &mut outcome).await;
+            self.release_round((context, pool), round, &mut outcome)
+                .await;
         }
         outcome
     }
 
     async fn release_round(
         &self,
-        (pools, pool): (&PoolApi, &PoolKey),
+        (context, pool): (&Context, &PoolKey),
         round: Vec<(Reservation, &Wanted)>,
         outcome: &mut Released,
     ) {
@@ -133,7 +137,7 @@ impl Releaser {
             }
         }
         let (proven, mut alive) = self.prove(marked, outcome).await;
-        let (proven, used) = without_row(pools, pool, proven, outcome).await;
+        let (proven, used) = without_row(context, pool, proven, outcome).await;
         alive.extend(used);
         for result in run(proven.into_iter().map(|one| self.delete(namespace, one))).await {
             match result {
@@ -224,6 +228,7 @@ impl Releaser {
             reservation,
             podref: podref.clone(),
             address: wanted.row.address,
+            networks: wanted.networks.clone(),
             fact: wanted.fact.clone(),
         };
         // A pod that lives may accept it at any moment, whatever its name.
@@ -308,51 +313,80 @@ impl Released {
 /// address afresh, have accepted the reservation before it was claimed, and be gone again, while its
 /// sandbox answers: then the reservation goes with that row.
 async fn without_row(
-    pools: &PoolApi,
+    context: &Context,
     pool: &PoolKey,
     proven: Vec<Proven>,
     outcome: &mut Released,
 ) -> (Vec<Proven>, Vec<Marked>) {
     let claimed = proven.iter().filter(|Proven(marked)| marked.claimed);
-    let podrefs: BTreeSet<_> = claimed
-        .map(|Proven(marked)| marked.podref.clone())
+    let claimed: HashMap<_, _> = claimed
+        .map(|Proven(marked)| {
+            let of = (marked.address, marked.podref.clone());
+            (of, marked.networks.clone())
+        })
         .collect();
-    if podrefs.is_empty() {
+    if claimed.is_empty() {
         return (proven, Vec::new());
     }
-    let observed = match pools.observe(pool, &podrefs).await {
-        Ok(observed) => observed,
+    match used(context, pool, claimed).await {
+        Ok(used) => {
+            let is_used = |Proven(marked): &Proven| {
+                used.contains_key(&(marked.address, marked.podref.clone()))
+            };
+            let (taken, free): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_used);
+            (
+                free,
+                taken.into_iter().map(|Proven(marked)| marked).collect(),
+            )
+        }
         Err(ObserveError::Call(error)) => {
             for Proven(marked) in proven {
                 outcome.not_done(marked.podref, &error);
             }
             outcome.note_refusal(error);
-            return (Vec::new(), Vec::new());
+            (Vec::new(), Vec::new())
         }
         Err(error @ ObserveError::Unreadable(_)) => {
             let reason = error.to_string();
             let failed = proven
                 .into_iter()
-                .map(|Proven(m)| (m.podref, reason.clone()));
+                .map(|Proven(marked)| (marked.podref, reason.clone()));
             outcome.failed.extend(failed);
-            return (Vec::new(), Vec::new());
+            (Vec::new(), Vec::new())
         }
-    };
+    }
+}
+
+/// Addresses of pods with claimed reservations, and the networks that these may be of.
+type Claimed = HashMap<(IpAddr, PodRef), BTreeSet<Option<Box<str>>>>;
+
+/// Those of these addresses of pods that a row may hold: one of this pool, or, where ranges overlap,
+/// of any.
+async fn used(
+    context: &Context,
+    pool: &PoolKey,
+    mut claimed: Claimed,
+) -> Result<Claimed, ObserveError> {
+    if context.knowledge.may_overlap(pool) {
+        let namespace = &pool.namespace;
+        let addresses = claimed.keys().map(|(address, _)| *address).collect();
+        let found = second_look(context, Some(namespace), &addresses, |_| false).await?;
+        claimed.retain(|(address, _), networks| {
+            let mut networks = networks.iter().map(Option::as_deref);
+            networks.any(|network| found.has_row(namespace, network, *address))
+        });
+        return Ok(claimed);
+    }
+    let podrefs = claimed.keys().map(|(_, podref)| podref.clone()).collect();
+    let observed = context.pools.observe(pool, &podrefs).await?;
     let rows = observed
         .iter()
         .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)));
-    let used: HashSet<_> = rows
+    let rows: HashSet<_> = rows
         .filter_map(|(pool, row)| Some((pool.address_of(row)?, row.podref_text()?)))
         .collect();
-    let (mut free, mut taken) = (Vec::new(), Vec::new());
-    for one in proven {
-        if used.contains(&(one.0.address, one.0.podref.as_str())) {
-            taken.push(one.0);
-        } else {
-            free.push(one);
-        }
-    }
-    (free, taken)
+    claimed.retain(|(address, podref), _| rows.contains(&(*address, podref.as_str())));
+    Ok(claimed)
 }
 
 /// A few at a time.

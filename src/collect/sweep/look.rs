@@ -5,7 +5,7 @@
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
 };
@@ -330,6 +330,32 @@ impl<'l> Look<'l> {
                 }
             }
         }
+    }
+
+    /// The pools whose range overlaps another's in the same network.
+    pub fn overlaps(&self) -> HashSet<PoolKey> {
+        let mut networks = HashMap::<_, Vec<&Place>>::new();
+        for place in &self.places {
+            for network in &place.networks {
+                let network = (&*place.key.namespace, network);
+                networks.entry(network).or_default().push(place);
+            }
+        }
+        let mut overlaps = HashSet::new();
+        for places in networks.values_mut() {
+            // Of two ranges that overlap, one contains the other: the wider one comes first.
+            places.sort_by_key(|place| place.range.first_and_last());
+            let mut outer: Option<&Place> = None;
+            for place in places {
+                match outer {
+                    Some(outer) if outer.range.overlaps(place.range) => {
+                        overlaps.extend([outer.key.clone(), place.key.clone()]);
+                    }
+                    _ => outer = Some(place),
+                }
+            }
+        }
+        overlaps
     }
 
     /// What was found, and the numbers.

@@ -135,7 +135,11 @@ impl Sweeper {
             return Err(error);
         }
         look.again().await?;
+        let overlaps = look.overlaps();
         let (found, report) = look.end();
+        // A pool that cannot be read may overlap any.
+        let is_whole = report.pools_unreadable == 0;
+        *lock(&knowledge.overlaps) = is_whole.then_some(overlaps);
         if report.pools_unreadable == 0 {
             let mut pods = lock(&knowledge.pods);
             let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);

@@ -60,7 +60,7 @@ impl Turn<'_> {
         let outcome = self
             .context
             .releaser
-            .release(&self.context.pools, self.key, &wanted, self.stop)
+            .release(self.context, self.key, &wanted, self.stop)
             .await;
         self.context
             .counters
@@ -120,14 +120,16 @@ impl Turn<'_> {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
         match second_look(self.context, namespace, &addresses, |_| false).await {
-            Ok(found) => wanted.retain(|wanted| {
-                let mut networks = wanted.networks.iter();
-                let gives_back = wanted.fact == Fact::Taken;
-                gives_back
-                    || networks.all(|network| {
-                        let network = network.as_deref();
-                        !found.has_row(&self.key.namespace, network, wanted.row.address)
-                    })
+            Ok(found) => wanted.retain_mut(|wanted| {
+                let (namespace, address) = (&self.key.namespace, wanted.row.address);
+                let mut networks = wanted.networks.iter().map(Option::as_deref);
+                let podref = &wanted.row.podref;
+                let mut own = networks.clone();
+                if own.any(|network| found.has_row_of(podref, namespace, network, address)) {
+                    wanted.fact = Fact::Taken;
+                }
+                wanted.fact == Fact::Taken
+                    || networks.all(|network| !found.has_row(namespace, network, address))
             }),
             Err(ObserveError::Call(error)) => {
                 for wanted in std::mem::take(wanted) {
