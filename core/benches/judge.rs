@@ -11,7 +11,7 @@ use ipgc_core::{
     evidence::{Ended, Policy, Sandboxes},
     judge::{Verdict, judge},
     networks::{Request, Status},
-    node::Nodes,
+    node::{NodeState, Nodes},
     pod::{Phase, PodState},
     podref::PodRef,
     pool::ObservedPool,
@@ -23,6 +23,9 @@ use serde_json::{Map, json};
 
 const ROWS_PER_POOL: usize = 10_000;
 const PODS: usize = 100_000;
+const NODES: usize = 1_000;
+/// The present, in seconds.
+const NOW: u64 = 1_000;
 /// Every row is judged as often, so that a million are.
 const ROUNDS: usize = 10;
 /// Of so many pods, one is gone and settled, and one is gone and nobody knows of it.
@@ -93,6 +96,31 @@ fn facts_of(number: usize) -> (PodRef, (Presence, Vec<Arc<Ended>>)) {
     (podref, known)
 }
 
+/// The nodes of all pods, suspected of running what nobody saw, and at work ever since: each is asked
+/// about for each row that nobody knows of.
+fn nodes_at_work() -> Nodes {
+    let mut nodes = Nodes::default();
+    let names: Vec<_> = (0..NODES).map(|node| format!("node-{node}")).collect();
+    let state = || NodeState {
+        ready: true,
+        ..NodeState::default()
+    };
+    for name in &names {
+        nodes.apply(name, state(), Moment::EPOCH);
+    }
+    nodes.retain(|_| true, Moment::EPOCH);
+    nodes.gap(Moment::EPOCH);
+    nodes.suspect(names.iter().map(String::as_str), Moment::EPOCH);
+    for second in (0..=NOW).step_by(10) {
+        let moment = Moment::new(Duration::from_secs(second));
+        for name in &names {
+            nodes.hear(name, Some(&second.to_string()), moment);
+        }
+    }
+    nodes.take_stock(Moment::new(Duration::from_secs(NOW)));
+    nodes
+}
+
 #[divan::bench(sample_count = 5)]
 fn judge_a_million_rows(bencher: Bencher<'_, '_>) {
     let pools: Vec<_> = (0..PODS)
@@ -100,10 +128,9 @@ fn judge_a_million_rows(bencher: Bencher<'_, '_>) {
         .map(|first| ObservedPool::parse(&pool_text(first), Moment::EPOCH, |_| true).unwrap())
         .collect();
     let pods: HashMap<_, _> = (0..PODS).map(facts_of).collect();
-    let mut nodes = Nodes::default();
-    nodes.retain(|_| true, Moment::EPOCH);
+    let nodes = nodes_at_work();
     let policy = Policy::default();
-    let now = Moment::new(Duration::from_secs(1_000));
+    let now = Moment::new(Duration::from_secs(NOW));
     let sighting = Sighting {
         first: Moment::EPOCH,
         while_absent: None,

@@ -304,6 +304,9 @@ pub struct Nodes {
     complete_since: Option<Moment>,
     /// A gap in the pod watch whose nodes are not known yet.
     gap: Option<Moment>,
+    /// The longest wait that nobody blocks, as far as it was reckoned. It only grows until the next
+    /// gap.
+    unblocked: Duration,
 }
 
 /// What an address waits for before nobody unseen can answer on it.
@@ -361,6 +364,7 @@ impl Nodes {
     /// The nodes that exist after the gap, by a quorum LIST begun after it.
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
         let since = self.gap.take().unwrap_or(now);
+        self.unblocked = Duration::ZERO;
         for name in names {
             // It exists, and nothing else is known of it until it is applied.
             let unknown = || Node::new(Some(NodeState::default()), now);
@@ -372,6 +376,13 @@ impl Nodes {
             // It existed at the gap, and went before it could be listed.
             node.suspect_since(since);
         }
+    }
+
+    /// Reckons how long a wait nobody blocks, so that it need not be for each row.
+    pub fn take_stock(&mut self, now: Moment) {
+        let suspects = self.by_name.values();
+        let longest = suspects.filter_map(|node| Some(node.longest(node.suspect.as_ref()?, now)));
+        self.unblocked = longest.min().unwrap_or(Duration::MAX);
     }
 
     /// The gap whose nodes are not known yet.
@@ -410,6 +421,9 @@ impl Nodes {
     pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
         if self.gap.is_some() || self.complete_since.is_none() {
             return Some(Blocked::By(Box::default()));
+        }
+        if wait <= self.unblocked {
+            return None;
         }
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();

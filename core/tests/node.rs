@@ -481,3 +481,29 @@ fn a_pulse_tells_existence_fences_and_work() {
     assert_eq!(existing, ["a", "b", "c"]);
     assert_ne!(beating, nodes.pulse(at(161)));
 }
+
+#[test]
+fn taking_stock_changes_no_answer() {
+    let mut nodes = suspected(&["a", "b"], 100);
+    beat(&mut nodes, "a", 100, 600);
+    beat(&mut nodes, "b", 100, 400);
+    let answers = |nodes: &Nodes, now: u64| -> Vec<_> {
+        let waits = (0..600).step_by(10);
+        waits
+            .map(|wait| nodes.blockers(None, secs(wait), at(now)))
+            .collect()
+    };
+    for now in [600, 650] {
+        let mut stock = nodes.clone();
+        stock.take_stock(at(600));
+        assert_eq!(answers(&stock, now), answers(&nodes, now));
+        // Nobody is beyond doubt after the next gap.
+        stock.gap(at(660));
+        assert_eq!(stock.blockers(None, secs(10), at(660)), by(&[]));
+        stock.suspect(["a"], at(661));
+        assert!(stock.blockers(None, secs(10), at(661)).is_some());
+    }
+    let mut none = nodes_with(&[("a", node_state())]);
+    none.take_stock(at(100));
+    assert_eq!(blockers(&none, 100), None);
+}

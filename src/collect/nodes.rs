@@ -227,6 +227,7 @@ impl NodeKeeper {
             let version = versions.get(&name).map(String::as_str);
             nodes.hear(&name, version, now);
         }
+        nodes.take_stock(now);
         Ok(())
     }
 
