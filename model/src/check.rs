@@ -15,6 +15,8 @@ use crate::{
 pub struct Report {
     /// The scenario's name.
     pub name: &'static str,
+    /// What bounds it.
+    pub bounds: String,
     /// Different states.
     pub states: usize,
     /// Steps on the longest path.
@@ -42,6 +44,7 @@ pub fn check(scenario: &Scenario) -> Report {
     violations.sort();
     Report {
         name: scenario.name,
+        bounds: scenario.bounds(),
         states: run.unique_state_count(),
         depth: run.max_depth(),
         seconds: begun.elapsed().as_secs_f32(),
@@ -79,6 +82,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             name,
+            bounds,
             states,
             depth,
             seconds,
@@ -86,7 +90,7 @@ impl fmt::Display for Report {
         } = self;
         write!(
             f,
-            "{name:<14} {states:>9} states, {depth:>3} deep, {seconds:>5.1} s"
+            "{name:<14} {states:>9} states, {depth:>3} deep, {seconds:>5.1} s; {bounds}"
         )?;
         for (property, lines) in &self.violations {
             write!(f, "\n  NOT: {property}")?;

@@ -62,6 +62,21 @@ impl Scenario {
         }
     }
 
+    /// What bounds it, in words.
+    #[must_use]
+    pub fn bounds(&self) -> String {
+        let world = &self.start;
+        let left = world.left.words();
+        format!(
+            "{} ticks, nothing new from {} on; nodes {}, pools {}, replicas {}{left}",
+            self.horizon,
+            self.quiet,
+            world.machines.len(),
+            world.pools.len(),
+            world.replicas.len(),
+        )
+    }
+
     /// W in ticks.
     #[must_use]
     pub fn wait(&self) -> Tick {
@@ -129,6 +144,31 @@ pub struct Budget {
     pub timeouts: u8,
     /// Upstream's collectors remove a row or a reservation.
     pub upstream: u8,
+}
+
+impl Budget {
+    /// What may still happen, and how often.
+    fn words(&self) -> String {
+        let all = [
+            ("creations", self.creations),
+            ("deletions", self.deletions),
+            ("forced", self.forced),
+            ("evictions", self.evictions),
+            ("completions", self.completions),
+            ("others", self.others),
+            ("departures", self.departures),
+            ("lost", self.lost),
+            ("downs", self.downs),
+            ("fences", self.fences),
+            ("restarts", self.restarts),
+            ("stalls", self.stalls),
+            ("timeouts", self.timeouts),
+            ("upstream", self.upstream),
+        ];
+        let some = all.iter().filter(|(_, times)| *times > 0);
+        some.map(|(what, times)| format!(", {what} {times}"))
+            .collect()
+    }
 }
 
 /// A guard that is switched off, in tests only.
