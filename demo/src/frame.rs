@@ -126,7 +126,7 @@ pub fn sum_up(stage: &Stage, paper: Paper, outcomes: &[Outcome<'_>]) {
 
     paper.title("What ipgc never does");
     paper.text(
-        "- free an address while its pod is there, or may still answer on it\n\
+        "- free an address that its pod uses, or may still answer on\n\
          - take an error or a timeout for the absence of a pod\n\
          - remove a row that changed since it was read\n\
          - change or delete a pod\n\n\

@@ -43,8 +43,8 @@ pub struct Args {
     #[arg(long, env = "IPGC_CONTEXT", value_name = "NAME")]
     context: Option<String>,
 
-    /// Look for IPPools in this namespace only; all namespaces if not set, WHEREABOUTS_NAMESPACE
-    /// counts
+    /// Look for IPPools in this namespace only; where it is not set, in the one that
+    /// WHEREABOUTS_NAMESPACE names, or else in all
     #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
     pool_namespace: Option<String>,
 
