@@ -383,3 +383,33 @@ async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
     goes_after(&bench, POOL, "1", 1_200).await;
     bench.stop().await;
 }
+
+/// What is remembered of rows are the candidates, and nothing of the rows of pods that live.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_but_candidates() {
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
+    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
+    for n in 1..=2_007u64 {
+        let pod = format!("web-{n}");
+        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{pod}"), "net1");
+        // The last seven are nobody's.
+        if n <= 2_000 {
+            let address = format!("10.0.{}.{}", n / 256, n % 256);
+            let pod = fixtures::pod(NS, &pod)
+                .node("node-1")
+                .networks("default/net");
+            let pod = pod.reports("default/net", "net1", &[&address]);
+            server.put(pod.running().build());
+        }
+    }
+    server.put(pool.build());
+    let bench = Bench::start(server).await;
+    seconds(20).await;
+    let report = bench.running.sweeps().borrow().report.clone();
+    assert_eq!(
+        (report.rows, report.stale, report.remembered),
+        (2_007, 7, 7)
+    );
+    bench.stop().await;
+}

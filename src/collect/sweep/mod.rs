@@ -136,7 +136,8 @@ impl Sweeper {
         }
         look.again().await?;
         let overlaps = look.overlaps();
-        let (found, report) = look.end();
+        let (found, mut report) = look.end();
+        report.remembered = lock(&knowledge.sightings).len();
         // A pool that cannot be read may overlap any.
         let is_whole = report.pools_unreadable == 0;
         *lock(&knowledge.overlaps) = is_whole.then_some(overlaps);

@@ -33,6 +33,8 @@ pub struct SweepReport {
     pub suspect: usize,
     /// Where those are: pool, its uid, how many.
     pub suspect_pools: Vec<(PoolKey, String, usize)>,
+    /// Rows and reservations of which it is remembered when they were first seen.
+    pub remembered: usize,
     /// Reservations in all.
     pub reservations: usize,
     /// Reservations without a row whose pod does not need them, as far as the watch tells.
