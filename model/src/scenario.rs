@@ -66,9 +66,9 @@ impl Scenario {
     #[must_use]
     pub fn bounds(&self) -> String {
         let world = &self.start;
-        let left = world.left.words();
+        let left = world.left.words().join(", ");
         format!(
-            "{} ticks, nothing new from {} on; nodes {}, pools {}, replicas {}{left}",
+            "{} ticks, nothing new from {} on; nodes {}, pools {}, replicas {}, {left}",
             self.horizon,
             self.quiet,
             world.machines.len(),
@@ -148,7 +148,7 @@ pub struct Budget {
 
 impl Budget {
     /// What may still happen, and how often.
-    fn words(&self) -> String {
+    fn words(&self) -> Vec<String> {
         let all = [
             ("creations", self.creations),
             ("deletions", self.deletions),
@@ -166,7 +166,7 @@ impl Budget {
             ("upstream", self.upstream),
         ];
         let some = all.iter().filter(|(_, times)| *times > 0);
-        some.map(|(what, times)| format!(", {what} {times}"))
+        some.map(|(what, times)| format!("{what} {times}"))
             .collect()
     }
 }
