@@ -449,14 +449,10 @@ async fn no_two_requests_on_a_pool_overlap() {
     bench.end(["web-1", "web-2"]);
     bench.wait_rows(POOL, &[]).await;
     let requests = bench.sent(Match::verbs(&[Verb::Get, Verb::Patch], "ippools"));
-    let spans: Vec<_> = requests
-        .iter()
-        .filter_map(|r| Some((r.at, r.answered_at?)))
-        .collect();
+    let spans: Vec<_> = requests.iter().map(|r| (r.at, r.answered_at)).collect();
     assert!(spans.len() >= 4);
-    assert!(
-        spans.windows(2).all(|pair| pair[1].0 >= pair[0].1),
-        "{requests}"
-    );
+    // The last one may still be under way, no other.
+    let in_turn = |pair: &[(Instant, Option<Instant>)]| pair[0].1.is_some_and(|at| pair[1].0 >= at);
+    assert!(spans.windows(2).all(in_turn), "{requests}");
     bench.stop().await;
 }
