@@ -12,7 +12,7 @@ use kube::api::ListParams;
 /// that a worker is never lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Objects to a page of a list, where they are small.
+/// Objects to a page of a list of metadata.
 pub const PAGE: u32 = 500;
 
 /// Why a request gave nothing.
@@ -24,6 +24,12 @@ pub enum CallError {
     /// The server refused, or the connection broke.
     #[error("{}", brief(.0))]
     Kube(#[from] kube::Error),
+    /// An answer that cannot be read.
+    #[error("answer cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    /// An answer that is none to what was asked.
+    #[error("answer is not what was asked for: {0}")]
+    Foreign(&'static str),
 }
 
 /// kube prints a refusal twice; the message alone says it.

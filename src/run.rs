@@ -218,7 +218,7 @@ impl Collector {
         let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named("the node informer", follow(api, sink, nodes_synced)));
-        let prover = Prover::new(requests.clone(), Arc::clone(&gate));
+        let prover = Prover::new(requests.clone(), Arc::clone(&gate), tasks.clone());
         let keeper = NodeKeeper {
             client: requests.clone(),
             nodes: Arc::clone(&nodes),
@@ -261,7 +261,11 @@ impl Collector {
         let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock),
             reservations: ReservationApi::new(requests.clone()),
-            releaser: Releaser::new(ReservationApi::new(requests.clone()), prover.clone()),
+            releaser: Releaser::new(
+                ReservationApi::new(requests.clone()),
+                prover.clone(),
+                tasks.clone(),
+            ),
             prover,
             knowledge,
             waits: Arc::clone(&waits),

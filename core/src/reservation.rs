@@ -23,6 +23,8 @@ pub const CLAIM_ANNOTATION: &str = "ipgc.dev/claimed-from";
 /// An OverlappingRangeIPReservation as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
+    /// `metadata.namespace`.
+    pub namespace: String,
     /// `metadata.name`, which holds the address.
     pub name: String,
     /// `metadata.uid`.
@@ -47,6 +49,8 @@ struct Raw {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
+    #[serde(default)]
+    namespace: String,
     name: String,
     uid: String,
     resource_version: String,
@@ -64,9 +68,19 @@ impl Reservation {
     /// one is nobody's that we know.
     #[must_use]
     pub fn read(object: &Value) -> Option<Self> {
-        let Raw { metadata, spec } = Raw::deserialize(object).ok()?;
+        Self::of(Raw::deserialize(object).ok()?)
+    }
+
+    /// The same, of its text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::of(serde_json::from_str(text).ok()?)
+    }
+
+    fn of(Raw { metadata, spec }: Raw) -> Option<Self> {
         let spec = spec?;
         Some(Self {
+            namespace: metadata.namespace,
             name: metadata.name,
             uid: metadata.uid,
             resource_version: metadata.resource_version,

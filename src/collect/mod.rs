@@ -14,7 +14,8 @@
 //! | [`item`], [`job`], [`jobs`] | what is in the queue, what a writer is given, a turn's batch |
 //! | [`worker`], [`resolve`], [`directory`] | from an item to its pools |
 //! | [`writer`], [`turn`] | the one writer of a pool, and one batch of it |
-//! | [`prover`], [`pool_api`], [`reservation_api`] | the requests |
+//! | [`batches`] | how jobs gather |
+//! | [`prover`], [`roll`], [`pool_api`], [`reservation_api`] | the requests |
 //! | [`release`] | reservations of rows that are gone |
 //! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
 //! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
@@ -23,6 +24,7 @@
 //! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
 //! and wakes items that wait for one.
 
+pub mod batches;
 pub mod context;
 pub mod directory;
 pub mod gate;
@@ -37,6 +39,7 @@ pub mod prover;
 pub mod release;
 pub mod reservation_api;
 pub mod resolve;
+pub mod roll;
 pub mod second_look;
 pub mod sweep;
 pub mod turn;

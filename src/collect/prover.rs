@@ -1,7 +1,7 @@
 //! Proof of absence: quorum reads of pods, begun after what they are to prove.
 //!
-//! A few pods are read one by one, many by a LIST of their namespace (metadata only, where nobody
-//! needs more), whichever is fewer requests. A read that fails makes its pods Unknown; an error is
+//! A few pods are read one by one, many by a LIST of their namespace (of names only, where nobody
+//! needs more: see [`super::roll`]), whichever is fewer requests. A read that fails makes its pods Unknown; an error is
 //! never absence.
 
 use std::{
@@ -16,12 +16,12 @@ use ipgc_core::{
     podref::PodRef,
     proof::{Presence, Proof, Ticket},
 };
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ListMeta};
 use kube::{Api, Client, Resource, api::ListParams};
+use tokio_util::task::TaskTracker;
 
-use super::gate::Gate;
+use super::{gate::Gate, roll::Rolls};
 use crate::{
-    calls::{CallError, PAGE, call, next_page},
+    calls::{CallError, call, next_page},
     watch::{LeanNode, LeanPod},
 };
 
@@ -39,14 +39,20 @@ pub type Asked = BTreeMap<PodRef, bool>;
 #[derive(Clone)]
 pub struct Prover {
     client: Client,
+    rolls: Rolls,
     gate: Arc<Gate>,
 }
 
 impl Prover {
-    /// Reads through `client`, and shuts the gate when it is refused.
+    /// Reads through `client`, and shuts the gate when it is refused. What is read for many runs in
+    /// `tasks`.
     #[must_use]
-    pub fn new(client: Client, gate: Arc<Gate>) -> Self {
-        Self { client, gate }
+    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker) -> Self {
+        Self {
+            rolls: Rolls::new(client.clone(), tasks),
+            client,
+            gate,
+        }
     }
 
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
@@ -67,15 +73,19 @@ impl Prover {
         let mut presence = HashMap::with_capacity(asked.len());
         for (namespace, wanted) in by_namespace {
             let rest = if wanted.len() <= FEW {
-                wanted
+                wanted.into_iter().cloned().collect()
+            } else if wanted.iter().any(|podref| asked[*podref]) {
+                self.list(namespace, wanted, &mut presence).await
             } else {
-                let states = wanted.iter().any(|podref| asked[*podref]);
-                self.list(namespace, wanted, states, &mut presence).await
+                self.call(namespace, wanted, &mut presence).await
             };
             // Collected first, or the compiler cannot tell that the whole is Send.
             let reads: Vec<_> = rest
                 .into_iter()
-                .map(|podref| async move { (podref.clone(), self.get(podref).await) })
+                .map(|podref| async move {
+                    let presence = self.get(&podref).await;
+                    (podref, presence)
+                })
                 .collect();
             let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
             presence.extend(reads.collect::<Vec<_>>().await);
@@ -83,48 +93,72 @@ impl Prover {
         presence
     }
 
-    /// Lists the namespace as long as that takes fewer requests than reading one by one. Returns
-    /// those about which it says nothing.
-    async fn list<'p>(
+    /// Asks for the roll of the namespace. Returns those about which it says nothing.
+    async fn call(
         &self,
         namespace: &str,
-        mut wanted: BTreeSet<&'p PodRef>,
-        states: bool,
+        wanted: BTreeSet<&PodRef>,
         presence: &mut HashMap<PodRef, Presence>,
-    ) -> BTreeSet<&'p PodRef> {
-        let page_size = if states { PAGE_OF_STATES } else { PAGE };
-        let mut params = ListParams::default().limit(page_size);
+    ) -> Vec<PodRef> {
+        let wanted: Vec<_> = wanted.into_iter().cloned().collect();
+        let reason = match self.rolls.call(namespace, wanted.clone()).await {
+            Some(Ok(roll)) => {
+                let present = roll.present.into_iter();
+                presence.extend(present.map(|podref| (podref, Presence::Present(None))));
+                let absent = roll.absent.into_iter();
+                presence.extend(absent.map(|podref| (podref, Presence::Absent)));
+                return roll.unread;
+            }
+            Some(Err(error)) => self.unknown(&error),
+            None => "the list ended early".into(),
+        };
+        let unknown = wanted.into_iter();
+        presence.extend(unknown.map(|podref| (podref, Presence::Unknown(reason.clone()))));
+        Vec::new()
+    }
+
+    /// Lists the namespace with the states of its pods as long as that takes fewer requests than
+    /// reading one by one. Returns those about which it says nothing.
+    async fn list(
+        &self,
+        namespace: &str,
+        mut wanted: BTreeSet<&PodRef>,
+        presence: &mut HashMap<PodRef, Presence>,
+    ) -> Vec<PodRef> {
+        let api: Api<LeanPod> = Api::namespaced(self.client.clone(), namespace);
+        let mut params = ListParams::default().limit(PAGE_OF_STATES);
         loop {
-            let (pods, metadata) = match self.page(namespace, &params, states).await {
+            let page = match call(api.list(&params)).await {
                 Ok(page) => page,
                 Err(error) => {
                     let reason = self.unknown(&error);
-                    for podref in wanted {
-                        presence.insert(podref.clone(), Presence::Unknown(reason.clone()));
-                    }
-                    return BTreeSet::new();
+                    let unknown = wanted.into_iter().cloned();
+                    presence
+                        .extend(unknown.map(|podref| (podref, Presence::Unknown(reason.clone()))));
+                    return Vec::new();
                 }
             };
-            for (name, state) in pods {
-                if let Ok(podref) = PodRef::new(namespace, &name)
+            let next = next_page(&params, &page.metadata);
+            // Every server since 1.15 tells how many are left; where one does not, the list ends.
+            let left = page.metadata.remaining_item_count.unwrap_or(0);
+            for pod in page.items {
+                let name = pod.meta().name.as_deref().unwrap_or_default();
+                if let Ok(podref) = PodRef::new(namespace, name)
                     && wanted.remove(&podref)
                 {
-                    let state = state.and_then(LeanPod::into_state).map(Box::new);
+                    let state = pod.into_state().map(Box::new);
                     presence.insert(podref, Presence::Present(state));
                 }
             }
-            let Some(next) = next_page(&params, &metadata) else {
+            let Some(next) = next else {
                 // All pages of one list are one revision: who was in none of them is absent.
-                for podref in wanted {
-                    presence.insert(podref.clone(), Presence::Absent);
-                }
-                return BTreeSet::new();
+                let absent = wanted.into_iter().cloned();
+                presence.extend(absent.map(|podref| (podref, Presence::Absent)));
+                return Vec::new();
             };
-            // Every server since 1.15 tells how many are left; where one does not, the list ends.
-            let remaining = metadata.remaining_item_count.unwrap_or(0);
-            let pages = usize::try_from(remaining / i64::from(page_size) + 1).unwrap_or(usize::MAX);
-            if pages > wanted.len() {
-                return wanted;
+            let pages = left / i64::from(PAGE_OF_STATES) + 1;
+            if usize::try_from(pages).unwrap_or(usize::MAX) > wanted.len() {
+                return wanted.into_iter().cloned().collect();
             }
             params = next;
         }
@@ -135,25 +169,6 @@ impl Prover {
             self.gate.refused("read pods", error);
         }
         error.to_string().into()
-    }
-
-    async fn page(
-        &self,
-        namespace: &str,
-        params: &ListParams,
-        states: bool,
-    ) -> Result<(Vec<(String, Option<LeanPod>)>, ListMeta), CallError> {
-        if states {
-            let pods: Api<LeanPod> = Api::namespaced(self.client.clone(), namespace);
-            let page = call(pods.list(params)).await?;
-            let pods = page.items.into_iter();
-            let pods = pods.filter_map(|pod| Some((pod.meta().name.clone()?, Some(pod))));
-            return Ok((pods.collect(), page.metadata));
-        }
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let page = call(pods.list_metadata(params)).await?;
-        let names = page.items.into_iter().filter_map(|pod| pod.metadata.name);
-        Ok((names.map(|name| (name, None)).collect(), page.metadata))
     }
 
     /// Nodes, read from now on: whether they are fenced counts only if they still are.

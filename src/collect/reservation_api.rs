@@ -1,24 +1,42 @@
 //! The requests on reservations: find, get, list, patch, delete.
+//!
+//! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
+//! nothing is kept of them but what decides.
 
 use std::collections::HashMap;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::{address::reservation_names, reservation::Reservation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
-    Api, Client,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
-    },
+    Client, Resource,
+    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request},
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::release::Wanted;
+use super::release::Work;
 use crate::{
     api,
-    calls::{CallError, PAGE, call, next_page},
+    calls::{CallError, call, next_page},
 };
+
+/// Reservations to a page of a list: about half a kilobyte each.
+const PAGE: u32 = 2_000;
+/// Reads in flight at a time.
+const CONCURRENCY: usize = 8;
 
 /// Reads and writes reservations.
 #[derive(Clone)]
 pub struct ReservationApi(Client);
+
+#[derive(Deserialize)]
+struct RawPage<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
 
 impl ReservationApi {
     /// Talks through `client`.
@@ -34,27 +52,26 @@ impl ReservationApi {
     pub async fn find_by_name<'w>(
         &self,
         namespace: &str,
-        wanted: &'w [Wanted],
-    ) -> Result<Vec<(Reservation, &'w Wanted)>, CallError> {
-        let api = self.of(namespace);
-        let mut found = Vec::new();
-        for wanted in wanted {
-            for network in &wanted.networks {
-                for name in reservation_names(wanted.row.address, network.as_deref()) {
-                    let object = match call(api.get(&name)).await {
-                        Ok(object) => object,
-                        Err(error) if Self::is_absent(&error, &name) => continue,
-                        Err(error) => return Err(error),
-                    };
-                    if let Some(reservation) = read(&object)
-                        && reservation.belongs_to(&wanted.row, network.as_deref())
-                    {
-                        found.push((reservation, wanted));
-                    }
+        wanted: &[Work<'w>],
+    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
+        let mut reads = Vec::new();
+        for work in wanted {
+            for network in &work.wanted.networks {
+                for name in reservation_names(work.wanted.row.address, network.as_deref()) {
+                    reads.push(async move {
+                        let found = self.get(namespace, &name).await?;
+                        let row = &work.wanted.row;
+                        let found = found.filter(|it| it.belongs_to(row, network.as_deref()));
+                        Ok::<_, CallError>(found.map(|reservation| (reservation, *work)))
+                    });
                 }
             }
         }
-        Ok(found)
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        reads
+            .try_filter_map(async |found| Ok(found))
+            .try_collect()
+            .await
     }
 
     /// The same, of many rows: from a list of the whole namespace.
@@ -64,33 +81,30 @@ impl ReservationApi {
     pub async fn find_in_list<'w>(
         &self,
         namespace: &str,
-        wanted: &'w [Wanted],
-    ) -> Result<Vec<(Reservation, &'w Wanted)>, CallError> {
-        let api = self.of(namespace);
-        let mut by_owner = HashMap::<&str, Vec<&Wanted>>::new();
-        for wanted in wanted {
-            let owner = wanted.row.podref.as_str();
-            by_owner.entry(owner).or_default().push(wanted);
+        wanted: &[Work<'w>],
+    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
+        let mut by_owner = HashMap::<&str, Vec<Work<'w>>>::new();
+        for work in wanted {
+            let owner = work.wanted.row.podref.as_str();
+            by_owner.entry(owner).or_default().push(*work);
         }
         let mut found = Vec::new();
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = call(api.list(&params)).await?;
-            for reservation in page.items.iter().filter_map(read) {
+        let mut page = self.first_page();
+        while let Some(params) = page {
+            let (reservations, next) = self.page(Some(namespace), &params).await?;
+            for reservation in reservations {
                 let owned = by_owner.get(reservation.owner()).into_iter().flatten();
-                let matching = owned.copied().find(|wanted| {
-                    let mut networks = wanted.networks.iter();
-                    networks.any(|n| reservation.belongs_to(&wanted.row, n.as_deref()))
+                let matching = owned.copied().find(|work| {
+                    let mut networks = work.wanted.networks.iter();
+                    networks.any(|n| reservation.belongs_to(&work.wanted.row, n.as_deref()))
                 });
-                if let Some(wanted) = matching {
-                    found.push((reservation, wanted));
+                if let Some(work) = matching {
+                    found.push((reservation, work));
                 }
             }
-            match next_page(&params, &page.metadata) {
-                Some(next) => params = next,
-                None => return Ok(found),
-            }
+            page = next;
         }
+        Ok(found)
     }
 
     /// A reservation by its name; `None` where there is none that can be read.
@@ -98,11 +112,18 @@ impl ReservationApi {
     /// # Errors
     /// When the server does not say.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Reservation>, CallError> {
-        match call(self.of(namespace).get(name)).await {
-            Ok(object) => Ok(read(&object)),
+        let request = of(Some(namespace)).get(name, &GetParams::default());
+        match self.text(request).await {
+            Ok(text) => Ok(Reservation::parse(&text)),
             Err(error) if Self::is_absent(&error, name) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The parameters of the first page.
+    #[must_use]
+    pub fn first_page(&self) -> Option<ListParams> {
+        Some(ListParams::default().limit(PAGE))
     }
 
     /// One page of all reservations, or of those in `namespace`; and the next page.
@@ -113,19 +134,12 @@ impl ReservationApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-    ) -> Result<(Vec<(String, Reservation)>, Option<ListParams>), CallError> {
-        let resource = ApiResource::erase::<api::Reservation>(&());
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => self.of(namespace),
-            None => Api::all_with(self.0.clone(), &resource),
-        };
-        let page = call(api.list(params)).await?;
-        let next = next_page(params, &page.metadata);
-        let named = |object: DynamicObject| {
-            let namespace = object.metadata.namespace.clone()?;
-            Some((namespace, read(&object)?))
-        };
-        Ok((page.items.into_iter().filter_map(named).collect(), next))
+    ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
+        let text = self.text(of(namespace).list(params)).await?;
+        let page: RawPage = serde_json::from_str(&text)?;
+        let items = page.items.into_iter();
+        let reservations = items.filter_map(|item| Reservation::parse(item.get()));
+        Ok((reservations.collect(), next_page(params, &page.metadata)))
     }
 
     /// Sends a JSON Patch. The reservation as it is then, if it can still be read.
@@ -139,9 +153,9 @@ impl ReservationApi {
         patch: json_patch::Patch,
     ) -> Result<Option<Reservation>, CallError> {
         let patch = Patch::<()>::Json(patch);
-        let params = PatchParams::default();
-        let object = call(self.of(namespace).patch(name, &params, &patch)).await?;
-        Ok(read(&object))
+        let request = of(Some(namespace)).patch(name, &PatchParams::default(), &patch);
+        let text = self.text(request).await?;
+        Ok(Reservation::parse(&text))
     }
 
     /// Deletes it, if it is still the one that was read.
@@ -160,9 +174,8 @@ impl ReservationApi {
             }),
             ..DeleteParams::default()
         };
-        call(self.of(namespace).delete(&reservation.name, &params))
-            .await
-            .map(|_| ())
+        let request = of(Some(namespace)).delete(&reservation.name, &params);
+        self.text(request).await.map(|_| ())
     }
 
     /// Whether an error is the server's word that there is no such reservation.
@@ -171,12 +184,15 @@ impl ReservationApi {
         error.is_absence_of::<api::Reservation>(name)
     }
 
-    fn of(&self, namespace: &str) -> Api<DynamicObject> {
-        let resource = ApiResource::erase::<api::Reservation>(&());
-        Api::namespaced_with(self.0.clone(), namespace, &resource)
+    async fn text(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, CallError> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        call(self.0.request_text(request)).await
     }
 }
 
-fn read(object: &DynamicObject) -> Option<Reservation> {
-    Reservation::read(&serde_json::to_value(object).ok()?)
+fn of(namespace: Option<&str>) -> Request {
+    Request::new(api::Reservation::url_path(&(), namespace))
 }

@@ -1,41 +1,48 @@
 //! One writer per pool.
 //!
-//! Jobs for a pool gather in its inbox while its writer is busy; each turn takes all of them, so
-//! that a mass delete costs one patch per pool and not one per pod (a patch on a large pool costs
-//! the server the same whatever it removes). The first job is served at once; after each turn the
-//! writer pauses, the longer the longer the turn took, and lives as long as there are jobs.
+//! Jobs for a pool gather while its writer is busy; each turn takes all of them, so that a mass delete
+//! costs a few patches per pool and not one per pod (a patch on a large pool costs the server the same
+//! whatever it removes). The first job is served at once. After a turn the writer pauses, the longer
+//! the longer the pool's own requests took, and then for as long as more jobs come in; it lives as
+//! long as there are jobs.
+//!
+//! Reservations are not waited for: while those of one turn are released, the next turn removes rows.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use ipgc_core::pool::PoolKey;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{context::Context, job::Job, turn};
-use crate::lock::lock;
+use super::{
+    batches::{Batches, Inbox},
+    context::Context,
+    job::Job,
+    turn,
+};
 
 /// Least pause after a turn: what ends within it is served together.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest pause: what the last of a mass of deleted pods waits for at the most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-/// Pause for each second that a turn took, so that a pool keeps the server busy for a quarter of
-/// the time at the most.
-const PAUSE_FOR_TURN: u32 = 3;
+/// Longest pause, on a server that takes many seconds for a patch.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Pause for each second that the requests on the pool took, so that they keep the server busy for a
+/// quarter of the time at the most.
+const PAUSE_FOR_WORK: u32 = 3;
+/// No job for so long: those that came together are here.
+const QUIET: Duration = Duration::from_millis(200);
+/// Jobs that come in all the time are served so often.
+const LONGEST_GATHERING: Duration = Duration::from_secs(4);
 
 /// The writers of all pools.
-#[derive(Clone)]
 pub struct Writers {
     context: Arc<Context>,
-    inboxes: Inboxes,
+    jobs: Batches<PoolKey, Job>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
-
-type Inboxes = Arc<Mutex<HashMap<PoolKey, Vec<Job>>>>;
 
 impl Writers {
     /// No writer yet. Their tasks run in `tasks` and begin nothing new after `stop`.
@@ -43,7 +50,7 @@ impl Writers {
     pub fn new(context: Arc<Context>, tasks: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             context,
-            inboxes: Arc::default(),
+            jobs: Batches::new(tasks.clone()),
             tasks,
             stop,
         }
@@ -51,61 +58,50 @@ impl Writers {
 
     /// Hands a job to the writer of its pool.
     pub fn submit(&self, key: PoolKey, job: Job) {
-        let mut inboxes = lock(&self.inboxes);
-        if let Some(inbox) = inboxes.get_mut(&key) {
-            inbox.push(job);
-            return;
-        }
-        inboxes.insert(key.clone(), vec![job]);
-        let mut writer = Writer {
-            key,
-            inboxes: Arc::clone(&self.inboxes),
-            retired: false,
-        };
         let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
-        self.tasks.spawn(async move {
-            while let Some(jobs) = writer.next_jobs() {
-                if stop.is_cancelled() {
-                    break;
-                }
-                let begun = Instant::now();
-                turn::work(&context, &stop, &writer.key, jobs).await;
-                let pause = begun.elapsed().saturating_mul(PAUSE_FOR_TURN);
-                let pause = sleep(pause.clamp(PAUSE, LONGEST_PAUSE));
-                stop.run_until_cancelled(pause).await;
-            }
+        let tasks = self.tasks.clone();
+        self.jobs.submit(key, job, |inbox| async move {
+            serve(inbox, &context, &stop, &tasks).await;
         });
     }
 }
 
-/// The one writer of a pool, as long as it lives.
-struct Writer {
-    key: PoolKey,
-    inboxes: Inboxes,
-    /// The inbox under this key is no longer ours.
-    retired: bool,
-}
-
-impl Writer {
-    /// All jobs that have gathered; `None`, and the inbox is gone, when there are none.
-    fn next_jobs(&mut self) -> Option<Vec<Job>> {
-        let mut inboxes = lock(&self.inboxes);
-        let jobs = std::mem::take(inboxes.get_mut(&self.key)?);
-        if jobs.is_empty() {
-            inboxes.remove(&self.key);
-            self.retired = true;
-            return None;
+async fn serve(
+    mut inbox: Inbox<PoolKey, Job>,
+    context: &Arc<Context>,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) {
+    while let Some(jobs) = inbox.take() {
+        if stop.is_cancelled() {
+            return;
         }
-        Some(jobs)
+        let (rows_done, done) = oneshot::channel();
+        let (context, key) = (Arc::clone(context), inbox.key().clone());
+        let stopping = stop.clone();
+        tasks.spawn(async move {
+            turn::work(&context, &stopping, &key, jobs, rows_done).await;
+        });
+        // A turn that ended without a word took nothing that we know of.
+        let took = done.await.unwrap_or_default();
+        stop.run_until_cancelled(gather(&inbox, took)).await;
     }
 }
 
-impl Drop for Writer {
-    /// However the writer ends, jobs never wait in an inbox that nobody empties: dropped, they are
-    /// tried again.
-    fn drop(&mut self) {
-        if !self.retired {
-            lock(&self.inboxes).remove(&self.key);
+/// Pauses after work that took so long, and until all that come together have come. Who comes alone
+/// does not wait for company.
+async fn gather(inbox: &Inbox<PoolKey, Job>, took: Duration) {
+    let begun = Instant::now();
+    let pause = took.saturating_mul(PAUSE_FOR_WORK);
+    sleep(pause.clamp(PAUSE, LONGEST_PAUSE)).await;
+    loop {
+        let gathered = inbox.len();
+        if gathered <= 1 || begun.elapsed() >= LONGEST_GATHERING {
+            return;
+        }
+        sleep(QUIET).await;
+        if inbox.len() == gathered {
+            return;
         }
     }
 }

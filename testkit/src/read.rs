@@ -1,10 +1,13 @@
 //! GET and LIST, at the newest or at an earlier revision.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use serde_json::json;
+use http::Response;
+use serde_json::{Value, json};
 
+use crate::body::ResponseBody;
 use crate::handlers::{Answer, ResourceCall, Shape};
+use crate::object::Object;
 use crate::selectors::Selector;
 use crate::status::{Cause, Failure, bytes_response};
 use crate::store::Key;
@@ -86,6 +89,9 @@ impl ResourceCall<'_> {
                 Some(rule) => rule == "Exact",
                 None => limit.is_some(),
             };
+        let select = |key: &Key, object: &Object| selector.matches(key, object);
+        let select: Option<&dyn Fn(&Key, &Object) -> bool> =
+            if selector.is_empty() { None } else { Some(&select) };
         let mut store = self.inner.store();
         store.forget_old();
         let revision = match (&token, exact, self.stale) {
@@ -101,7 +107,7 @@ impl ResourceCall<'_> {
                 revision,
                 token.as_ref().map(|token| &token.after),
                 limit,
-                |key, object| selector.is_empty() || selector.matches(key, object),
+                select,
             )
             .map_err(|_| {
                 Failure::expired(if token.is_some() {
@@ -112,22 +118,28 @@ impl ResourceCall<'_> {
             })?;
         drop(store);
 
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
+        if let Some(after) = page.next().cloned() {
+            metadata["continue"] = Continue { revision, after }.encode().into();
+        }
+        if let Some(remaining) = page.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        if request.as_table {
+            return Ok(table_response(&metadata, &page.items));
+        }
         let shape = Shape::of(self);
         let list_type = if shape.metadata_only {
             shape.shown_type()
         } else {
             self.type_meta.clone()
         };
-        let mut metadata = json!({ "resourceVersion": revision.to_string() });
-        if let Some(after) = page.next {
-            metadata["continue"] = Continue { revision, after }.encode().into();
-        }
         let mut out = format!(
             "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
             list_type.kind, list_type.api_version
         )
         .into_bytes();
-        for (index, object) in page.items.iter().enumerate() {
+        for (index, (_, object)) in page.items.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
@@ -193,6 +205,21 @@ impl ResourceCall<'_> {
         }] }));
         Err(failure)
     }
+}
+
+/// A list as a Table without objects; of its columns only the one that names the object.
+fn table_response(metadata: &Value, items: &[(Key, Arc<Object>)]) -> Response<ResponseBody> {
+    let rows = items.iter().map(|(key, _)| json!({ "cells": [&*key.name] }));
+    let table = json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [{
+            "name": "Name", "type": "string", "format": "name", "description": "", "priority": 0,
+        }],
+        "rows": rows.collect::<Vec<_>>(),
+    });
+    bytes_response(200, table.to_string().into_bytes())
 }
 
 pub(crate) fn parse_version(text: &str) -> Result<u64, Failure> {

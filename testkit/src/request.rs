@@ -118,6 +118,8 @@ pub struct Request {
     pub dry_run: bool,
     /// Whether only metadata was asked for.
     pub metadata_only: bool,
+    /// Whether a Table was asked for.
+    pub as_table: bool,
     /// `Content-Type` without parameters.
     pub content_type: String,
     /// The body; empty for reads.
@@ -167,6 +169,7 @@ impl Request {
             send_initial_events: None,
             dry_run: false,
             metadata_only: header_text(parts, &header::ACCEPT).contains("as=PartialObjectMetadata"),
+            as_table: header_text(parts, &header::ACCEPT).contains("as=Table"),
             content_type: header_text(parts, &header::CONTENT_TYPE)
                 .split(';')
                 .next()
@@ -289,6 +292,9 @@ impl fmt::Display for Request {
         }
         if self.metadata_only {
             f.write_str(" metadata")?;
+        }
+        if self.as_table {
+            f.write_str(" table")?;
         }
         match self.status {
             Some(status) => write!(f, " -> {status}"),

@@ -89,9 +89,19 @@ impl Default for Table {
 
 /// A page of a list.
 pub(crate) struct Page {
-    pub(crate) items: Vec<Arc<Object>>,
-    /// Key of the last item, if more may follow.
-    pub(crate) next: Option<Key>,
+    pub(crate) items: Vec<(Key, Arc<Object>)>,
+    /// Whether more follow.
+    pub(crate) is_cut: bool,
+    /// How many follow, where everything is selected.
+    pub(crate) remaining: Option<usize>,
+}
+
+impl Page {
+    /// Key of the last item, if more follow.
+    pub(crate) fn next(&self) -> Option<&Key> {
+        let last = self.items.last().filter(|_| self.is_cut);
+        last.map(|(key, _)| key)
+    }
 }
 
 /// The revision asked for is compacted.
@@ -194,7 +204,8 @@ impl Store {
             .take_while(move |(key, _)| namespace.is_none_or(|wanted| *key.namespace == *wanted))
     }
 
-    /// Objects as of `revision`, behind `after`, at most `limit` of those that `select` takes.
+    /// Objects as of `revision`, behind `after`, at most `limit` of those that `select` takes; of all,
+    /// if there is no such condition.
     pub(crate) fn page(
         &self,
         table: usize,
@@ -202,34 +213,27 @@ impl Store {
         revision: u64,
         after: Option<&Key>,
         limit: Option<usize>,
-        select: impl Fn(&Key, &Object) -> bool,
+        select: Option<&dyn Fn(&Key, &Object) -> bool>,
     ) -> Result<Page, Compacted> {
         if revision < self.compacted {
             return Err(Compacted);
         }
-        let mut page = Page {
-            items: Vec::new(),
-            next: None,
-        };
-        let mut last = None;
-        let objects = self
+        let mut objects = self
             .range(table, namespace, after)
-            .filter_map(|(key, versions)| Some((key, version_at(versions, revision)?)));
-        for (key, object) in objects {
-            if !select(key, object) {
-                continue;
-            }
-            if limit == Some(page.items.len()) {
-                // One object more than fits: the list goes on behind the last one taken.
-                page.next = last;
-                break;
-            }
-            page.items.push(Arc::clone(object));
-            if limit.is_some() {
-                last = Some(key.clone());
-            }
-        }
-        Ok(page)
+            .filter_map(|(key, versions)| Some((key, version_at(versions, revision)?)))
+            .filter(|(key, object)| select.is_none_or(|select| select(key, object)));
+        let items = objects.by_ref().take(limit.unwrap_or(usize::MAX));
+        let items: Vec<_> = items
+            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .collect();
+        // One object more than fits: the list goes on behind the last one taken.
+        let is_cut = objects.next().is_some();
+        let remaining = (is_cut && select.is_none()).then(|| 1 + objects.count());
+        Ok(Page {
+            items,
+            is_cut,
+            remaining,
+        })
     }
 
     /// Writes a new state of an object, built by `build` for the revision it gets.

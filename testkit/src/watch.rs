@@ -395,7 +395,7 @@ impl Watch {
             self.cursor,
             after,
             Some(INITIAL_PAGE),
-            |key, object| self.selector.matches(key, object),
+            Some(&|key, object| self.selector.matches(key, object)),
         );
         let Ok(page) = page else {
             self.fail(&Failure::expired(format!(
@@ -404,14 +404,14 @@ impl Watch {
             )));
             return;
         };
-        for object in &page.items {
+        for (_, object) in &page.items {
             let mut line = b"{\"type\":\"ADDED\",\"object\":".to_vec();
             self.shape.write(object, true, &mut line);
             line.extend_from_slice(b"}\n");
             self.queue.push_back(Bytes::from(line));
         }
-        if page.next.is_some() {
-            self.phase = Phase::Initial(page.next);
+        if page.is_cut {
+            self.phase = Phase::Initial(page.next().cloned());
             return;
         }
         if self.announce_end {

@@ -17,12 +17,10 @@ use ipgc_core::{
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
     reservation::Reservation,
 };
-use kube::api::ListParams;
 use tracing::warn;
 
 use super::report::SweepReport;
 use crate::{
-    calls::PAGE,
     collect::{
         context::Context,
         item::Found,
@@ -77,14 +75,10 @@ impl<'l> Look<'l> {
 
     /// All reservations. Without them the rows are swept all the same.
     pub async fn at_reservations(&mut self) {
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = self
-                .context
-                .reservations
-                .page(self.namespace, &params)
-                .await;
-            let (page, next) = match page {
+        let api = &self.context.reservations;
+        let mut page = api.first_page();
+        while let Some(params) = page {
+            let (reservations, next) = match api.page(self.namespace, &params).await {
                 Ok(page) => page,
                 Err(error) => {
                     warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
@@ -92,7 +86,7 @@ impl<'l> Look<'l> {
                     return;
                 }
             };
-            for (namespace, reservation) in page {
+            for reservation in reservations {
                 self.report.reservations += 1;
                 let Ok(owner) = reservation.owner().parse::<PodRef>() else {
                     self.report.reservations_unreadable += 1;
@@ -101,15 +95,11 @@ impl<'l> Look<'l> {
                 if !reservation.is_claimed() && self.is_reported(&owner, &reservation.name) {
                     continue;
                 }
-                self.lone
-                    .entry(namespace)
-                    .or_default()
-                    .push(Lone { reservation, owner });
+                let namespace = reservation.namespace.clone();
+                let lone = self.lone.entry(namespace).or_default();
+                lone.push(Lone { reservation, owner });
             }
-            match next {
-                Some(next) => params = next,
-                None => return,
-            }
+            page = next;
         }
     }
 

@@ -1,6 +1,7 @@
 //! One turn of a pool's writer: observe → prove → judge → patch, then the reservations.
 //!
-//! The turn works for all its jobs at once. It writes only what [`Proof::release`] let go, and it
+//! The turn works for all its jobs at once. When it is done with the rows it says so, and the next one
+//! begins while the reservations of this one are released. It writes only what [`Proof::release`] let go, and it
 //! never loops on an answer: whatever is not settled within the turn goes back to the queue.
 //!
 //! [`Proof::release`]: ipgc_core::proof::Proof::release
@@ -22,6 +23,7 @@ use ipgc_core::{
     pool::{ObservedPool, PoolKey, Row},
 };
 use jiff::Timestamp;
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -49,17 +51,26 @@ enum Failure {
     Postponed(Duration),
 }
 
-/// Works off all jobs of one pool and tells each its outcome.
-pub async fn work(context: &Context, stop: &CancellationToken, key: &PoolKey, jobs: Vec<Job>) {
+/// Works off all jobs of one pool and tells each its outcome. `rows_done` hears when nothing is left to
+/// do about rows, and how long the requests on the pool took.
+pub async fn work(
+    context: &Arc<Context>,
+    stop: &CancellationToken,
+    key: &PoolKey,
+    jobs: Vec<Job>,
+    rows_done: oneshot::Sender<Duration>,
+) {
     let mut turn = Turn::new(context, stop, key, jobs);
     let freed = turn.free_rows().await;
     turn.report_freed();
+    // Nobody listens any more when we are shutting down.
+    let _ = rows_done.send(turn.took);
     turn.free_reservations().await;
     turn.finish(freed);
 }
 
 struct Turn<'t> {
-    context: &'t Context,
+    context: &'t Arc<Context>,
     stop: &'t CancellationToken,
     key: &'t PoolKey,
     jobs: Jobs,
@@ -83,11 +94,13 @@ struct Turn<'t> {
     is_observed: bool,
     /// When a person acknowledged what the breaker found.
     acknowledged: Option<Timestamp>,
+    /// How long the requests on the pool took.
+    took: Duration,
 }
 
 impl<'t> Turn<'t> {
     fn new(
-        context: &'t Context,
+        context: &'t Arc<Context>,
         stop: &'t CancellationToken,
         key: &'t PoolKey,
         jobs: Vec<Job>,
@@ -109,6 +122,7 @@ impl<'t> Turn<'t> {
             addresses: HashSet::new(),
             is_observed: false,
             acknowledged: None,
+            took: Duration::ZERO,
         }
     }
 
@@ -156,7 +170,10 @@ impl<'t> Turn<'t> {
                     self.living_uid(podref)
                 });
             self.context.counters.patches_sent.increment();
-            match self.context.pools.free(self.key, &patch).await {
+            let begun = Instant::now();
+            let answer = self.context.pools.free(self.key, &patch).await;
+            self.took(begun, answer.as_ref().err());
+            match answer {
                 Ok(()) => {
                     self.context.gate.passed();
                     self.limit = MAX_ROWS;
@@ -177,7 +194,14 @@ impl<'t> Turn<'t> {
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
         self.is_observed = false;
-        match self.context.pools.observe(self.key, &self.podrefs).await {
+        let begun = Instant::now();
+        let observed = self.context.pools.observe(self.key, &self.podrefs).await;
+        let failure = match &observed {
+            Err(ObserveError::Call(error)) => Some(error),
+            _ => None,
+        };
+        self.took(begun, failure);
+        match observed {
             Ok(Some(observed)) => {
                 self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
@@ -202,6 +226,13 @@ impl<'t> Turn<'t> {
                 })
             }
             Err(ObserveError::Call(error)) => Err(self.failure("observe the pool", &error)),
+        }
+    }
+
+    /// A request on the pool ended. One that was never answered says nothing of what it costs.
+    fn took(&mut self, begun: Instant, failure: Option<&CallError>) {
+        if !matches!(failure, Some(CallError::Deadline)) {
+            self.took += begun.elapsed();
         }
     }
 

@@ -26,7 +26,7 @@ impl Turn<'_> {
     pub(super) fn report_freed(&self) {
         let Context {
             counters, events, ..
-        } = self.context;
+        } = &**self.context;
         let mut of_pool = Vec::new();
         for (item, removed) in &self.freed {
             let row = &removed.content;

@@ -57,10 +57,9 @@ impl Turn<'_> {
             }
             return;
         }
-        let outcome = self
-            .context
-            .releaser
-            .release(self.context, self.key, &wanted, self.stop)
+        let releaser = &self.context.releaser;
+        let outcome = releaser
+            .release(self.context, self.key, wanted, self.stop)
             .await;
         self.context
             .counters

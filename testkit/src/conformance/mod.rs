@@ -100,6 +100,7 @@ pub const CHECKS: &[Check] = checks![
     reads::an_invalid_continue_token_is_a_bad_request,
     reads::items_of_builtin_types_carry_no_type,
     reads::metadata_can_be_read_alone,
+    reads::names_can_be_read_alone,
     reads::selectors_choose_by_field_and_label,
     reads::unsupported_field_labels_are_bad_requests,
     reads::missing_objects_and_resources_are_not_found,

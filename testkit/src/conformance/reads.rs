@@ -93,6 +93,40 @@ pub(super) async fn metadata_can_be_read_alone(cluster: &Cluster) -> Verdict {
     ensure(pod.get("spec").is_none(), "there is a spec")
 }
 
+pub(super) async fn names_can_be_read_alone(cluster: &Cluster) -> Verdict {
+    for index in 0..3 {
+        let name = format!("read-names-{index}");
+        cluster.pod(&name, |pod| pod).await?;
+    }
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let path = format!("/api/v1/namespaces/{}/pods", cluster.namespace);
+    let (mut names, mut token) = (Vec::new(), String::new());
+    loop {
+        let query = format!("?limit=2&continue={token}&includeObject=None");
+        let table = raw(cluster, &format!("{path}{query}"), accept).await?;
+        same("kind", &table["kind"], &Value::from("Table"))?;
+        let column = &table["columnDefinitions"][0];
+        same("format", &column["format"], &Value::from("name"))?;
+        let rows = table["rows"].as_array().cloned().unwrap_or_default();
+        ensure(
+            rows.iter().all(|row| row["object"].is_null()),
+            "a row has an object",
+        )?;
+        let cells = rows.iter().filter_map(|row| row["cells"][0].as_str());
+        names.extend(cells.map(str::to_owned));
+        let metadata = &table["metadata"];
+        token = metadata["continue"].as_str().unwrap_or_default().to_owned();
+        let left = metadata["remainingItemCount"].as_u64();
+        same("more follow", left.is_some(), !token.is_empty())?;
+        if token.is_empty() {
+            break;
+        }
+    }
+    names.retain(|name| name.starts_with("read-names-"));
+    let wanted = "read-names-0 read-names-1 read-names-2";
+    same("names", names.join(" ").as_str(), wanted)
+}
+
 pub(super) async fn selectors_choose_by_field_and_label(cluster: &Cluster) -> Verdict {
     cluster
         .pod("select-one", |pod| {

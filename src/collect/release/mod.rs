@@ -1,0 +1,390 @@
+//! Reservations of rows that are gone: find, claim, prove, delete (docs/safety.md).
+//!
+//! The order is kept by types: [`Marked`] is a reservation that no ADD accepts any more (claimed,
+//! or of a pod whose name never returns), [`Proven`] is a marked one whose pod was read as absent
+//! after that, and only a proven one can be deleted.
+//!
+//! Those of one namespace are released together, whatever pools their rows were in: they are found
+//! in one list, and deleted in rounds that share a proof and end soon after it.
+
+mod outcome;
+mod rows;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use ipgc_core::{
+    fact::{Fact, Finding},
+    pool::{PoolKey, RowContent},
+    reservation::Reservation,
+};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+pub use self::outcome::Released;
+use self::{outcome::Outcomes, rows::without_row};
+use super::{
+    batches::{Batches, Inbox},
+    context::Context,
+    prover::{Asked, Prover},
+    reservation_api::ReservationApi,
+};
+use crate::calls::CallError;
+
+/// Up to this many are looked up by name, more by a LIST of the namespace.
+const FEW: usize = 8;
+/// Least time from one LIST of a namespace to the next.
+const LIST_EVERY: Duration = Duration::from_secs(2);
+/// Writes in flight at a time.
+const CONCURRENCY: usize = 16;
+/// A proof and the DELETEs that follow it take about so long: none of them comes late.
+const ROUND: Duration = Duration::from_secs(1);
+/// Fewest and most reservations to a round.
+const SMALLEST_ROUND: usize = 50;
+const LARGEST_ROUND: usize = 2_000;
+
+/// A reservation that is to go: of a row that is gone, or one that had none.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What the row said, or would say.
+    pub row: RowContent,
+    /// The networks in which the reservation may be.
+    pub networks: BTreeSet<Option<Box<str>>>,
+    /// Whether a pod of the same name may come back.
+    pub name_may_return: bool,
+    /// What must be true of its pod when it goes.
+    pub fact: Fact,
+}
+
+/// Reservations of rows that were in one pool, or would be.
+struct Request {
+    pool: PoolKey,
+    wanted: Vec<Wanted>,
+    done: oneshot::Sender<Released>,
+}
+
+/// One of them, and the request that it belongs to.
+#[derive(Clone, Copy)]
+pub struct Work<'r> {
+    /// What is to go.
+    pub wanted: &'r Wanted,
+    pool: &'r PoolKey,
+    request: usize,
+}
+
+/// Releases reservations.
+pub struct Releaser {
+    api: ReservationApi,
+    prover: Prover,
+    requests: Batches<String, Request>,
+}
+
+/// A reservation that no ADD accepts any more.
+struct Marked<'r> {
+    reservation: Reservation,
+    work: Work<'r>,
+    claimed: bool,
+}
+
+/// A marked reservation whose pod was absent after it was marked.
+struct Proven<'r>(Marked<'r>);
+
+impl Releaser {
+    /// Writes through `api`, in `tasks`; proves with `prover`.
+    #[must_use]
+    pub fn new(api: ReservationApi, prover: Prover, tasks: TaskTracker) -> Self {
+        Self {
+            api,
+            prover,
+            requests: Batches::new(tasks),
+        }
+    }
+
+    /// Removes the reservations of these rows, which were in `pool` or would be.
+    ///
+    /// After `stop` no round is begun; what is left then counts as refused.
+    pub async fn release(
+        &self,
+        context: &Arc<Context>,
+        pool: &PoolKey,
+        wanted: Vec<Wanted>,
+        stop: &CancellationToken,
+    ) -> Released {
+        let podrefs: Vec<_> = wanted.iter().map(|w| w.row.podref.clone()).collect();
+        let (done, released) = oneshot::channel();
+        let request = Request {
+            pool: pool.clone(),
+            wanted,
+            done,
+        };
+        let (context, stopping) = (Arc::clone(context), stop.clone());
+        self.requests
+            .submit(pool.namespace.clone(), request, |inbox| async move {
+                serve(inbox, &context, &stopping).await;
+            });
+        released.await.unwrap_or_else(|_| {
+            if stop.is_cancelled() {
+                Released::refused(podrefs)
+            } else {
+                Released::failed(podrefs, "whoever releases reservations ended early")
+            }
+        })
+    }
+
+    /// Removes those of all these requests.
+    async fn release_all(
+        &self,
+        context: &Context,
+        namespace: &str,
+        requests: &[Request],
+        stop: &CancellationToken,
+    ) -> Outcomes {
+        let mut outcomes = Outcomes::new(requests.len());
+        let works = requests.iter().enumerate().flat_map(|(number, request)| {
+            request.wanted.iter().map(move |wanted| Work {
+                wanted,
+                pool: &request.pool,
+                request: number,
+            })
+        });
+        let works: Vec<_> = works.collect();
+        let found = self.find(namespace, &works, &mut outcomes).await;
+        let mut found = found.into_iter().peekable();
+        let mut size = 4 * SMALLEST_ROUND;
+        while found.peek().is_some() {
+            let round: Vec<_> = found.by_ref().take(size).collect();
+            if stop.is_cancelled() {
+                // No failure: whatever is left is postponed.
+                for (_, work) in round {
+                    outcomes.refuse(work);
+                }
+                continue;
+            }
+            let count = round.len();
+            let took = self
+                .release_round(context, namespace, round, &mut outcomes)
+                .await;
+            if count == size {
+                size = round_that_takes(ROUND, size, took);
+            }
+        }
+        outcomes
+    }
+
+    /// Removes some of them. Tells how long it took from the beginning of the proof.
+    async fn release_round(
+        &self,
+        context: &Context,
+        namespace: &str,
+        round: Vec<(Reservation, Work<'_>)>,
+        outcomes: &mut Outcomes,
+    ) -> Duration {
+        let marking = round
+            .into_iter()
+            .map(|(reservation, work)| self.mark(namespace, reservation, work));
+        let mut marked = Vec::new();
+        for result in run(marking).await {
+            match result {
+                Ok(Some(reservation)) => marked.push(reservation),
+                Ok(None) => {}
+                Err((work, error)) => outcomes.fail(work, &error),
+            }
+        }
+        let begun = Instant::now();
+        let (proven, mut alive) = self.prove(marked, outcomes).await;
+        let (proven, used) = without_row(context, namespace, proven, outcomes).await;
+        alive.extend(used);
+        for result in run(proven.into_iter().map(|one| self.delete(namespace, one))).await {
+            match result {
+                Ok(work) => outcomes.deleted(work),
+                Err((work, error)) => outcomes.fail(work, &error),
+            }
+        }
+        let took = begun.elapsed();
+        for result in run(alive
+            .into_iter()
+            .map(|marked| self.restore(namespace, marked)))
+        .await
+        {
+            if let Err((work, error)) = result {
+                outcomes.fail(work, &error);
+            }
+        }
+        took
+    }
+
+    /// Reads the pods of marked reservations, which are marked by now: those proven absent, and
+    /// those that are there. Nothing else makes a [`Proven`].
+    async fn prove<'r>(
+        &self,
+        marked: Vec<Marked<'r>>,
+        outcomes: &mut Outcomes,
+    ) -> (Vec<Proven<'r>>, Vec<Marked<'r>>) {
+        let mut asked = Asked::new();
+        for marked in &marked {
+            let wanted = marked.work.wanted;
+            let state = asked.entry(wanted.row.podref.clone()).or_default();
+            *state |= wanted.fact != Fact::Absent;
+        }
+        let presence = self.prover.presence(&asked).await;
+        let (mut proven, mut alive) = (Vec::new(), Vec::new());
+        for marked in marked {
+            let wanted = marked.work.wanted;
+            let found = presence.get(&wanted.row.podref);
+            match wanted.fact.check(found, wanted.row.address) {
+                Finding::Holds => proven.push(Proven(marked)),
+                Finding::DoesNot => alive.push(marked),
+                Finding::Unknown(reason) => outcomes.fail_for(marked.work, reason.into_string()),
+            }
+        }
+        (proven, alive)
+    }
+
+    /// The reservations of the rows, found by parsing names.
+    async fn find<'r>(
+        &self,
+        namespace: &str,
+        works: &[Work<'r>],
+        outcomes: &mut Outcomes,
+    ) -> Vec<(Reservation, Work<'r>)> {
+        let found = if works.len() <= FEW {
+            self.api.find_by_name(namespace, works).await
+        } else {
+            self.api.find_in_list(namespace, works).await
+        };
+        found.unwrap_or_else(|error| {
+            for work in works {
+                outcomes.fail(*work, &error);
+            }
+            Vec::new()
+        })
+    }
+
+    /// Makes sure that no ADD accepts the reservation any more; `None` when it is gone.
+    async fn mark<'r>(
+        &self,
+        namespace: &str,
+        reservation: Reservation,
+        work: Work<'r>,
+    ) -> Result<Option<Marked<'r>>, (Work<'r>, CallError)> {
+        let wanted = work.wanted;
+        if wanted.fact == Fact::Taken && !reservation.is_claimed() {
+            return Ok(None);
+        }
+        let mark = |reservation: Reservation| Marked {
+            claimed: reservation.is_claimed(),
+            reservation,
+            work,
+        };
+        // A pod that lives may accept it at any moment, whatever its name.
+        let may_be_accepted = wanted.name_may_return || wanted.fact == Fact::LivesElsewhere;
+        if !may_be_accepted || reservation.is_claimed() {
+            return Ok(Some(mark(reservation)));
+        }
+        match self
+            .api
+            .patch(namespace, &reservation.name, reservation.claim())
+            .await
+        {
+            // Its resourceVersion is the one that the DELETE must find again.
+            Ok(claimed) => Ok(claimed.map(mark)),
+            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
+            Err(error) => Err((work, error)),
+        }
+    }
+
+    /// Deletes it; the work, if it was there.
+    async fn delete<'r>(
+        &self,
+        namespace: &str,
+        Proven(marked): Proven<'r>,
+    ) -> Result<Option<Work<'r>>, (Work<'r>, CallError)> {
+        let Marked {
+            reservation, work, ..
+        } = marked;
+        match self.api.delete(namespace, &reservation).await {
+            Ok(()) => {
+                let podref = &work.wanted.row.podref;
+                info!(namespace, reservation = reservation.name, %podref, "freed reservation");
+                Ok(Some(work))
+            }
+            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
+            Err(error) => Err((work, error)),
+        }
+    }
+
+    /// The pod is back: whoever accepted the reservation keeps it.
+    async fn restore<'r>(
+        &self,
+        namespace: &str,
+        marked: Marked<'r>,
+    ) -> Result<(), (Work<'r>, CallError)> {
+        let Marked {
+            reservation,
+            work,
+            claimed,
+        } = marked;
+        if !claimed {
+            return Ok(());
+        }
+        match self
+            .api
+            .patch(namespace, &reservation.name, reservation.restore())
+            .await
+        {
+            Ok(_) => {
+                let podref = &work.wanted.row.podref;
+                debug!(namespace, reservation = reservation.name, %podref, "its pod is back, reservation kept");
+                Ok(())
+            }
+            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(()),
+            Err(error) => {
+                warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
+                Err((work, error))
+            }
+        }
+    }
+}
+
+/// Releases the reservations of one namespace as long as there are some.
+async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &CancellationToken) {
+    let releaser = &context.releaser;
+    while let Some(requests) = inbox.take() {
+        let begun = Instant::now();
+        let namespace = inbox.key();
+        let outcomes = releaser
+            .release_all(context, namespace, &requests, stop)
+            .await;
+        let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
+        for (request, released) in requests.into_iter().zip(outcomes.into_inner()) {
+            // Nobody waits any more when we are shutting down.
+            let _ = request.done.send(released);
+        }
+        if works > FEW {
+            let pause = sleep_until(begun + LIST_EVERY);
+            stop.run_until_cancelled(pause).await;
+        }
+    }
+}
+
+/// How many take so long, if this many took that long.
+fn round_that_takes(wanted: Duration, size: usize, took: Duration) -> usize {
+    let (wanted, took) = (wanted.as_millis(), took.as_millis().max(1));
+    let next = u128::try_from(size).unwrap_or(u128::MAX) * wanted / took;
+    usize::try_from(next).map_or(LARGEST_ROUND, |next| {
+        next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
+    })
+}
+
+/// A few at a time.
+async fn run<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    // Collected first, or the compiler cannot tell that the whole is Send.
+    stream::iter(futures.collect::<Vec<_>>())
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await
+}

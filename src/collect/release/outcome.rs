@@ -1,0 +1,84 @@
+//! What became of the reservations that were to go, for each request that asked.
+
+use ipgc_core::{patch::Answer, podref::PodRef};
+
+use super::Work;
+use crate::calls::CallError;
+
+/// What became of those of one request.
+#[derive(Debug, Default)]
+pub struct Released {
+    /// Reservations deleted.
+    pub deleted: usize,
+    /// Podrefs to try again.
+    pub failed: Vec<(PodRef, String)>,
+    /// Podrefs that nothing was done for, since we may not write or are shutting down.
+    pub refused: Vec<PodRef>,
+    /// The words of the refusal.
+    pub forbidden: Option<String>,
+}
+
+impl Released {
+    /// All failed.
+    pub(super) fn failed(podrefs: Vec<PodRef>, reason: &str) -> Self {
+        let failed = podrefs.into_iter();
+        Self {
+            failed: failed.map(|podref| (podref, reason.to_owned())).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// None was begun.
+    pub(super) fn refused(podrefs: Vec<PodRef>) -> Self {
+        Self {
+            refused: podrefs,
+            ..Self::default()
+        }
+    }
+}
+
+/// Those of all requests, in their order.
+pub(super) struct Outcomes(Vec<Released>);
+
+impl Outcomes {
+    pub(super) fn new(requests: usize) -> Self {
+        Self((0..requests).map(|_| Released::default()).collect())
+    }
+
+    pub(super) fn into_inner(self) -> Vec<Released> {
+        self.0
+    }
+
+    /// It is gone, and it was us if there is one.
+    pub(super) fn deleted(&mut self, work: Option<Work<'_>>) {
+        if let Some(work) = work {
+            self.of(work).deleted += 1;
+        }
+    }
+
+    /// Nothing was done, and that is no failure.
+    pub(super) fn refuse(&mut self, work: Work<'_>) {
+        let podref = work.wanted.row.podref.clone();
+        self.of(work).refused.push(podref);
+    }
+
+    /// A request failed, or was refused.
+    pub(super) fn fail(&mut self, work: Work<'_>, error: &CallError) {
+        if error.answer() == Answer::Forbidden {
+            self.refuse(work);
+            self.of(work).forbidden = Some(error.to_string());
+        } else {
+            self.fail_for(work, error.to_string());
+        }
+    }
+
+    /// To be tried again, for this reason.
+    pub(super) fn fail_for(&mut self, work: Work<'_>, reason: String) {
+        let podref = work.wanted.row.podref.clone();
+        self.of(work).failed.push((podref, reason));
+    }
+
+    fn of(&mut self, work: Work<'_>) -> &mut Released {
+        &mut self.0[work.request]
+    }
+}

@@ -1,0 +1,227 @@
+//! The roll of a namespace: which of some pods exist, by the names of all pods in it.
+//!
+//! The names are asked for as a Table without objects, which is some fifty bytes a pod where metadata
+//! is five thousand, so that a whole namespace is a few pages. Whoever asks while a list is read is
+//! answered by the next one, all by the same: each list begins after all who are answered by it
+//! have asked, which is what makes it a proof (docs/safety.md).
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use http::{HeaderValue, Uri, header::ACCEPT};
+use ipgc_core::podref::PodRef;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ListMeta};
+use kube::{
+    Client, Resource,
+    api::{ListParams, Request},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use super::batches::{Batches, Inbox};
+use crate::calls::{CallError, call, next_page};
+
+/// Fewest and most pods to a page.
+const SMALLEST_PAGE: usize = 500;
+const LARGEST_PAGE: usize = 5_000;
+/// Pods on a page for each pod that is asked about: reading one costs the server about as much as
+/// a few dozen in a list.
+const PAGE_FOR_POD: usize = 50;
+
+/// Calls the rolls of namespaces.
+#[derive(Clone)]
+pub struct Rolls {
+    client: Client,
+    questions: Arc<Batches<String, Question>>,
+}
+
+/// What a roll says of the pods that were asked about.
+#[derive(Debug, Default)]
+pub struct Roll {
+    /// Those that exist.
+    pub present: Vec<PodRef>,
+    /// Those that do not.
+    pub absent: Vec<PodRef>,
+    /// Those that it says nothing about: reading them one by one takes fewer requests than the rest
+    /// of the roll.
+    pub unread: Vec<PodRef>,
+}
+
+struct Question {
+    wanted: Vec<PodRef>,
+    answer: oneshot::Sender<Result<Roll, Arc<CallError>>>,
+}
+
+impl Rolls {
+    /// Reads through `client`, in `tasks`.
+    #[must_use]
+    pub fn new(client: Client, tasks: TaskTracker) -> Self {
+        Self {
+            client,
+            questions: Arc::new(Batches::new(tasks)),
+        }
+    }
+
+    /// Which of these pods of a namespace exist, by a list that begins from now on; `None` if whoever
+    /// reads it ended early.
+    ///
+    /// # Errors
+    /// When a page cannot be read: nothing is known then.
+    pub async fn call(
+        &self,
+        namespace: &str,
+        wanted: Vec<PodRef>,
+    ) -> Option<Result<Roll, Arc<CallError>>> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question { wanted, answer };
+        let client = self.client.clone();
+        self.questions
+            .submit(namespace.to_owned(), question, |inbox| async move {
+                serve(inbox, &client).await;
+            });
+        answered.await.ok()
+    }
+}
+
+async fn serve(mut inbox: Inbox<String, Question>, client: &Client) {
+    while let Some(questions) = inbox.take() {
+        let wanted: BTreeSet<&str> = questions
+            .iter()
+            .flat_map(|question| question.wanted.iter().map(PodRef::name))
+            .collect();
+        let names = read(client, inbox.key(), &wanted).await;
+        let names = names.map_err(Arc::new);
+        for question in questions {
+            let roll = match &names {
+                Ok(names) => Ok(names.answer(question.wanted)),
+                Err(error) => Err(Arc::clone(error)),
+            };
+            // Who asked may be gone.
+            let _ = question.answer.send(roll);
+        }
+    }
+}
+
+/// What the pages that were read say.
+struct Names {
+    present: HashSet<String>,
+    /// Whether there is no further page.
+    is_whole: bool,
+}
+
+impl Names {
+    fn answer(&self, wanted: Vec<PodRef>) -> Roll {
+        let mut roll = Roll::default();
+        for podref in wanted {
+            let list = if self.present.contains(podref.name()) {
+                &mut roll.present
+            } else if self.is_whole {
+                &mut roll.absent
+            } else {
+                &mut roll.unread
+            };
+            list.push(podref);
+        }
+        roll
+    }
+}
+
+/// The names of these pods that exist, as long as a list takes fewer requests than to read each pod
+/// that was not found yet.
+async fn read(
+    client: &Client,
+    namespace: &str,
+    wanted: &BTreeSet<&str>,
+) -> Result<Names, CallError> {
+    let size = (PAGE_FOR_POD * wanted.len()).clamp(SMALLEST_PAGE, LARGEST_PAGE);
+    let limit = u32::try_from(size).unwrap_or(u32::MAX);
+    let mut params = ListParams::default().limit(limit);
+    let mut present = HashSet::new();
+    loop {
+        let text = call(client.request_text(table_of(namespace, &params)?)).await?;
+        let table: Table = serde_json::from_str(&text)?;
+        for name in table.names()? {
+            let name = name?;
+            if wanted.contains(&*name) {
+                present.insert(name.into_owned());
+            }
+        }
+        let Some(next) = next_page(&params, &table.metadata) else {
+            // All pages of one list are one revision: who was in none of them is absent.
+            return Ok(Names {
+                present,
+                is_whole: true,
+            });
+        };
+        // Every server since 1.15 tells how many are left; where one does not, the list ends.
+        let left = table.metadata.remaining_item_count.unwrap_or(0);
+        let pages = usize::try_from(left).map_or(usize::MAX, |left| left / size + 1);
+        if pages > wanted.len() - present.len() {
+            return Ok(Names {
+                present,
+                is_whole: false,
+            });
+        }
+        params = next;
+    }
+}
+
+fn table_of(
+    namespace: &str,
+    params: &ListParams,
+) -> Result<http::Request<Vec<u8>>, CallError> {
+    let path = Pod::url_path(&(), Some(namespace));
+    let request = Request::new(path).list(params);
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    let url: Result<Uri, _> = format!("{}&includeObject=None", request.uri()).parse();
+    *request.uri_mut() = url.map_err(|_| CallError::Foreign("no such URL"))?;
+    let table = HeaderValue::from_static("application/json;as=Table;v=v1;g=meta.k8s.io");
+    request.headers_mut().insert(ACCEPT, table);
+    Ok(request)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Table<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    metadata: ListMeta,
+    column_definitions: Option<Vec<Column<'a>>>,
+    #[serde(borrow)]
+    rows: Option<Vec<Row<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Column<'a> {
+    #[serde(borrow)]
+    format: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Row<'a> {
+    #[serde(borrow)]
+    cells: Vec<&'a RawValue>,
+}
+
+impl<'a> Table<'a> {
+    /// The cells of the column that the API marks as the one that names the object.
+    fn names(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<Cow<'a, str>, CallError>> + '_, CallError> {
+        let columns = self.column_definitions.iter().flatten();
+        let column = columns.map(|column| &*column.format).position(|it| it == "name");
+        let column = column.filter(|_| self.kind == "Table");
+        let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
+        let rows = self.rows.iter().flatten();
+        Ok(rows.map(move |row| {
+            let cell = row.cells.get(column);
+            let cell = cell.ok_or(CallError::Foreign("a row of a table without a name"))?;
+            Ok(serde_json::from_str(cell.get())?)
+        }))
+    }
+}
