@@ -176,7 +176,6 @@ impl<'t> Turn<'t> {
             match answer {
                 Ok(()) => {
                     self.context.gate.passed();
-                    self.limit = MAX_ROWS;
                     self.freed.extend(self.jobs.confirm(patch.releases()));
                     if !more {
                         return Ok(());
