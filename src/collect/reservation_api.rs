@@ -3,7 +3,7 @@
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::{address::reservation_names, reservation::Reservation};
@@ -23,6 +23,8 @@ use crate::{
 
 /// Reservations to a page of a list: about half a kilobyte each.
 const PAGE: u32 = 2_000;
+/// Up to this many are looked up by name, more by a LIST of the namespace.
+pub const FEW: usize = 8;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
 
@@ -102,6 +104,35 @@ impl ReservationApi {
                     found.push((reservation, work));
                 }
             }
+            page = next;
+        }
+        Ok(found)
+    }
+
+    /// Reservations by their names: a few one by one, more from a list of the namespace. Those that
+    /// are not there, or cannot be read, are not among them.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn named(
+        &self,
+        namespace: &str,
+        names: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Reservation>, CallError> {
+        let mut found = BTreeMap::new();
+        if names.len() <= FEW {
+            let reads: Vec<_> = names.iter().map(|name| self.get(namespace, name)).collect();
+            let mut reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+            while let Some(read) = reads.try_next().await? {
+                found.extend(read.map(|reservation| (reservation.name.clone(), reservation)));
+            }
+            return Ok(found);
+        }
+        let mut page = self.first_page();
+        while let Some(params) = page {
+            let (reservations, next) = self.page(Some(namespace), &params).await?;
+            let wanted = reservations.into_iter().filter(|it| names.contains(&it.name));
+            found.extend(wanted.map(|reservation| (reservation.name.clone(), reservation)));
             page = next;
         }
         Ok(found)

@@ -31,12 +31,10 @@ use super::{
     batches::{Batches, Inbox},
     context::Context,
     prover::{Asked, Prover},
-    reservation_api::ReservationApi,
+    reservation_api::{FEW, ReservationApi},
 };
 use crate::calls::CallError;
 
-/// Up to this many are looked up by name, more by a LIST of the namespace.
-const FEW: usize = 8;
 /// Least time from one LIST of a namespace to the next.
 const LIST_EVERY: Duration = Duration::from_secs(2);
 /// Writes in flight at a time.

@@ -95,16 +95,24 @@ impl Turn<'_> {
         if !self.is_observed {
             return wanted;
         }
-        for (item, name) in self.jobs.orphans() {
-            match self
-                .context
-                .reservations
-                .get(&self.key.namespace, &name)
-                .await
-            {
-                Ok(None) => {}
-                Ok(Some(found)) => wanted.extend(self.orphan(&item, &found)),
-                Err(error) => self.not_read(item.podref(), "reservation", &error),
+        let orphans = self.jobs.orphans();
+        let names: BTreeSet<_> = orphans.iter().map(|(_, name)| name.clone()).collect();
+        if names.is_empty() {
+            return wanted;
+        }
+        let namespace = &self.key.namespace;
+        match self.context.reservations.named(namespace, &names).await {
+            Ok(found) => {
+                for (item, name) in orphans {
+                    if let Some(found) = found.get(&name) {
+                        wanted.extend(self.orphan(&item, found));
+                    }
+                }
+            }
+            Err(error) => {
+                for (item, _) in orphans {
+                    self.not_read(item.podref(), "reservations", &error);
+                }
             }
         }
         if !wanted.is_empty() {
