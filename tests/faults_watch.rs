@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Bench, NS, POOL, launch, put_pool, reporting, run_pod, seldom, server};
 use ipgc::{config::Config, run::Phase};
 use rstest::rstest;
-use testkit::{ChangeKind, Cut, Failure, Garble, Match, Server, Verb, fixtures};
+use testkit::{ChangeKind, Cut, Failure, Garble, Match, Verb, fixtures};
 use tokio::time::{Instant, sleep};
 
 async fn seconds(n: u64) {
@@ -346,64 +346,6 @@ async fn what_does_not_fit_into_the_queue_is_counted_and_swept_later() {
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.counted("queue_overflows"), overflows);
     assert_eq!(bench.told_as_freed().len(), 9);
-    bench.stop().await;
-}
-
-/// 1,000 pods of one range end at one moment.
-#[tokio::test(start_paused = true)]
-async fn a_mass_of_ends_is_a_handful_of_patches() {
-    const COUNT: u64 = 1_000;
-    let server = Server::new();
-    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
-    let names: Vec<String> = (1..=COUNT).map(|n| format!("web-{n}")).collect();
-    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
-    for (n, name) in (1..).zip(&names) {
-        let address = format!("10.0.{}.{}", n / 256, n % 256);
-        let podref = format!("{NS}/{name}");
-        pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
-        let pod = fixtures::pod(NS, name).node("n").networks("default/net");
-        server.put(
-            pod.reports("default/net", "net1", &[&address])
-                .running()
-                .build(),
-        );
-    }
-    server.put(pool.build());
-    // What a real server takes.
-    server
-        .on(Match::patch("ippools"))
-        .delay(Duration::from_millis(500));
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
-    server
-        .on(Match::resource("overlappingrangeipreservations"))
-        .delay(Duration::from_millis(20));
-    let bench = Bench::long_since(server, Config::default()).await;
-    bench.end(names.iter().map(String::as_str));
-    let ended = Instant::now();
-    bench.wait_rows("10.0.0.0-16", &[]).await;
-    assert!(
-        ended.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        ended.elapsed()
-    );
-    seconds(60).await;
-    assert_eq!(bench.counted("rows_freed"), COUNT);
-    assert_eq!(bench.reservations(), Vec::<String>::new());
-    let patches = bench.sent(Match::patch("ippools")).len();
-    let observed = bench.sent(Match::get("ippools")).len();
-    // One read for each turn, and one for each batch of claims.
-    assert!(
-        patches <= 4 && observed <= 12,
-        "{patches} patches, {observed} reads"
-    );
-    // For all names together; a sweep may come in between, and reads contents.
-    let names = bench.sent(Match::list("ippools"));
-    assert_eq!(names.filter(|r| r.metadata_only).len(), 1);
-    assert!(bench.sent(Match::get("pods")).len() <= 8);
-    assert_eq!(bench.counted("retries_exhausted"), 0);
     bench.stop().await;
 }
 

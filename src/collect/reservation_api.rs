@@ -91,7 +91,7 @@ impl ReservationApi {
             by_owner.entry(owner).or_default().push(*work);
         }
         let mut found = Vec::new();
-        let mut page = self.first_page();
+        let mut page = Some(Self::first_page());
         while let Some(params) = page {
             let (reservations, next) = self.page(Some(namespace), &params).await?;
             for reservation in reservations {
@@ -128,10 +128,12 @@ impl ReservationApi {
             }
             return Ok(found);
         }
-        let mut page = self.first_page();
+        let mut page = Some(Self::first_page());
         while let Some(params) = page {
             let (reservations, next) = self.page(Some(namespace), &params).await?;
-            let wanted = reservations.into_iter().filter(|it| names.contains(&it.name));
+            let wanted = reservations
+                .into_iter()
+                .filter(|it| names.contains(&it.name));
             found.extend(wanted.map(|reservation| (reservation.name.clone(), reservation)));
             page = next;
         }
@@ -153,8 +155,8 @@ impl ReservationApi {
 
     /// The parameters of the first page.
     #[must_use]
-    pub fn first_page(&self) -> Option<ListParams> {
-        Some(ListParams::default().limit(PAGE))
+    pub fn first_page() -> ListParams {
+        ListParams::default().limit(PAGE)
     }
 
     /// One page of all reservations, or of those in `namespace`; and the next page.

@@ -171,10 +171,7 @@ async fn read(
     }
 }
 
-fn table_of(
-    namespace: &str,
-    params: &ListParams,
-) -> Result<http::Request<Vec<u8>>, CallError> {
+fn table_of(namespace: &str, params: &ListParams) -> Result<http::Request<Vec<u8>>, CallError> {
     let path = Pod::url_path(&(), Some(namespace));
     let request = Request::new(path).list(params);
     let mut request = request.map_err(kube::Error::BuildRequest)?;
@@ -214,7 +211,9 @@ impl<'a> Table<'a> {
         &self,
     ) -> Result<impl Iterator<Item = Result<Cow<'a, str>, CallError>> + '_, CallError> {
         let columns = self.column_definitions.iter().flatten();
-        let column = columns.map(|column| &*column.format).position(|it| it == "name");
+        let column = columns
+            .map(|column| &*column.format)
+            .position(|it| it == "name");
         let column = column.filter(|_| self.kind == "Table");
         let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
         let rows = self.rows.iter().flatten();

@@ -10,7 +10,7 @@ use crate::handlers::{Answer, ResourceCall, Shape};
 use crate::object::Object;
 use crate::selectors::Selector;
 use crate::status::{Cause, Failure, bytes_response};
-use crate::store::Key;
+use crate::store::{Key, Select};
 
 /// How long a read for a revision that does not exist yet waits for it.
 const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
@@ -90,8 +90,11 @@ impl ResourceCall<'_> {
                 None => limit.is_some(),
             };
         let select = |key: &Key, object: &Object| selector.matches(key, object);
-        let select: Option<&dyn Fn(&Key, &Object) -> bool> =
-            if selector.is_empty() { None } else { Some(&select) };
+        let select: Option<&Select<'_>> = if selector.is_empty() {
+            None
+        } else {
+            Some(&select)
+        };
         let mut store = self.inner.store();
         store.forget_old();
         let revision = match (&token, exact, self.stale) {
@@ -209,7 +212,9 @@ impl ResourceCall<'_> {
 
 /// A list as a Table without objects; of its columns only the one that names the object.
 fn table_response(metadata: &Value, items: &[(Key, Arc<Object>)]) -> Response<ResponseBody> {
-    let rows = items.iter().map(|(key, _)| json!({ "cells": [&*key.name] }));
+    let rows = items
+        .iter()
+        .map(|(key, _)| json!({ "cells": [&*key.name] }));
     let table = json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

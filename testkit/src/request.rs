@@ -74,6 +74,8 @@ impl fmt::Display for Verb {
 }
 
 /// A request and, once it is answered, its outcome.
+// Independent options, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Position in the log, counted from 0.

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 use crate::object::Object;
 
+/// What is taken of a collection.
+pub(crate) type Select<'s> = dyn Fn(&Key, &Object) -> bool + 's;
+
 /// Place of an object within its resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
@@ -213,7 +216,7 @@ impl Store {
         revision: u64,
         after: Option<&Key>,
         limit: Option<usize>,
-        select: Option<&dyn Fn(&Key, &Object) -> bool>,
+        select: Option<&Select<'_>>,
     ) -> Result<Page, Compacted> {
         if revision < self.compacted {
             return Err(Compacted);

@@ -26,6 +26,7 @@ use crate::{
         item::Found,
         knowledge::Known,
         pool_api::{ObserveError, first_page, following_page},
+        reservation_api::ReservationApi,
         second_look::second_look,
     },
     lock::lock,
@@ -76,7 +77,7 @@ impl<'l> Look<'l> {
     /// All reservations. Without them the rows are swept all the same.
     pub async fn at_reservations(&mut self) {
         let api = &self.context.reservations;
-        let mut page = api.first_page();
+        let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
             let (reservations, next) = match api.page(self.namespace, &params).await {
                 Ok(page) => page,

@@ -115,7 +115,10 @@ pub(super) async fn names_can_be_read_alone(cluster: &Cluster) -> Verdict {
         let cells = rows.iter().filter_map(|row| row["cells"][0].as_str());
         names.extend(cells.map(str::to_owned));
         let metadata = &table["metadata"];
-        token = metadata["continue"].as_str().unwrap_or_default().to_owned();
+        metadata["continue"]
+            .as_str()
+            .unwrap_or_default()
+            .clone_into(&mut token);
         let left = metadata["remainingItemCount"].as_u64();
         same("more follow", left.is_some(), !token.is_empty())?;
         if token.is_empty() {

@@ -1,0 +1,226 @@
+//! Masses of pods that end together: what they cost in requests, and who waits for whom.
+//!
+//! The server answers as slowly as a real one on large pools, since gathering is what that is for.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{collections::HashMap, time::Duration};
+
+use common::{Bench, NS};
+use ipgc::config::Config;
+use rstest::rstest;
+use testkit::{Match, Request, Server, Verb, fixtures};
+use tokio::time::{Instant, sleep};
+
+/// Pods in all.
+const COUNT: u64 = 500;
+/// Default cooldown.
+const COOLDOWN: Duration = Duration::from_secs(2);
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// A crowd of running pods, each with a row in one of some pools and a reservation.
+struct Crowd {
+    bench: Bench,
+    names: Vec<String>,
+    pools: Vec<String>,
+}
+
+impl Crowd {
+    /// Spread over so many pools; `kind` controls them.
+    async fn gather(pools: u64, kind: &str) -> Self {
+        let server = Server::new();
+        let mut names = Vec::new();
+        let mut pool_names = Vec::new();
+        for number in 0..pools {
+            let range = format!("10.{number}.0.0/16");
+            let net = format!("net-{number}");
+            let network = format!("{NS}/{net}");
+            server.put(fixtures::nad(NS, &net, &range));
+            let mut pool = fixtures::pool(NS, &range);
+            for n in 1..=COUNT / pools {
+                let name = format!("pod-{number}-{n}");
+                let address = format!("10.{number}.{}.{}", n / 256, n % 256);
+                let podref = format!("{NS}/{name}");
+                pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
+                server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+                let pod = fixtures::pod(NS, &name).node("node-1").networks(&net);
+                let pod = pod.reports(&network, "net1", &[&address]);
+                server.put(pod.owner(kind, "owner").running().build());
+                names.push(name);
+            }
+            server.put(pool.build());
+            pool_names.push(fixtures::pool_name(&range));
+        }
+        let took = |matcher, milliseconds| {
+            server
+                .on(matcher)
+                .delay(Duration::from_millis(milliseconds));
+        };
+        took(Match::patch("ippools"), 500);
+        took(Match::get("ippools"), 100);
+        took(Match::list("pods"), 100);
+        took(Match::resource("overlappingrangeipreservations"), 20);
+        Self {
+            bench: Bench::long_since(server, Config::default()).await,
+            names,
+            pools: pool_names,
+        }
+    }
+
+    /// All at one moment.
+    fn end(&self) {
+        self.bench.end(self.names.iter().map(String::as_str));
+    }
+
+    async fn wait_rows(&self) {
+        for pool in &self.pools {
+            self.bench.wait_rows(pool, &[]).await;
+        }
+    }
+
+    fn sent(&self, matcher: Match) -> Vec<Request> {
+        self.bench.sent(matcher).iter().cloned().collect()
+    }
+}
+
+#[rstest]
+#[case::of_one_pool(1, "StatefulSet")]
+#[case::of_one_pool_whose_names_never_return(1, "ReplicaSet")]
+#[case::of_ten_pools(10, "StatefulSet")]
+#[case::of_ten_pools_whose_names_never_return(10, "ReplicaSet")]
+#[tokio::test(start_paused = true)]
+async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] kind: &str) {
+    let crowd = Crowd::gather(pools as u64, kind).await;
+    crowd.end();
+    let ended = Instant::now();
+    crowd.wait_rows().await;
+    let took = ended.elapsed();
+    assert!(took < COOLDOWN + Duration::from_secs(6), "{took:?}");
+    seconds(60).await;
+    let bench = &crowd.bench;
+    assert_eq!(bench.counted("rows_freed"), COUNT);
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    let patches = crowd.sent(Match::patch("ippools")).len();
+    assert!(patches <= 3 * pools, "{patches} patches");
+    let reservations = "overlappingrangeipreservations";
+    let claims = if kind == "ReplicaSet" { 0 } else { COUNT };
+    let writes = (
+        crowd.sent(Match::patch(reservations)).len() as u64,
+        crowd.sent(Match::delete(reservations)).len() as u64,
+    );
+    assert_eq!(writes, (claims, COUNT));
+    // All but one write for each reservation, or two, and the events.
+    let others = crowd.sent(Match::any()).into_iter().filter(|request| {
+        let is_write = Match::writes(reservations).matches(request);
+        !is_write && request.resource != "events"
+    });
+    let others: Vec<_> = others.collect();
+    // A sweep may come in between.
+    let most = 20 + 10 * pools;
+    let count = others.len();
+    let texts: Vec<_> = others.iter().map(ToString::to_string).collect();
+    assert!(count <= most, "{count} of {most}:\n{}", texts.join("\n"));
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    crowd.bench.stop().await;
+}
+
+/// Whose rows are in pools that are looked at in turns ask for the same roll, and each roll begins
+/// after those who are answered by it have observed their rows.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_while_a_roll_is_read_is_answered_by_the_next() {
+    let crowd = Crowd::gather(10, "ReplicaSet").await;
+    let server = &crowd.bench.server;
+    // The pools answer one after the other, and the first roll is still read by then.
+    for (number, pool) in (0..).zip(&crowd.pools) {
+        let wait = Duration::from_millis(300 * number);
+        server.on(Match::get("ippools").name(pool)).delay(wait);
+    }
+    server
+        .on(Match::list("pods").client("ipgc"))
+        .delay(Duration::from_secs(2));
+    crowd.end();
+    crowd.wait_rows().await;
+    seconds(60).await;
+    let rolls = crowd.sent(Match::list("pods").filter(|request| request.as_table));
+    assert!((2..=20).contains(&rolls.len()), "{rolls:#?}");
+    // Those who came first, alone.
+    let mut proofs = crowd.sent(Match::get("pods"));
+    assert!(proofs.len() <= 50, "{}", proofs.len());
+    proofs.extend(rolls);
+    for patch in crowd.sent(Match::patch("ippools")) {
+        let observed = crowd.sent(Match::get("ippools").name(&patch.name));
+        let observed = observed.iter().filter_map(|get| get.answered_at);
+        let observed = observed.filter(|at| *at <= patch.at).max().unwrap();
+        let is_proof = |read: &Request| {
+            let ended = read.answered_at.is_some_and(|at| at <= patch.at);
+            read.at >= observed && ended && read.is_quorum_read()
+        };
+        assert!(proofs.iter().any(is_proof), "{patch}");
+    }
+    crowd.bench.stop().await;
+}
+
+/// The DELETEs of these reservations take half a minute here. Rows of those who end meanwhile go as if
+/// nothing else were to do.
+#[tokio::test(start_paused = true)]
+async fn rows_do_not_wait_for_reservations() {
+    let crowd = Crowd::gather(1, "ReplicaSet").await;
+    let reservations = "overlappingrangeipreservations";
+    crowd
+        .bench
+        .server
+        .on(Match::delete(reservations))
+        .delay(Duration::from_secs(1));
+    let (first, last) = crowd.names.split_at(450);
+    crowd.bench.end(first.iter().map(String::as_str));
+    seconds(10).await;
+    assert!(crowd.bench.reservations().len() > 100);
+    crowd.bench.end(last.iter().map(String::as_str));
+    let ended = Instant::now();
+    crowd.wait_rows().await;
+    let took = ended.elapsed();
+    assert!(took < COOLDOWN + Duration::from_secs(4), "{took:?}");
+    assert!(crowd.bench.reservations().len() > 100);
+    seconds(120).await;
+    assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
+    crowd.bench.stop().await;
+}
+
+#[rstest]
+#[case::quick(5)]
+#[case::slow(100)]
+#[tokio::test(start_paused = true)]
+async fn each_delete_comes_soon_after_a_proof(
+    #[case] milliseconds: u64,
+    #[values("StatefulSet", "ReplicaSet")] kind: &str,
+) {
+    let crowd = Crowd::gather(4, kind).await;
+    let reservations = "overlappingrangeipreservations";
+    let writes = Match::verbs(&[Verb::Delete, Verb::Patch], reservations);
+    let pace = Duration::from_millis(milliseconds);
+    crowd.bench.server.on(writes).delay(pace);
+    crowd.end();
+    crowd.wait_rows().await;
+    seconds(120).await;
+    assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
+    let proofs = crowd.sent(Match::reads("pods"));
+    let claims: HashMap<_, _> = crowd
+        .sent(Match::patch(reservations))
+        .into_iter()
+        .map(|claim| (claim.name, claim.at))
+        .collect();
+    for delete in crowd.sent(Match::delete(reservations)) {
+        let before = proofs.iter().filter(|proof| proof.at <= delete.at);
+        let late = delete.at - before.map(|proof| proof.at).max().unwrap();
+        assert!(late <= Duration::from_secs(2), "{late:?} late: {delete}");
+        // Nobody is claimed after the proof that lets the reservation go.
+        let claim = claims.get(&delete.name);
+        assert!(claim.is_none_or(|at| *at < delete.at - late), "{delete}");
+    }
+    crowd.bench.stop().await;
+}
