@@ -71,26 +71,47 @@ impl Prover {
                 .insert(podref);
         }
         let mut presence = HashMap::with_capacity(asked.len());
+        let mut single = Vec::new();
+        let mut lists = Vec::new();
         for (namespace, wanted) in by_namespace {
-            let rest = if wanted.len() <= FEW {
-                wanted.into_iter().cloned().collect()
-            } else if wanted.iter().any(|podref| asked[*podref]) {
-                self.list(namespace, wanted, &mut presence).await
+            if wanted.len() <= FEW {
+                single.extend(wanted.into_iter().cloned());
             } else {
-                self.call(namespace, wanted, &mut presence).await
-            };
-            // Collected first, or the compiler cannot tell that the whole is Send.
-            let reads: Vec<_> = rest
-                .into_iter()
-                .map(|podref| async move {
-                    let presence = self.get(&podref).await;
-                    (podref, presence)
-                })
-                .collect();
-            let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-            presence.extend(reads.collect::<Vec<_>>().await);
+                lists.push(self.many(namespace, wanted, asked));
+            }
         }
+        let mut lists = stream::iter(lists).buffer_unordered(CONCURRENCY);
+        while let Some((found, unread)) = lists.next().await {
+            presence.extend(found);
+            single.extend(unread);
+        }
+        // Collected first, or the compiler cannot tell that the whole is Send.
+        let reads: Vec<_> = single
+            .into_iter()
+            .map(|podref| async move {
+                let presence = self.get(&podref).await;
+                (podref, presence)
+            })
+            .collect();
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        presence.extend(reads.collect::<Vec<_>>().await);
         presence
+    }
+
+    /// Many pods of one namespace, and those of them that are better read one by one.
+    async fn many(
+        &self,
+        namespace: &str,
+        wanted: BTreeSet<&PodRef>,
+        asked: &Asked,
+    ) -> (HashMap<PodRef, Presence>, Vec<PodRef>) {
+        let mut presence = HashMap::with_capacity(wanted.len());
+        let unread = if wanted.iter().any(|podref| asked[*podref]) {
+            self.list(namespace, wanted, &mut presence).await
+        } else {
+            self.call(namespace, wanted, &mut presence).await
+        };
+        (presence, unread)
     }
 
     /// Asks for the roll of the namespace. Returns those about which it says nothing.
