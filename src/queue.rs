@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
 use crate::{backoff::Backoff, lock::lock};
@@ -214,6 +215,14 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
         Retry::After(wait)
     }
 
+    /// How long until the next item is due; nothing if none waits.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        let inner = self.lock();
+        let next = inner.due.peek()?;
+        Some(inner.due.deadline(&next).saturating_duration_since(Instant::now()))
+    }
+
     /// Whether an item with this key is in the queue, waiting or checked out.
     #[must_use]
     pub fn contains<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
@@ -264,7 +273,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -344,6 +353,24 @@ mod tests {
         assert_eq!(queue.retry("a", SECOND), Retry::Exhausted);
         assert!(queue.is_empty());
         assert!(timeout(SECOND, queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_that_is_due_is_known_beforehand() {
+        let queue = queue(10, 0);
+        assert_eq!(queue.next_due(), None);
+        assert_eq!(queue.push("late", 2, 20 * SECOND), Ok(()));
+        assert_eq!(queue.push("early", 1, 2 * SECOND), Ok(()));
+        let about = |wait: Option<Duration>, wanted: Duration| {
+            wait.is_some_and(|wait| wait.abs_diff(wanted) < SECOND / 10)
+        };
+        assert!(about(queue.next_due(), 2 * SECOND));
+        queue.next().await;
+        assert!(about(queue.next_due(), 18 * SECOND));
+        tokio::time::sleep(30 * SECOND).await;
+        assert!(about(queue.next_due(), Duration::ZERO));
+        queue.next().await;
+        assert_eq!(queue.next_due(), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -289,12 +289,13 @@ impl Collector {
             health: sweep,
         };
         background.spawn(named("the sweep", sweeper.run()));
+        let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
         let shared = Arc::new(Shared {
             queue,
             resolver: Resolver::new(definitions, directory),
             index,
             gate,
-            writers: Writers::new(context, tasks.clone(), stop.clone()),
+            writers: Arc::new(writers),
             waits,
             sweeps,
             clock,

@@ -87,6 +87,13 @@ impl<K: Eq + Hash, J> Inbox<K, J> {
         }
         Some(jobs)
     }
+
+    /// Whatever has gathered since, if anything.
+    pub fn take_more(&self) -> Vec<J> {
+        let mut inboxes = lock(&self.inboxes);
+        let jobs = inboxes.get_mut(&self.key).map(std::mem::take);
+        jobs.unwrap_or_default()
+    }
 }
 
 impl<K: Eq + Hash, J> Drop for Inbox<K, J> {

@@ -1,6 +1,6 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ipgc_core::{
     address::excerpt,
@@ -15,6 +15,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 
 use crate::{
     api::IpPool,
@@ -27,6 +28,8 @@ use crate::{
 pub struct PoolApi {
     client: Client,
     clock: Clock,
+    /// Bounds how many are in memory at a time.
+    observing: Arc<Semaphore>,
 }
 
 /// Why a pool could not be observed.
@@ -44,6 +47,8 @@ pub enum ObserveError {
 const PAGE_BYTES: usize = 2_000_000;
 /// Pools on the first page, before it is known how large they are.
 const FIRST_PAGE: u32 = 2;
+/// Single pools that are read at a time, and held until their rows are parsed.
+const OBSERVED_AT_A_TIME: usize = 4;
 /// Most pools to a page.
 const LARGEST_PAGE: u32 = 500;
 
@@ -86,7 +91,11 @@ impl PoolApi {
     /// Talks through `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock }
+        Self {
+            client,
+            clock,
+            observing: Arc::new(Semaphore::new(OBSERVED_AT_A_TIME)),
+        }
     }
 
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
@@ -102,6 +111,8 @@ impl PoolApi {
         let request = Request::new(path)
             .get(&key.name, &GetParams::default())
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
+        // It is never closed; were it so, nobody would be bounded.
+        let _turn = self.observing.acquire().await;
         let text = match call(self.client.request_text(request)).await {
             Ok(text) => text,
             Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),

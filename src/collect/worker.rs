@@ -54,7 +54,7 @@ pub struct Shared {
     /// Finds pools.
     pub resolver: Resolver,
     /// Frees rows.
-    pub writers: Writers,
+    pub writers: Arc<Writers>,
     /// Other incarnations.
     pub index: Arc<Mutex<PodIndex>>,
     /// Where items wait for nodes.

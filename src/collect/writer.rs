@@ -3,9 +3,10 @@
 //! Jobs for a pool gather while its writer is busy; each turn takes all of them, so that a mass delete
 //! costs a few patches per pool and not one per pod (a patch on a large pool costs the server the same
 //! whatever it removes). The first job is served at once. After a turn the writer pauses, the longer
-//! the longer the pool's own requests took, and then for as long as more jobs come in; it lives as
-//! long as there are jobs.
+//! the longer the pool's own requests took, and then gathers for as long as more items of the queue are
+//! about to be due; it lives as long as there are jobs.
 //!
+//! Writers that gather at the same time end that at the same beat, so that their proofs are one list.
 //! Reservations are not waited for: while those of one turn are released, the next turn removes rows.
 
 use std::{sync::Arc, time::Duration};
@@ -22,6 +23,7 @@ use super::{
     context::Context,
     job::Job,
     turn,
+    worker::ItemQueue,
 };
 
 /// Least pause after a turn: what ends within it is served together.
@@ -31,14 +33,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Pause for each second that the requests on the pool took, so that they keep the server busy for a
 /// quarter of the time at the most.
 const PAUSE_FOR_WORK: u32 = 3;
-/// No job for so long: those that came together are here.
-const QUIET: Duration = Duration::from_millis(200);
-/// Jobs that come in all the time are served so often.
-const LONGEST_GATHERING: Duration = Duration::from_secs(4);
+/// Items that are due so soon are waited for.
+const SOON: Duration = Duration::from_millis(500);
+/// How often it is looked at whether more are coming.
+const LOOK: Duration = Duration::from_millis(100);
+/// So many jobs are enough.
+const MANY: usize = 250;
+/// Gathering ends with each of these beats at the latest.
+const BEAT: Duration = Duration::from_secs(8);
 
 /// The writers of all pools.
 pub struct Writers {
     context: Arc<Context>,
+    /// Tells whether more jobs are coming.
+    queue: Arc<ItemQueue>,
+    begun: Instant,
     jobs: Batches<PoolKey, Job>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -47,9 +56,16 @@ pub struct Writers {
 impl Writers {
     /// No writer yet. Their tasks run in `tasks` and begin nothing new after `stop`.
     #[must_use]
-    pub fn new(context: Arc<Context>, tasks: TaskTracker, stop: CancellationToken) -> Self {
+    pub fn new(
+        context: Arc<Context>,
+        queue: Arc<ItemQueue>,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             context,
+            queue,
+            begun: Instant::now(),
             jobs: Batches::new(tasks.clone()),
             tasks,
             stop,
@@ -57,51 +73,45 @@ impl Writers {
     }
 
     /// Hands a job to the writer of its pool.
-    pub fn submit(&self, key: PoolKey, job: Job) {
-        let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
-        let tasks = self.tasks.clone();
-        self.jobs.submit(key, job, |inbox| async move {
-            serve(inbox, &context, &stop, &tasks).await;
-        });
+    pub fn submit(self: &Arc<Self>, key: PoolKey, job: Job) {
+        let writers = Arc::clone(self);
+        self.jobs
+            .submit(key, job, |inbox| async move { writers.serve(inbox).await });
     }
-}
 
-async fn serve(
-    mut inbox: Inbox<PoolKey, Job>,
-    context: &Arc<Context>,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) {
-    while let Some(jobs) = inbox.take() {
-        if stop.is_cancelled() {
-            return;
+    async fn serve(&self, mut inbox: Inbox<PoolKey, Job>) {
+        while let Some(jobs) = inbox.take() {
+            if self.stop.is_cancelled() {
+                return;
+            }
+            let (rows_done, done) = oneshot::channel();
+            let (context, key) = (Arc::clone(&self.context), inbox.key().clone());
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                turn::work(&context, &stop, &key, jobs, rows_done).await;
+            });
+            // A turn that ended without a word took nothing that we know of.
+            let took = done.await.unwrap_or_default();
+            let gathered = self.gather(&inbox, took);
+            self.stop.run_until_cancelled(gathered).await;
         }
-        let (rows_done, done) = oneshot::channel();
-        let (context, key) = (Arc::clone(context), inbox.key().clone());
-        let stopping = stop.clone();
-        tasks.spawn(async move {
-            turn::work(&context, &stopping, &key, jobs, rows_done).await;
-        });
-        // A turn that ended without a word took nothing that we know of.
-        let took = done.await.unwrap_or_default();
-        stop.run_until_cancelled(gather(&inbox, took)).await;
     }
-}
 
-/// Pauses after work that took so long, and until all that come together have come. Who comes alone
-/// does not wait for company.
-async fn gather(inbox: &Inbox<PoolKey, Job>, took: Duration) {
-    let begun = Instant::now();
-    let pause = took.saturating_mul(PAUSE_FOR_WORK);
-    sleep(pause.clamp(PAUSE, LONGEST_PAUSE)).await;
-    loop {
-        let gathered = inbox.len();
-        if gathered <= 1 || begun.elapsed() >= LONGEST_GATHERING {
-            return;
+    /// Pauses after work that took so long, and until all that come together have come.
+    async fn gather(&self, inbox: &Inbox<PoolKey, Job>, took: Duration) {
+        let pause = took.saturating_mul(PAUSE_FOR_WORK);
+        sleep(pause.clamp(PAUSE, LONGEST_PAUSE)).await;
+        let beat = self.beat();
+        while (1..MANY).contains(&inbox.len())
+            && self.beat() == beat
+            && self.queue.next_due().is_some_and(|wait| wait <= SOON)
+        {
+            sleep(LOOK).await;
         }
-        sleep(QUIET).await;
-        if inbox.len() == gathered {
-            return;
-        }
+    }
+
+    /// The number of the present beat.
+    fn beat(&self) -> u128 {
+        self.begun.elapsed().as_millis() / BEAT.as_millis()
     }
 }

@@ -20,7 +20,7 @@ use ipgc_core::{
 };
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
@@ -35,12 +35,14 @@ use super::{
 };
 use crate::calls::CallError;
 
-/// Least time from one LIST of a namespace to the next.
-const LIST_EVERY: Duration = Duration::from_secs(2);
+/// Many are waited for so long: those of other pools come at the same beat.
+const GATHER: Duration = Duration::from_millis(300);
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
 /// A proof and the DELETEs that follow it take about so long: none of them comes late.
 const ROUND: Duration = Duration::from_secs(1);
+/// No DELETE begins so long after the proof began; it is proven anew.
+const LATEST: Duration = Duration::from_millis(1_800);
 /// Fewest and most reservations to a round.
 const SMALLEST_ROUND: usize = 50;
 const LARGEST_ROUND: usize = 2_000;
@@ -150,59 +152,83 @@ impl Releaser {
             })
         });
         let works: Vec<_> = works.collect();
-        let found = self.find(namespace, &works, &mut outcomes).await;
-        let mut found = found.into_iter().peekable();
+        let mut found = self.find(namespace, &works, &mut outcomes).await.into_iter();
+        let mut late = Vec::new();
         let mut size = 4 * SMALLEST_ROUND;
-        while found.peek().is_some() {
-            let round: Vec<_> = found.by_ref().take(size).collect();
+        loop {
+            let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
+            if new.is_empty() && late.is_empty() {
+                return outcomes;
+            }
             if stop.is_cancelled() {
                 // No failure: whatever is left is postponed.
-                for (_, work) in round {
+                let left = new.into_iter().chain(found).map(|(_, work)| work);
+                for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work)) {
                     outcomes.refuse(work);
                 }
-                continue;
+                return outcomes;
             }
-            let count = round.len();
-            let took = self
-                .release_round(context, namespace, round, &mut outcomes)
+            late.extend(self.mark_all(namespace, new, &mut outcomes).await);
+            let count = late.len();
+            let begun = Instant::now();
+            late = self
+                .release_round(context, namespace, late, &mut outcomes)
                 .await;
-            if count == size {
-                size = round_that_takes(ROUND, size, took);
+            if count == size || !late.is_empty() {
+                size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
+                size = size.max(late.len());
             }
         }
-        outcomes
     }
 
-    /// Removes some of them. Tells how long it took from the beginning of the proof.
-    async fn release_round(
+    /// Marks them all, a few at a time.
+    async fn mark_all<'r>(
         &self,
-        context: &Context,
         namespace: &str,
-        round: Vec<(Reservation, Work<'_>)>,
+        found: Vec<(Reservation, Work<'r>)>,
         outcomes: &mut Outcomes,
-    ) -> Duration {
-        let marking = round
+    ) -> Vec<Marked<'r>> {
+        let marking = found
             .into_iter()
             .map(|(reservation, work)| self.mark(namespace, reservation, work));
-        let mut marked = Vec::new();
+        let mut all = Vec::new();
         for result in run(marking).await {
             match result {
-                Ok(Some(reservation)) => marked.push(reservation),
-                Ok(None) => {}
+                Ok(marked) => all.extend(marked),
                 Err((work, error)) => outcomes.fail(work, &error),
             }
         }
+        all
+    }
+
+    /// Proves and removes some of them. Returns those whose turn came too late after the proof.
+    async fn release_round<'r>(
+        &self,
+        context: &Context,
+        namespace: &str,
+        marked: Vec<Marked<'r>>,
+        outcomes: &mut Outcomes,
+    ) -> Vec<Marked<'r>> {
         let begun = Instant::now();
         let (proven, mut alive) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         alive.extend(used);
-        for result in run(proven.into_iter().map(|one| self.delete(namespace, one))).await {
+        let mut late = Vec::new();
+        // Where proofs themselves take long, so may what follows, or it would never come to an end.
+        let latest = LATEST.max(2 * begun.elapsed());
+        let deleting = proven.into_iter().enumerate().map(|(number, one)| async move {
+            if number >= CONCURRENCY && begun.elapsed() > latest {
+                return Err(one);
+            }
+            Ok(self.delete(namespace, one).await)
+        });
+        for result in run(deleting).await {
             match result {
-                Ok(work) => outcomes.deleted(work),
-                Err((work, error)) => outcomes.fail(work, &error),
+                Ok(Ok(work)) => outcomes.deleted(work),
+                Ok(Err((work, error))) => outcomes.fail(work, &error),
+                Err(Proven(marked)) => late.push(marked),
             }
         }
-        let took = begun.elapsed();
         for result in run(alive
             .into_iter()
             .map(|marked| self.restore(namespace, marked)))
@@ -212,7 +238,7 @@ impl Releaser {
                 outcomes.fail(work, &error);
             }
         }
-        took
+        late
     }
 
     /// Reads the pods of marked reservations, which are marked by now: those proven absent, and
@@ -351,20 +377,19 @@ impl Releaser {
 /// Releases the reservations of one namespace as long as there are some.
 async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &CancellationToken) {
     let releaser = &context.releaser;
-    while let Some(requests) = inbox.take() {
-        let begun = Instant::now();
+    while let Some(mut requests) = inbox.take() {
+        let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
+        if works > FEW {
+            stop.run_until_cancelled(sleep(GATHER)).await;
+            requests.extend(inbox.take_more());
+        }
         let namespace = inbox.key();
         let outcomes = releaser
             .release_all(context, namespace, &requests, stop)
             .await;
-        let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
         for (request, released) in requests.into_iter().zip(outcomes.into_inner()) {
             // Nobody waits any more when we are shutting down.
             let _ = request.done.send(released);
-        }
-        if works > FEW {
-            let pause = sleep_until(begun + LIST_EVERY);
-            stop.run_until_cancelled(pause).await;
         }
     }
 }
