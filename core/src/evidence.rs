@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
+    num::NonZeroU32,
     time::Duration,
 };
 
@@ -163,7 +164,8 @@ impl Trail {
 /// A sandbox id, shortened: 64 bits made of all of it, since nobody promises that any part of an id
 /// is random. This is a memory, no proof: the patch that removes a row tests the whole id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SandboxTag(u64);
+// Bytes, which stand beside other things without a gap.
+pub struct SandboxTag([u8; 8]);
 
 impl SandboxTag {
     /// The tag of an id; `None` where it is no sandbox id.
@@ -173,7 +175,7 @@ impl SandboxTag {
         is_id.then(|| {
             let mut hasher = DefaultHasher::new();
             id.hash(&mut hasher);
-            Self(hasher.finish())
+            Self(hasher.finish().to_ne_bytes())
         })
     }
 }
@@ -181,17 +183,16 @@ impl SandboxTag {
 /// The last two sandboxes that rows of an incarnation were seen with while it lived, and the second
 /// in which that was seen first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sandboxes([Option<(SandboxTag, u32)>; 2]);
+pub struct Sandboxes([Option<(SandboxTag, NonZeroU32)>; 2]);
 
 impl Sandboxes {
     /// A row of it bore this sandbox at `now`.
     pub fn note(&mut self, sandbox: SandboxTag, now: Moment) {
-        let known = |seen: &Option<(SandboxTag, u32)>| seen.is_some_and(|(tag, _)| tag == sandbox);
-        if !self.0.iter().any(known) {
+        if !self.0.iter().flatten().any(|(tag, _)| *tag == sandbox) {
             // Rounded up: it was seen no later than that.
-            let seconds = now.since_epoch().as_secs().saturating_add(1);
-            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
-            self.0 = [Some((sandbox, seconds)), self.0[0]];
+            let seconds = u32::try_from(now.since_epoch().as_secs()).unwrap_or(u32::MAX);
+            let second = NonZeroU32::MIN.saturating_add(seconds);
+            self.0 = [Some((sandbox, second)), self.0[0]];
         }
     }
 
@@ -205,15 +206,19 @@ impl Sandboxes {
     #[must_use]
     pub fn had(&self, sandbox: SandboxTag, moment: Moment) -> bool {
         let seen = self.0.iter().flatten().find(|(tag, _)| *tag == sandbox);
-        seen.is_some_and(|(_, seconds)| u64::from(*seconds) <= moment.since_epoch().as_secs())
+        seen.is_some_and(|(_, second)| is_before(*second, moment))
     }
 
     /// Takes back what was seen after `moment`.
     pub fn forget_after(&mut self, moment: Moment) {
         for seen in &mut self.0 {
-            *seen = seen.filter(|(_, second)| u64::from(*second) <= moment.since_epoch().as_secs());
+            *seen = seen.filter(|(_, second)| is_before(*second, moment));
         }
     }
+}
+
+fn is_before(second: NonZeroU32, moment: Moment) -> bool {
+    u64::from(second.get()) <= moment.since_epoch().as_secs()
 }
 
 /// An incarnation that ended, or is at its end: deleted, or in a terminal phase.

@@ -15,7 +15,7 @@ pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
 pub const REQUEST_ANNOTATION: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// What the network-status annotation of a pod says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Status {
     /// There is no such annotation (yet).
     #[default]
@@ -27,7 +27,7 @@ pub enum Status {
 }
 
 /// One interface in a network-status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StatusEntry {
     /// The network as multus names it: `namespace/nad`, or a bare name for the cluster default.
     pub network: Box<str>,
@@ -127,7 +127,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 }
 
 /// What the networks annotation of a pod asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// It does not parse; multus would not have started the pod.
     Malformed(Box<str>),
@@ -142,7 +142,7 @@ impl Default for Request {
 }
 
 /// One network that a pod asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestedNetwork {
     /// `namespace/name` of the NetworkAttachmentDefinition, as a status entry names it.
     pub network: Box<str>,

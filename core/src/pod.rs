@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// `status.phase`; what we do not know is [`Phase::Unknown`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Not all of it has started.
     Pending,
@@ -47,7 +47,7 @@ impl Phase {
 }
 
 /// The state of one container, init, sidecar and ephemeral ones included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// Not started, or between two runs.
     Waiting,
@@ -62,7 +62,7 @@ pub enum ContainerState {
 }
 
 /// A container and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
     /// Its name, unique within the pod.
     pub name: Box<str>,

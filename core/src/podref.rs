@@ -3,19 +3,11 @@
 //! Upstream writes exactly one slash and never a uid (whereabouts `pkg/types`), so a podref names
 //! a pod of any incarnation.
 
-use std::{
-    borrow::Borrow,
-    fmt,
-    hash::{Hash, Hasher},
-    str::FromStr,
-};
+use std::{borrow::Borrow, fmt, str::FromStr};
 
 /// Namespace and name of the pod that a row or a reservation belongs to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodRef {
-    text: Box<str>,
-    slash: usize,
-}
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef(Box<str>);
 
 /// The text is not exactly `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,19 +26,24 @@ impl PodRef {
     /// The namespace of the pod.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.text[..self.slash]
+        self.parts().0
     }
 
     /// The name of the pod.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.text[self.slash + 1..]
+        self.parts().1
     }
 
     /// The text as whereabouts writes it.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        // There is a slash in each.
+        self.0.split_once('/').unwrap_or((&self.0, ""))
     }
 }
 
@@ -55,11 +52,11 @@ impl FromStr for PodRef {
 
     /// Only what can name a pod is one: other characters would change the meaning of a request.
     fn from_str(text: &str) -> Result<Self, NotAPodRef> {
-        let slash = slash_of(text).ok_or(NotAPodRef)?;
-        Ok(Self {
-            text: text.into(),
-            slash,
-        })
+        if Self::is_valid(text) {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAPodRef)
+        }
     }
 }
 
@@ -67,7 +64,13 @@ impl PodRef {
     /// Whether the text is a podref.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
-        slash_of(text).is_some()
+        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+        let is_name = |part: &str, longest: usize| {
+            (1..=longest).contains(&part.len()) && part.bytes().all(names)
+        };
+        text.split_once('/').is_some_and(|(namespace, name)| {
+            is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME)
+        })
     }
 }
 
@@ -75,38 +78,22 @@ impl PodRef {
 const LONGEST_NAMESPACE: usize = 63;
 const LONGEST_NAME: usize = 253;
 
-/// Where the slash of a podref is.
-fn slash_of(text: &str) -> Option<usize> {
-    let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let is_name =
-        |part: &str, longest: usize| (1..=longest).contains(&part.len()) && part.bytes().all(names);
-    let (namespace, name) = text.split_once('/')?;
-    let fits = is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME);
-    fits.then_some(namespace.len())
-}
-
-/// The same hash as that of its text, so that maps can be asked with a text.
-impl Hash for PodRef {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-    }
-}
-
+/// It has the hash of its text, so that maps can be asked with a text.
 impl Borrow<str> for PodRef {
     fn borrow(&self) -> &str {
-        &self.text
+        &self.0
     }
 }
 
 impl fmt::Display for PodRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0)
     }
 }
 
 impl fmt::Debug for PodRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0)
     }
 }
 

@@ -4,32 +4,37 @@
 //! process. Nothing here reads a clock; whoever does (the runtime, a test, a model) hands in
 //! moments of one epoch and never compares them with those of another.
 
-use std::{fmt, ops::Add, time::Duration};
+use std::{fmt, num::NonZeroU64, ops::Add, time::Duration};
 
-/// A point in time, counted from an epoch that the caller chose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// A point in time, counted from an epoch that the caller chose; the last one is 584 years after it.
+// Nanoseconds plus one: moments are kept by the hundred thousand, many of them optional.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(NonZeroU64);
 
 impl Moment {
     /// The epoch itself.
-    pub const EPOCH: Self = Self(Duration::ZERO);
+    pub const EPOCH: Self = Self(NonZeroU64::MIN);
 
     /// The moment that lies `since_epoch` after the epoch.
     #[must_use]
     pub const fn new(since_epoch: Duration) -> Self {
-        Self(since_epoch)
+        let seconds = since_epoch.as_secs().saturating_mul(NANOSECONDS);
+        let nanoseconds = seconds.saturating_add(since_epoch.subsec_nanos() as u64);
+        Self(NonZeroU64::MIN.saturating_add(nanoseconds))
     }
 
     /// Time since the epoch.
     #[must_use]
     pub const fn since_epoch(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0.get() - 1)
     }
 
     /// Time from `earlier` to `self`, zero if `earlier` is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 }
 
@@ -38,12 +43,44 @@ impl Add<Duration> for Moment {
 
     /// Saturates at the end of time: a wait of "for ever" stays one.
     fn add(self, wait: Duration) -> Self {
-        Self(self.0.saturating_add(wait))
+        Self::new(self.since_epoch().saturating_add(wait))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::EPOCH
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Moment").field(&self.since_epoch()).finish()
     }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{:.3}s", self.0.as_secs_f64())
+        write!(f, "+{:.3}s", self.since_epoch().as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_exact_and_end_at_the_end_of_time() {
+        let end = Moment::new(Duration::MAX);
+        for nanoseconds in [0, 1, 999_999_999, 1_000_000_001, u64::MAX - 1] {
+            let since_epoch = Duration::from_nanos(nanoseconds);
+            let moment = Moment::new(since_epoch);
+            assert_eq!(moment.since_epoch(), since_epoch);
+            assert_eq!(Moment::EPOCH + since_epoch, moment);
+            assert_eq!(moment.since(Moment::EPOCH), since_epoch);
+            assert!(moment <= end && Moment::EPOCH.since(moment).is_zero());
+            assert_eq!(moment + Duration::MAX, end);
+        }
+        assert_eq!(size_of::<Option<Moment>>(), 8);
     }
 }

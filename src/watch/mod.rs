@@ -7,10 +7,14 @@
 
 mod census;
 mod freshness;
+mod interner;
 mod lean_node;
 mod lean_pod;
+mod live;
 mod nad_index;
+mod packed;
 mod pod_index;
+mod uid;
 
 use std::{fmt::Debug, pin::pin, time::Duration};
 

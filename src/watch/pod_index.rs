@@ -5,7 +5,7 @@
 //! another incarnation. The index never asks the API server, and it never decides.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -13,19 +13,25 @@ use std::{
 
 use ipgc_core::{
     clearance::Living,
-    evidence::{Ended, SandboxTag, Sandboxes, Trail},
+    evidence::{Ended, SandboxTag},
     judge::Held,
-    pod::{Phase, PodState},
+    pod::PodState,
     podref::PodRef,
     time::Moment,
 };
 
-use super::census::{Census, hash_of};
+use super::{
+    census::{Census, hash_of},
+    live::Live,
+    packed::{Packed, Packer},
+};
 
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
-    live: HashMap<PodRef, Live>,
+    // Boxed: the map has room for up to twice as many.
+    live: HashMap<PodRef, Box<Packed>>,
+    packer: Packer,
     ended: HashMap<PodRef, Vec<Arc<Ended>>>,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
     /// their annotations tell.
@@ -33,7 +39,7 @@ pub struct PodIndex {
     /// The same, of the list that is being read.
     listed_others: HashSet<u64>,
     /// Counts relists: after one, an entry that still bears an older number was not seen in it.
-    generation: u64,
+    generation: u32,
     /// Between the beginning and the end of a list.
     listing: bool,
     /// When the last list ended.
@@ -41,21 +47,6 @@ pub struct PodIndex {
     /// The longest termination grace seen so far.
     longest_grace: Duration,
     census: Census,
-}
-
-#[derive(Debug)]
-struct Live {
-    state: PodState,
-    trail: Trail,
-    generation: u64,
-    /// The list before which somebody may have borne its name and left it rows, unseen: that in
-    /// which it was first seen, or the last one before its birth.
-    listed_at: Option<Moment>,
-    /// When it was first seen Running.
-    running_since: Option<Moment>,
-    /// When it was first seen in a terminal phase, and whether that happened before our eyes.
-    terminal_since: Option<(Moment, bool)>,
-    sandboxes: Sandboxes,
 }
 
 /// What the watch tells of the pod of a name, before anybody asks the API server.
@@ -79,46 +70,49 @@ impl PodIndex {
         let generation = self.generation;
         let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
-        let new = |state| Live::new(state, generation, listed_at, watched, now);
-        match self.live.entry(state.podref.clone()) {
-            Entry::Occupied(mut entry) if entry.get().state.uid == state.uid => {
-                let live = entry.get_mut();
-                live.advance(&state, !self.listing, now);
-                live.state = state;
+        let podref = &state.podref;
+        let mut predecessor = None;
+        if let Some(packed) = self.live.get_mut(podref) {
+            let mut live = packed.unpack(podref);
+            if packed.has_uid(&state.uid) {
+                live.advance(state, watched, now);
                 live.generation = generation;
-                None
+                **packed = self.packer.pack(live);
+                return None;
             }
-            Entry::Occupied(mut entry) => {
-                let predecessor = entry.insert(new(state));
-                Some(Self::end(&mut self.ended, predecessor, !self.listing, now))
-            }
-            Entry::Vacant(entry) => {
-                // A pod that cannot have rows costs a number until that changes, unless it bears
-                // the name of one whose rows it may take over.
-                let name = hash_of(entry.key().as_str());
-                if state.can_have_rows() || had_rows(&self.ended, entry.key()) {
-                    self.others.remove(&name);
-                    self.listed_others.remove(&name);
-                    entry.insert(new(state));
-                } else {
-                    if self.listing {
-                        self.listed_others.insert(name);
-                    }
-                    self.others.insert(name);
+            predecessor = Some(Self::end(&mut self.ended, live, watched, now));
+        } else {
+            // A pod that cannot have rows costs a number until that changes, unless it bears the
+            // name of one whose rows it may take over.
+            let name = hash_of(podref.as_str());
+            if !state.can_have_rows() && !had_rows(&self.ended, podref) {
+                if self.listing {
+                    self.listed_others.insert(name);
                 }
-                None
+                self.others.insert(name);
+                return None;
             }
+            self.others.remove(&name);
+            self.listed_others.remove(&name);
         }
+        let podref = podref.clone();
+        let live = Live::new(state, generation, listed_at, watched, now);
+        self.live.insert(podref, Box::new(self.packer.pack(live)));
+        predecessor
     }
 
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
-        let known = match self.live.entry(last.podref.clone()) {
-            Entry::Occupied(entry) if entry.get().state.uid == last.uid => Some(entry.remove()),
-            Entry::Occupied(_) => None,
-            Entry::Vacant(entry) => {
-                self.others.remove(&hash_of(entry.key().as_str()));
+        let known = match self.live.get(&last.podref) {
+            Some(packed) if packed.has_uid(&last.uid) => {
+                let live = packed.unpack(&last.podref);
+                self.live.remove(&last.podref);
+                Some(live)
+            }
+            Some(_) => None,
+            None => {
+                self.others.remove(&hash_of(last.podref.as_str()));
                 None
             }
         };
@@ -128,8 +122,7 @@ impl PodIndex {
         }
         let gone = match known {
             Some(mut live) => {
-                live.advance(&last, true, now);
-                live.state = last;
+                live.advance(last, true, now);
                 live
             }
             None if last.can_have_rows() || had_rows(&self.ended, &last.podref) => {
@@ -151,13 +144,13 @@ impl PodIndex {
     /// the watch was heard last; what was observed of a pod since then, it may not have lived to
     /// see.
     pub fn begin_list(&mut self, heard_until: Moment) {
-        self.generation += 1;
+        self.generation = self.generation.wrapping_add(1);
         self.listing = true;
         self.listed_others.clear();
         for live in self.live.values_mut() {
-            live.trail.gap();
             live.sandboxes.forget_after(heard_until);
         }
+        self.packer.gap(self.live.values_mut().map(AsMut::as_mut));
     }
 
     /// Whoever bore a name before a list until `over`, and was not seen, answers no more.
@@ -187,25 +180,21 @@ impl PodIndex {
         self.others = std::mem::take(&mut self.listed_others);
         let missing = self
             .live
-            .extract_if(|_, live| live.generation != generation)
-            .map(|(_, live)| live)
-            .collect::<Vec<_>>();
-        let missing: Vec<_> = missing
-            .into_iter()
-            .map(|live| {
-                Self::end(&mut self.ended, live, false, now)
-                    .last
-                    .uid
-                    .clone()
+            .extract_if(|_, live| live.generation != generation);
+        let missing: HashSet<_> = missing
+            .map(|(podref, live)| {
+                let live = live.unpack(&podref);
+                let end = Self::end(&mut self.ended, live, false, now);
+                end.last.uid.clone()
             })
             .collect();
+        self.packer.purge();
         for end in self.ended.values_mut().flatten() {
             *end = Arc::new(Ended {
                 gap_at: Some(now),
                 ..Ended::clone(end)
             });
         }
-        let missing: HashSet<_> = missing.into_iter().collect();
         let ended = self.ended.values().flatten();
         ended
             .filter(|end| missing.contains(&end.last.uid))
@@ -234,8 +223,12 @@ impl PodIndex {
     /// What the watch tells of the pod of a name.
     #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
-        match self.live.get(podref) {
-            Some(live) => Presumed::Live(Box::new(live.state.clone()), live.living()),
+        match self.live.get_key_value(podref) {
+            Some((podref, packed)) => {
+                let live = packed.unpack(podref);
+                let living = live.living();
+                Presumed::Live(Box::new(live.state), living)
+            }
             None if self.others.contains(&hash_of(podref)) => Presumed::Other,
             None => Presumed::Absent,
         }
@@ -254,10 +247,10 @@ impl PodIndex {
             self.census.note(podref);
             return None;
         };
-        if live.state.phase.is_terminal() {
+        if live.phase().is_terminal() {
             return None;
         }
-        let reported = address.is_some_and(|address| live.state.status.has_address(address));
+        let reported = address.is_some_and(|address| live.has_address(address));
         // Only of rows that it reports: others may be left of somebody before it.
         if let Some(tag) = sandbox.filter(|_| reported).and_then(SandboxTag::of) {
             live.sandboxes.note(tag, now);
@@ -378,72 +371,7 @@ fn had_rows(ended: &HashMap<PodRef, Vec<Arc<Ended>>>, podref: &PodRef) -> bool {
     ended.any(|end| end.last.can_have_rows())
 }
 
-impl Live {
-    fn new(
-        state: PodState,
-        generation: u64,
-        listed_at: Option<Moment>,
-        watched: bool,
-        now: Moment,
-    ) -> Self {
-        let mut live = Self {
-            trail: Trail::default(),
-            generation,
-            listed_at,
-            running_since: None,
-            terminal_since: None,
-            sandboxes: Sandboxes::default(),
-            state,
-        };
-        let first = live.state.clone();
-        live.advance(&first, watched, now);
-        live
-    }
-
-    fn advance(&mut self, next: &PodState, watched: bool, now: Moment) {
-        self.trail.advance(next);
-        if next.phase == Phase::Running {
-            self.running_since.get_or_insert(now);
-        }
-        if next.phase.is_terminal() {
-            self.terminal_since.get_or_insert((now, watched));
-        }
-    }
-
-    fn living(&self) -> Living {
-        let completed = self.terminal_since.map(|(since, watched)| {
-            let end = Ended {
-                last: self.state.clone(),
-                at: since,
-                watched,
-                settled: self.trail.is_settled(),
-                stopped: self.trail.is_stopped(),
-                listed_at: self.listed_at,
-                gap_at: None,
-                sandboxes: self.sandboxes,
-            };
-            Arc::new(end)
-        });
-        Living {
-            uid: self.state.uid.clone(),
-            running_since: self.running_since,
-            completed,
-        }
-    }
-
-    fn into_ended(self, watched: bool, now: Moment) -> Ended {
-        Ended {
-            at: now,
-            watched,
-            settled: self.trail.is_settled(),
-            stopped: self.trail.is_stopped(),
-            listed_at: self.listed_at,
-            gap_at: None,
-            sandboxes: self.sandboxes,
-            last: self.state,
-        }
-    }
-}
-
+#[cfg(test)]
+mod plain;
 #[cfg(test)]
 mod tests;

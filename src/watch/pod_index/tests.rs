@@ -6,7 +6,7 @@ use testkit::fixtures::{PodBuilder, pod};
 use super::*;
 use crate::watch::LeanPod;
 
-fn at(seconds: u64) -> Moment {
+pub(super) fn at(seconds: u64) -> Moment {
     Moment::new(Duration::from_secs(seconds))
 }
 
@@ -14,7 +14,7 @@ fn web(uid: &str) -> PodBuilder {
     pod("d", "web-0").uid(uid).node("n").networks("net")
 }
 
-fn state(pod: PodBuilder) -> PodState {
+pub(super) fn state(pod: PodBuilder) -> PodState {
     let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
     pod.into_state().unwrap()
 }

@@ -1,0 +1,99 @@
+//! A pod that lives: its last state, and what the states before it told.
+
+use std::sync::Arc;
+
+use ipgc_core::{
+    clearance::Living,
+    evidence::{Ended, Sandboxes, Trail},
+    pod::{Phase, PodState},
+    time::Moment,
+};
+
+/// A pod that lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The last state.
+    pub state: PodState,
+    /// What all states say about its sandbox.
+    pub trail: Trail,
+    /// The list in which it was seen last.
+    pub generation: u32,
+    /// The list before which somebody may have borne its name and left it rows, unseen: that in
+    /// which it was first seen, or the last one before its birth.
+    pub listed_at: Option<Moment>,
+    /// When it was first seen Running.
+    pub running_since: Option<Moment>,
+    /// When it was first seen in a terminal phase.
+    pub terminal_since: Option<Moment>,
+    /// Whether that happened before our eyes.
+    pub terminal_watched: bool,
+    /// The sandboxes that its rows were seen with.
+    pub sandboxes: Sandboxes,
+}
+
+impl Live {
+    /// A pod that is seen for the first time, in this state; `watched` unless a list showed it.
+    pub fn new(
+        state: PodState,
+        generation: u32,
+        listed_at: Option<Moment>,
+        watched: bool,
+        now: Moment,
+    ) -> Self {
+        let mut live = Self {
+            trail: Trail::default(),
+            generation,
+            listed_at,
+            running_since: None,
+            terminal_since: None,
+            terminal_watched: false,
+            sandboxes: Sandboxes::default(),
+            state,
+        };
+        live.note_state(watched, now);
+        live
+    }
+
+    /// Takes in the next state.
+    pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
+        self.state = next;
+        self.note_state(watched, now);
+    }
+
+    fn note_state(&mut self, watched: bool, now: Moment) {
+        self.trail.advance(&self.state);
+        if self.state.phase == Phase::Running {
+            self.running_since.get_or_insert(now);
+        }
+        if self.state.phase.is_terminal() && self.terminal_since.is_none() {
+            self.terminal_since = Some(now);
+            self.terminal_watched = watched;
+        }
+    }
+
+    /// What is known of it while it lives.
+    pub fn living(&self) -> Living {
+        let completed = self
+            .terminal_since
+            .map(|since| Arc::new(self.clone().into_ended(self.terminal_watched, since)));
+        Living {
+            uid: self.state.uid.clone(),
+            running_since: self.running_since,
+            completed,
+        }
+    }
+
+    /// What remains of it when it ends at `at`.
+    pub fn into_ended(self, watched: bool, at: Moment) -> Ended {
+        Ended {
+            at,
+            watched,
+            settled: self.trail.is_settled(),
+            stopped: self.trail.is_stopped(),
+            listed_at: self.listed_at,
+            gap_at: None,
+            sandboxes: self.sandboxes,
+            last: self.state,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Pods that live, in little memory.
+//!
+//! Pods are copies of each other: those of one controller differ in name, uid, node, addresses and
+//! moments, and in nothing else most of the time. What they have in common is kept once, as a
+//! [`Shape`]; what is left of a pod takes about two hundred bytes. Nothing is lost: what a pod was
+//! packed of comes out again, and it is asked the most frequent question of all, whether it has an
+//! address, without that.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    time::Duration,
+};
+
+use ipgc_core::{
+    evidence::{Sandboxes, Trail},
+    networks::{Request, Status},
+    pod::{Container, Phase, PodState},
+    podref::PodRef,
+    time::Moment,
+};
+
+use super::{interner::Interner, live::Live, uid::Uid};
+
+/// A pod that lives, but for its name.
+#[derive(Debug)]
+pub struct Packed {
+    shape: Arc<Shape>,
+    node: Option<Arc<Box<str>>>,
+    /// Nothing where the shape has it.
+    uid: Option<Uid>,
+    /// Those of the status, one after the other.
+    addresses: Box<[u8]>,
+    /// See [`Live::generation`].
+    pub generation: u32,
+    /// See [`Live::listed_at`].
+    pub listed_at: Option<Moment>,
+    /// See [`Live::sandboxes`].
+    pub sandboxes: Sandboxes,
+    running_since: Option<Moment>,
+    terminal_since: Option<Moment>,
+    terminal_watched: bool,
+}
+
+/// What the pods of one controller have in common while they do the same.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    /// Where it is none that an API server makes.
+    odd_uid: Option<Box<str>>,
+    phase: Phase,
+    deleting: bool,
+    host_network: bool,
+    mirror: bool,
+    name_may_return: bool,
+    termination_grace: Option<Duration>,
+    /// With [`blank`] addresses.
+    status: Status,
+    request: Request,
+    default_network: Option<Box<str>>,
+    sandbox_ready: Option<bool>,
+    containers: Box<[Container]>,
+    trail: Trail,
+}
+
+/// Packs pods.
+#[derive(Debug, Default)]
+pub struct Packer {
+    shapes: Interner<Shape>,
+    nodes: Interner<Box<str>>,
+}
+
+impl Packer {
+    /// Packs a pod. Its name is kept by whoever keeps it.
+    pub fn pack(&mut self, live: Live) -> Packed {
+        // Named one by one: whatever is added has to be packed too.
+        let Live {
+            state,
+            trail,
+            generation,
+            listed_at,
+            running_since,
+            terminal_since,
+            terminal_watched,
+            sandboxes,
+        } = live;
+        let PodState {
+            podref: _,
+            uid,
+            phase,
+            deleting,
+            node,
+            host_network,
+            mirror,
+            name_may_return,
+            termination_grace,
+            mut status,
+            request,
+            default_network,
+            sandbox_ready,
+            containers,
+        } = state;
+        let mut addresses = Vec::new();
+        for address in addresses_of(&mut status) {
+            match address {
+                IpAddr::V4(v4) => addresses.extend(v4.octets()),
+                IpAddr::V6(v6) => addresses.extend(v6.octets()),
+            }
+            *address = blank(*address);
+        }
+        let known_uid = Uid::parse(&uid);
+        let shape = Shape {
+            odd_uid: known_uid.is_none().then_some(uid),
+            phase,
+            deleting,
+            host_network,
+            mirror,
+            name_may_return,
+            termination_grace,
+            status,
+            request,
+            default_network,
+            sandbox_ready,
+            containers,
+            trail,
+        };
+        Packed {
+            shape: self.shapes.intern(shape),
+            node: node.map(|node| self.nodes.intern(node)),
+            uid: known_uid,
+            addresses: addresses.into(),
+            generation,
+            listed_at,
+            sandboxes,
+            running_since,
+            terminal_since,
+            terminal_watched,
+        }
+    }
+
+    /// States of all these pods may have been missed: see [`Trail::gap`].
+    pub fn gap<'p>(&mut self, pods: impl Iterator<Item = &'p mut Packed>) {
+        // The shapes before are kept until the end, lest another one takes the place of one.
+        let mut shapes = HashMap::new();
+        for pod in pods {
+            let (_, after) = shapes.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
+                let mut after = Shape::clone(&pod.shape);
+                after.trail.gap();
+                (Arc::clone(&pod.shape), self.shapes.intern(after))
+            });
+            pod.shape = Arc::clone(after);
+        }
+    }
+
+    /// Forgets what no pod has any more.
+    pub fn purge(&mut self) {
+        self.shapes.purge();
+        self.nodes.purge();
+    }
+}
+
+impl Packed {
+    /// What it was packed of.
+    pub fn unpack(&self, podref: &PodRef) -> Live {
+        let Shape {
+            odd_uid,
+            phase,
+            deleting,
+            host_network,
+            mirror,
+            name_may_return,
+            termination_grace,
+            mut status,
+            request,
+            default_network,
+            sandbox_ready,
+            containers,
+            trail,
+        } = Shape::clone(&self.shape);
+        for (blank, address) in addresses_of(&mut status).zip(self.addresses()) {
+            *blank = address;
+        }
+        let uid = self.uid.map(|uid| uid.to_string().into());
+        Live {
+            state: PodState {
+                podref: podref.clone(),
+                uid: uid.or(odd_uid).unwrap_or_default(),
+                phase,
+                deleting,
+                node: self.node.as_deref().cloned(),
+                host_network,
+                mirror,
+                name_may_return,
+                termination_grace,
+                status,
+                request,
+                default_network,
+                sandbox_ready,
+                containers,
+            },
+            trail,
+            generation: self.generation,
+            listed_at: self.listed_at,
+            running_since: self.running_since,
+            terminal_since: self.terminal_since,
+            terminal_watched: self.terminal_watched,
+            sandboxes: self.sandboxes,
+        }
+    }
+
+    /// Whether it is the incarnation of this uid.
+    pub fn has_uid(&self, uid: &str) -> bool {
+        match &self.shape.odd_uid {
+            Some(odd) => **odd == *uid,
+            None => self.uid == Uid::parse(uid),
+        }
+    }
+
+    /// The phase of its last state.
+    pub fn phase(&self) -> Phase {
+        self.shape.phase
+    }
+
+    /// Whether its status has this address.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.addresses().any(|own| own == address)
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let entries = self.shape.status.entries().iter();
+        let mut rest = &*self.addresses;
+        entries
+            .flat_map(|entry| &entry.addresses)
+            .map_while(move |blank| match blank {
+                IpAddr::V4(_) => {
+                    let (octets, behind) = rest.split_first_chunk::<4>()?;
+                    rest = behind;
+                    Some(IpAddr::from(*octets))
+                }
+                IpAddr::V6(_) => {
+                    let (octets, behind) = rest.split_first_chunk::<16>()?;
+                    rest = behind;
+                    Some(IpAddr::from(*octets))
+                }
+            })
+    }
+}
+
+/// What stands for an address in a shape: nothing but its family.
+fn blank(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn addresses_of(status: &mut Status) -> impl Iterator<Item = &mut IpAddr> {
+    let entries = match status {
+        Status::Valid(entries) => &mut **entries,
+        Status::Missing | Status::Malformed(_) => &mut [],
+    };
+    entries.iter_mut().flat_map(|entry| &mut entry.addresses)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The index beside one that keeps its pods as they come: both must know the same.
+
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use testkit::fixtures::{pod, sandbox};
+
+use super::{
+    tests::{at, state},
+    *,
+};
+
+/// Live pods by their names, none of them packed.
+#[derive(Default)]
+struct Plain {
+    live: BTreeMap<PodRef, Live>,
+    generation: u32,
+    listing: bool,
+}
+
+impl Plain {
+    /// The doubt about a pod that is new here is no matter of how it is kept.
+    fn apply(&mut self, state: PodState, doubt: Option<Moment>, now: Moment) {
+        let watched = !self.listing;
+        match self.live.get_mut(&state.podref) {
+            Some(live) if live.state.uid == state.uid => {
+                live.advance(state, watched, now);
+                live.generation = self.generation;
+            }
+            _ => {
+                let podref = state.podref.clone();
+                let live = Live::new(state, self.generation, doubt, watched, now);
+                self.live.insert(podref, live);
+            }
+        }
+    }
+
+    fn delete(&mut self, last: &PodState) {
+        let same = |live: &Live| live.state.uid == last.uid;
+        if self.live.get(&last.podref).is_some_and(same) {
+            self.live.remove(&last.podref);
+        }
+    }
+
+    fn glance(&mut self, podref: &str, address: IpAddr, id: &str, now: Moment) -> bool {
+        let Some(live) = self.live.get_mut(podref) else {
+            return false;
+        };
+        let terminal = live.state.phase.is_terminal();
+        let reported = !terminal && live.state.status.has_address(address);
+        if let Some(tag) = SandboxTag::of(id).filter(|_| reported) {
+            live.sandboxes.note(tag, now);
+        }
+        reported
+    }
+
+    fn begin_list(&mut self, heard_until: Moment) {
+        self.generation += 1;
+        self.listing = true;
+        for live in self.live.values_mut() {
+            live.trail.gap();
+            live.sandboxes.forget_after(heard_until);
+        }
+    }
+
+    fn end_list(&mut self) {
+        self.listing = false;
+        let generation = self.generation;
+        self.live.retain(|_, live| live.generation == generation);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(PodState),
+    Delete(PodState),
+    Glance(String, IpAddr, String),
+    BeginList(u64),
+    EndList,
+}
+
+fn any_state() -> impl Strategy<Value = PodState> {
+    let names = select(vec!["web-0", "web-1", "db-0"]);
+    let uids = select(vec!["a", "00000000-0000-4000-8000-00000000000b"]);
+    let statuses = select(vec!["Pending", "Running", "Succeeded", "Failed"]);
+    let addresses = select(vec![
+        vec![],
+        vec!["10.0.0.1"],
+        vec!["10.0.0.2", "fd00::1"],
+        vec!["fd00::2"],
+    ]);
+    (names, uids, statuses, addresses, any::<Option<bool>>()).prop_map(
+        |(name, uid, phase, addresses, sandbox_ready)| {
+            let pod = pod("d", name).uid(uid).node("n").networks("net");
+            let pod = pod.reports("d/net", "net1", &addresses);
+            let pod = match phase {
+                "Pending" => pod,
+                "Running" => pod.running(),
+                ended => pod.ended(ended),
+            };
+            PodState {
+                sandbox_ready,
+                ..state(pod)
+            }
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let names = select(vec!["d/web-0", "d/web-1", "d/db-0", "d/none"]);
+    let addresses = select(vec!["10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"]);
+    let glance = (names, addresses, 0..3_u64).prop_map(|(name, address, id)| {
+        Step::Glance(name.to_owned(), address.parse().unwrap(), sandbox(id))
+    });
+    prop_oneof![
+        8 => any_state().prop_map(Step::Apply),
+        1 => any_state().prop_map(Step::Delete),
+        6 => glance,
+        1 => (0..20_u64).prop_map(Step::BeginList),
+        1 => Just(Step::EndList),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn packed_pods_are_known_as_plain_ones(steps in vec(any_step(), 1..40)) {
+        let (mut index, mut plain) = (PodIndex::default(), Plain::default());
+        for (now, step) in (0..).map(at).zip(steps) {
+            match step {
+                Step::Apply(state) => {
+                    let podref = state.podref.clone();
+                    index.apply(state.clone(), now);
+                    plain.apply(state, index.live[&podref].listed_at, now);
+                }
+                Step::Delete(state) => {
+                    plain.delete(&state);
+                    index.delete(state, now);
+                }
+                Step::Glance(podref, address, id) => {
+                    let held = index.glance(&podref, Some(address), Some(&id), now);
+                    prop_assert_eq!(held.is_some(), plain.glance(&podref, address, &id, now));
+                }
+                Step::BeginList(heard_until) => {
+                    index.begin_list(at(heard_until));
+                    plain.begin_list(at(heard_until));
+                }
+                Step::EndList => {
+                    index.end_list(now);
+                    plain.end_list();
+                }
+            }
+            let live = index.live.iter();
+            let live = live.map(|(podref, packed)| (podref.clone(), packed.unpack(podref)));
+            prop_assert_eq!(&live.collect::<BTreeMap<_, _>>(), &plain.live);
+        }
+    }
+}
