@@ -106,8 +106,8 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
         .map_err(failed())
 }
 
-/// Base64 of a file that is already PEM text.
-fn base64(data: &[u8]) -> String {
+/// Base64, padded.
+pub(crate) fn base64(data: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
     for chunk in data.chunks(3) {

@@ -49,6 +49,8 @@ pub struct Request {
     pub uri: String,
     /// When it arrived, RFC 3339.
     pub received: String,
+    /// When it was answered, RFC 3339; of a watch, when it began or ended.
+    pub answered: String,
 }
 
 /// How many requests of each verb and resource.
@@ -134,6 +136,8 @@ struct Line {
     response_status: Status,
     #[serde(default)]
     request_received_timestamp: String,
+    #[serde(default)]
+    stage_timestamp: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -179,6 +183,7 @@ impl From<Line> for Request {
             code: line.response_status.code,
             uri: line.request_uri,
             received: line.request_received_timestamp,
+            answered: line.stage_timestamp,
         }
     }
 }

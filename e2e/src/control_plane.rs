@@ -199,6 +199,12 @@ impl ControlPlane {
         self.addresses.url()
     }
 
+    /// etcd's URL, where objects can be put that the API would take too long for.
+    #[must_use]
+    pub fn etcd_url(&self) -> String {
+        self.addresses.etcd_url()
+    }
+
     /// Port of the API server, on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {

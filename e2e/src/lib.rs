@@ -13,7 +13,8 @@
 //!    ├ pools      rows of IPPools and reservations, read and planted
 //!    ├ cni        calls the real whereabouts plugin as a container runtime does
 //!    ├ upstream   upstream's own ip-control-loop and ip-reconciler beside ours
-//!    └ ours       the binary ipgc as a process
+//!    ├ ours       the binary ipgc as a process
+//!    └ bench      what it costs, and how fast it is
 //! ```
 //!
 //! | environment | what it does |
@@ -32,6 +33,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod bench;
 pub mod cluster;
 pub mod cni;
 pub mod control_plane;

@@ -19,6 +19,8 @@ enum Command {
     Up,
     /// Remove from a foreign cluster what earlier runs left there
     Clean,
+    /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
+    Bench(e2e::bench::Args),
 }
 
 #[tokio::main]
@@ -27,6 +29,11 @@ async fn main() -> std::process::ExitCode {
         Command::Tools => tools().await,
         Command::Up => up().await,
         Command::Clean => clean().await,
+        Command::Bench(args) => match e2e::bench::run(args).await {
+            Ok(true) => Ok(()),
+            Ok(false) => return std::process::ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -37,17 +37,42 @@ pub async fn build(package: &'static str) -> Result<PathBuf> {
         .map_err(|error| Error::Unsupported(error.to_string()))?
 }
 
+/// The binary `ipgc` as the image has it: static, with the release profile.
+pub async fn static_program() -> Result<PathBuf> {
+    tokio::task::spawn_blocking(|| {
+        let triple = format!("{}-unknown-linux-musl", env::consts::ARCH);
+        let (_, target) = output_directory()?;
+        cargo_build("ipgc", &["--release", "--target", &triple], &target)?;
+        Ok(target.join(triple).join("release").join("ipgc"))
+    })
+    .await
+    .map_err(|error| Error::Unsupported(error.to_string()))?
+}
+
 fn build_blocking(package: &str) -> Result<PathBuf> {
-    // <target>/<profile>/deps/<test>-<hash>
-    let test = env::current_exe().map_err(Error::io("find this test's program"))?;
-    let (Some(output), Some(target)) = (test.ancestors().nth(2), test.ancestors().nth(3)) else {
-        let why = format!("{} is in no target directory", test.display());
-        return Err(Error::Unsupported(why));
-    };
+    let (output, target) = output_directory()?;
     let profile = match output.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(profile) => profile,
     };
+    cargo_build(package, &["--profile", profile], &target)?;
+    Ok(output.join(package))
+}
+
+/// Where this program was built, `<target>/<profile>`, and the target directory.
+fn output_directory() -> Result<(PathBuf, PathBuf)> {
+    // <target>/<profile>/<program>, or <target>/<profile>/deps/<test>-<hash>
+    let program = env::current_exe().map_err(Error::io("find this program"))?;
+    let mut places = program.ancestors().skip(1).peekable();
+    places.next_if(|place| place.ends_with("deps"));
+    if let (Some(output), Some(target)) = (places.next(), places.next()) {
+        return Ok((output.to_owned(), target.to_owned()));
+    }
+    let why = format!("{} is in no target directory", program.display());
+    Err(Error::Unsupported(why))
+}
+
+fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // What cargo told this test about its package is an input of ring's build script, and would have
@@ -60,7 +85,8 @@ fn build_blocking(package: &str) -> Result<PathBuf> {
     }
     let built = command
         .args(["build", "--quiet", "--package", package, "--bin", package])
-        .args(["--profile", profile, "--target-dir"])
+        .args(how)
+        .arg("--target-dir")
         .arg(target)
         .current_dir(workspace())
         .output()
@@ -72,7 +98,7 @@ fn build_blocking(package: &str) -> Result<PathBuf> {
             output: String::from_utf8_lossy(&built.stderr).into_owned(),
         });
     }
-    Ok(output.join(package))
+    Ok(())
 }
 
 /// What a person has set for clusters and logs is none of the test's.
@@ -100,10 +126,21 @@ impl Ipgc {
         args: &[&str],
         settings: &[(&str, &str)],
     ) -> Result<Self> {
+        Self::start_program(&program().await?, cluster, access, args, settings)
+    }
+
+    /// The same with a binary that was built elsewhere.
+    pub fn start_program(
+        program: &Path,
+        cluster: &Cluster,
+        access: &Access,
+        args: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let place = cluster.dir().join(unique("ipgc"));
         let kubeconfig = place.with_extension("kubeconfig");
         access.write(&kubeconfig)?;
-        let mut command = clean(tied(program().await?));
+        let mut command = clean(tied(program));
         command
             .args(["run", "--kubeconfig"])
             .arg(kubeconfig)
@@ -113,6 +150,12 @@ impl Ipgc {
         }
         let log = place.with_extension("log");
         Ok(Self(Process::start("ipgc", command, &log)?))
+    }
+
+    /// Its process, to look at what it costs.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.0
     }
 
     /// The end of its log.

@@ -63,7 +63,7 @@ impl Addresses {
         format!("https://127.0.0.1:{}", self.api_server)
     }
 
-    fn etcd_url(self) -> String {
+    pub(super) fn etcd_url(self) -> String {
         format!("http://127.0.0.1:{}", self.etcd)
     }
 }
@@ -151,6 +151,8 @@ pub(super) fn start_etcd(program: &Path, files: &Files, at: Addresses) -> Result
         .arg(format!("--initial-cluster=e2e={peers}"))
         // Nothing here has to survive a power cut.
         .arg("--unsafe-no-fsync")
+        // A hundred thousand pods in two versions each are more than the 2 GiB that it grants by itself.
+        .arg("--quota-backend-bytes=8589934592")
         .arg("--log-level=warn");
     Process::start("etcd", command, &files.dir.join("etcd.log"))
 }

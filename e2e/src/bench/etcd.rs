@@ -1,0 +1,50 @@
+//! Objects put straight into etcd, through its JSON gateway, many at a time.
+//!
+//! The API server knows what it finds there by its content, and JSON is one of the forms that it reads.
+//! Each object is a put of its own: several in one transaction would share a revision, which the server's
+//! watch cache does not expect. Nothing here knows what an object means.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use kube::{Client, Config};
+
+use super::raw;
+use crate::{ControlPlane, Error, Result, access::base64};
+
+/// Puts in flight. More do not make etcd faster.
+const CONCURRENCY: usize = 16;
+
+/// The store of a control plane.
+#[derive(Clone)]
+pub struct Etcd(Client);
+
+impl Etcd {
+    /// The store of these servers.
+    pub fn of(plane: &ControlPlane) -> Result<Self> {
+        let url = plane.etcd_url();
+        let url = url.parse().map_err(Error::malformed(url))?;
+        let mut config = Config::new(url);
+        config.default_retry = false;
+        let client = Client::try_from(config).map_err(Error::api("make a client for etcd"))?;
+        Ok(Self(client))
+    }
+
+    /// Puts one object.
+    pub async fn put(&self, key: &str, object: &str) -> Result<()> {
+        let key = base64(key.as_bytes());
+        let value = base64(object.as_bytes());
+        let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#).into_bytes();
+        let (path, json) = ("/v3/kv/put", "application/json");
+        raw::send(&self.0, Method::POST, path, json, body).await?;
+        Ok(())
+    }
+
+    /// Puts many, each as a key and an object, in any order. They are made as they are sent.
+    pub async fn put_all(&self, objects: impl Iterator<Item = (String, String)>) -> Result<()> {
+        let puts = stream::iter(objects).map(|(key, object)| async move {
+            // A literal async block: the object is dropped as soon as it is sent.
+            self.put(&key, &object).await
+        });
+        puts.buffer_unordered(CONCURRENCY).try_collect::<()>().await
+    }
+}

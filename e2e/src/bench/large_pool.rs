@@ -1,0 +1,240 @@
+//! One pool of ten thousand rows whose pods end one after the other for a minute: each write of such a pool
+//! costs the API server half a second whatever it changes, so the writer has to collect.
+//!
+//! What one patch costs the server is measured first, without ipgc: single rows are removed from an equal
+//! pool, one after the other. The whole is measured twice, without ipgc and with it; the difference is all
+//! that ipgc makes the server do.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{
+    Bench,
+    load::Kubelet,
+    measure::Meter,
+    population::Population,
+    raw,
+    requests::Ours,
+    seed::{BEAT, Heartbeats, WHEREABOUTS},
+    stage::Stage,
+    table::{Amount, Line, Unit, float},
+    watch,
+};
+use crate::{Namespace, Result};
+
+pub const NAME: &str = "one-large-pool";
+
+/// ipgc's default wait after an end that proves the sandbox stopped.
+const COOLDOWN: Duration = Duration::from_secs(2);
+
+/// How long the kubelet takes from the terminal phase to the deletion.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// Until the last row is gone. With the goals met it takes seconds.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The pods of the second half of a run, with and without ipgc.
+struct Run {
+    /// From the first end to the last row gone, or to the last pod gone.
+    time: Duration,
+    server_cpu: Duration,
+}
+
+/// What ipgc did in its run.
+struct Seen {
+    run: Run,
+    ours: Ours,
+    cpu: Duration,
+    /// From the last pod gone.
+    lag: Duration,
+}
+
+/// CPU of the API server for one request on the whole pool.
+struct Price {
+    patch: Duration,
+    get: Duration,
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
+    let rows = bench.size(10_000);
+    bench.say(NAME, format!("seeding a pool of {rows} rows"));
+    let stage = Stage::new(&bench.program).await?;
+    let priced = stage.cluster.namespace("price").await?;
+    let patches = bench.size(200);
+    let price = price(&stage, &priced, rows, patches).await?;
+    bench.say(
+        NAME,
+        format!(
+            "one patch costs the server {:.1?} of CPU, one GET {:.1?}",
+            price.patch, price.get
+        ),
+    );
+    let without = if bench.short {
+        None
+    } else {
+        let alone = stage.cluster.namespace("alone").await?;
+        Some(without_ipgc(bench, &stage, &alone, rows).await?)
+    };
+    let seen = with_ipgc(bench, &stage, rows).await?;
+    stage.stop().await?;
+    bench.say(NAME, format!("ipgc asked: {}", seen.ours.summary()));
+
+    let line = |what: &str, ours| Line::new(NAME, what, ours);
+    let sent = seen.ours.count("patch", "ippools");
+    let reads = seen.ours.count("get", "ippools") + seen.ours.count("list", "ippools");
+    let all = |each: Duration, count: usize| each.mul_f64(float(count as u64));
+    let patches_cpu = all(price.patch, sent);
+    let pool_cpu = patches_cpu + all(price.get, reads);
+    let seconds = seen.run.time.as_secs_f64();
+    let cores = |cpu: Duration| Amount::new(cpu.as_secs_f64() / seconds, Unit::Cores);
+    let mut lines = vec![
+        line("patches of the pool", Amount::count(sent)),
+        line("API server's CPU for the patches", Amount::cpu(patches_cpu))
+            .against("one patch a row", Amount::cpu(all(price.patch, rows)))
+            .ratio_at_most(0.01),
+        line("the same, as part of a core", cores(patches_cpu)).at_most(0.25),
+        line("with ipgc's reads of the pool", cores(pool_cpu)),
+        line(
+            "last row gone, from the last pod gone; cooldown 2 s",
+            Amount::time(seen.lag),
+        )
+        .at_most((COOLDOWN + Duration::from_secs(5)).as_secs_f64()),
+        line("API server's CPU for one patch", Amount::cpu(price.patch)),
+        line("ipgc's CPU", Amount::cpu(seen.cpu)),
+    ];
+    let patches = line("patches per freed row", Amount::each(sent, rows));
+    // How many fit into the time depends on the machine; that they are few does not.
+    lines.push(if bench.short {
+        patches.at_most(0.1).counted()
+    } else {
+        patches.counted()
+    });
+    if let Some(without) = without {
+        let more = seen.run.server_cpu.saturating_sub(without.server_cpu);
+        lines.push(line("all that ipgc makes the API server do", cores(more)));
+    }
+    Ok(lines)
+}
+
+fn population(namespace: &Namespace, rows: usize) -> Population {
+    Population {
+        reservations: false,
+        ..Population::new(&namespace.name, rows)
+    }
+}
+
+/// Removes single rows from a pool of this size, and reads it as often.
+async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> Result<Price> {
+    let population = population(home, rows);
+    stage.seeder.pools(&population, Population::rows_of).await?;
+    let client = &stage.client("bench-loop").await?;
+    let server = stage.api_server();
+    let path = format!(
+        "{WHEREABOUTS}/namespaces/{}/ippools/{}",
+        population.namespace,
+        population.pool(0)
+    );
+    let remove = async |offset: usize| {
+        let change = json!([{"op": "remove", "path": format!("/spec/allocations/{offset}")}]);
+        raw::patch(client, &path, "json-patch", &change).await
+    };
+    let idle = idle(&server).await?;
+    let removal = each(&server, idle, patches, async || {
+        for offset in 1..=patches {
+            remove(offset).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    let read = each(&server, idle, patches, async || {
+        for _ in 0..patches {
+            raw::get(client, &path).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(Price {
+        patch: removal,
+        get: read,
+    })
+}
+
+/// What the server does by itself, as part of a core.
+async fn idle(server: &Meter) -> Result<f64> {
+    let (cpu, begun) = (server.cpu()?, Instant::now());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let used = server.cpu()?.saturating_sub(cpu);
+    Ok(used.as_secs_f64() / begun.elapsed().as_secs_f64())
+}
+
+/// The server's CPU for one of many equal requests.
+async fn each(
+    server: &Meter,
+    idle: f64,
+    count: usize,
+    requests: impl AsyncFnOnce() -> Result<()>,
+) -> Result<Duration> {
+    let (cpu, begun) = (server.cpu()?, Instant::now());
+    requests().await?;
+    let used = server.cpu()?.saturating_sub(cpu);
+    let own = used.saturating_sub(begun.elapsed().mul_f64(idle));
+    Ok(own.div_f64(float(count as u64)))
+}
+
+fn pace(bench: &Bench, rows: usize) -> Duration {
+    Duration::from_secs(60).mul_f64(if bench.short { 0.1 } else { 1.0 })
+        / u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
+/// The same ends without anybody who frees.
+async fn without_ipgc(bench: &Bench, stage: &Stage, home: &Namespace, rows: usize) -> Result<Run> {
+    let population = population(home, rows);
+    stage.seeder.nodes(population.nodes).await?;
+    stage.seeder.pods(&population).await?;
+    bench.say(NAME, "pods end without ipgc");
+    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let kubelet = Kubelet::new(stage.client("kubelet").await?);
+    let server = stage.api_server();
+    let (cpu, begun) = (server.cpu()?, Instant::now());
+    kubelet
+        .end_evenly(&population, 0..rows, pace(bench, rows), LEAD)
+        .await?;
+    Ok(Run {
+        time: begun.elapsed(),
+        server_cpu: server.cpu()?.saturating_sub(cpu),
+    })
+}
+
+async fn with_ipgc(bench: &Bench, stage: &Stage, rows: usize) -> Result<Seen> {
+    let population = population(&stage.namespace, rows);
+    stage.seeder.everything(&population).await?;
+    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let collector = stage.started(&[]).await?;
+    let (client, home) = (stage.client("bench").await?, &population.namespace);
+    let kubelet = Kubelet::new(stage.client("kubelet").await?);
+    let mut empty = watch::rows_left(&client, home, 1, 0).await?;
+    let (meter, server) = (collector.meter(), stage.api_server());
+    let mark = stage.plane.audit().mark()?;
+    let (cpu, server_cpu, begun) = (meter.cpu()?, server.cpu()?, Instant::now());
+    bench.say(NAME, "pods end with ipgc");
+    let gone = kubelet
+        .end_evenly(&population, 0..rows, pace(bench, rows), LEAD)
+        .await?;
+    bench.say(NAME, format!("all are gone, after {:.1?}", gone - begun));
+    let what = "free all rows";
+    let freed = collector.within(PATIENCE, what, empty.done()).await?;
+    let run = Run {
+        time: freed - begun,
+        server_cpu: server.cpu()?.saturating_sub(server_cpu),
+    };
+    let seen = Seen {
+        run,
+        ours: collector.requests(mark)?,
+        cpu: meter.cpu()?.saturating_sub(cpu),
+        lag: freed.saturating_duration_since(gone),
+    };
+    collector.stop().await?;
+    Ok(seen)
+}

@@ -1,0 +1,165 @@
+//! A quiet cluster in which now and then one pod ends: how long after it its row is gone.
+//!
+//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::Client;
+
+use super::{
+    Bench,
+    load::Kubelet,
+    population::Population,
+    seed::{BEAT, Heartbeats, WHEREABOUTS},
+    stage::Stage,
+    table::{Amount, Line, float},
+    watch::{self, Change, Named, Pool},
+};
+use crate::{Error, Result};
+
+pub const NAME: &str = "latency";
+
+/// The least that can be set.
+const COOLDOWN: Duration = Duration::from_secs(1);
+
+/// Rows of each pool: a range of 254 that is full.
+const ROWS: usize = 254;
+
+/// Pools; two ends in one pool are two seconds apart.
+const POOLS: usize = 20;
+
+/// From one end to the next.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long the kubelet takes from the terminal phase to the deletion.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// Until the last row is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs it.
+pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
+    let tries = bench.size(1_000);
+    let stage = Stage::new(&bench.program).await?;
+    let population = Population {
+        pools: POOLS,
+        reservations: false,
+        ..Population::new(&stage.namespace.name, POOLS * ROWS)
+    };
+    bench.say(NAME, format!("seeding {} pods", population.pods));
+    stage.seeder.everything(&population).await?;
+    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
+    let collector = stage.started(&[&cooldown]).await?;
+    let (told, seen) = tokio::sync::oneshot::channel();
+    let client = stage.client("bench").await?;
+    let watching = tokio::spawn(delays(client, population.clone(), tries, told));
+    let begun = tokio::time::timeout(PATIENCE, seen).await;
+    begun
+        .map_err(Error::malformed("the bench's watches"))?
+        .map_err(Error::malformed("the bench's watches"))?;
+    bench.say(NAME, format!("{tries} pods end, one each {EVERY:?}"));
+    let kubelet = Kubelet::new(stage.client("kubelet").await?);
+    kubelet
+        .end_evenly(&population, 0..tries, EVERY, LEAD)
+        .await?;
+    let watched = async {
+        let watched = watching.await;
+        watched.map_err(|error| Error::Unsupported(error.to_string()))?
+    };
+    let mut delays = collector.within(PATIENCE, "free all rows", watched).await?;
+    collector.stop().await?;
+    stage.stop().await?;
+
+    delays.sort_unstable();
+    let at = |part: f64| {
+        let last = float(delays.len().saturating_sub(1) as u64);
+        // A position in the list: neither negative nor too large.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let place = (last * part).round() as usize;
+        let delay = delays.get(place).copied().unwrap_or_default();
+        Amount::new(
+            delay.as_secs_f64() - COOLDOWN.as_secs_f64(),
+            super::table::Unit::Seconds,
+        )
+    };
+    let line =
+        |what: &str, part| Line::new(NAME, format!("{what}, less the cooldown of 1 s"), at(part));
+    Ok(vec![
+        line("DELETED to row gone: p50", 0.5).at_most(0.015),
+        line("p99", 0.99).at_most(0.050),
+        line("most", 1.0),
+        line("least", 0.0),
+    ])
+}
+
+/// From each pod's DELETED to the removal of its row.
+async fn delays(
+    client: Client,
+    population: Population,
+    tries: usize,
+    begun: tokio::sync::oneshot::Sender<()>,
+) -> Result<Vec<Duration>> {
+    let home = &population.namespace;
+    let pods = format!("/api/v1/namespaces/{home}/pods");
+    let pools = format!("{WHEREABOUTS}/namespaces/{home}/ippools");
+    let pods = watch::changes::<Named>(&client, &pods, true).await?;
+    let pools = watch::changes::<Pool>(&client, &pools, false).await?;
+    let pods = pods.map_ok(|(at, change)| (at, Seen::Pod(change)));
+    let pools = pools.map_ok(|(at, change)| (at, Seen::Pool(change)));
+    let mut all = pin!(futures::stream::select(pods, pools));
+
+    // Who has which row, as it was seeded.
+    let mut pods_by_row = BTreeMap::new();
+    for row in (0..population.pools).flat_map(|pool| population.rows_of(pool)) {
+        let key = (population.pool(row.pool), row.offset.to_string());
+        pods_by_row.insert(key, population.pod(row.pod));
+    }
+    let mut rows = BTreeMap::<String, BTreeSet<Box<str>>>::new();
+    let mut there = 0_usize;
+    let mut gone = BTreeMap::<String, Instant>::new();
+    let mut delays = Vec::with_capacity(tries);
+    let mut begun = Some(begun);
+    while delays.len() < tries {
+        let Some(seen) = all.next().await else {
+            return Err(Error::Unsupported("the server ended a watch".into()));
+        };
+        match seen? {
+            (_, Seen::Pod(Change::Is(_))) => there += 1,
+            (at, Seen::Pod(Change::Gone(pod))) => {
+                gone.insert(pod.metadata.name, at);
+            }
+            (at, Seen::Pool(Change::Is(pool))) => {
+                let (name, now) = (pool.metadata.name, pool.spec.allocations);
+                let before = rows.insert(name.clone(), now.clone());
+                for row in before.iter().flatten().filter(|row| !now.contains(*row)) {
+                    let pod = pods_by_row.get(&(name.clone(), row.to_string()));
+                    let ended = pod.and_then(|pod| gone.get(pod));
+                    // A row that goes before its pod is seen to go is what must never be; it counts as a
+                    // delay of nothing, and the least shows it.
+                    let delay = ended.map(|ended| at.saturating_duration_since(*ended));
+                    delays.push(delay.unwrap_or_default());
+                }
+            }
+            (_, Seen::Pool(Change::Gone(_))) => {}
+        }
+        if there >= population.pods
+            && rows.len() == population.pools
+            && let Some(begun) = begun.take()
+        {
+            // Nobody may wait any more.
+            begun.send(()).ok();
+        }
+    }
+    Ok(delays)
+}
+
+enum Seen {
+    Pod(Change<Named>),
+    Pool(Change<Pool>),
+}

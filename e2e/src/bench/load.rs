@@ -1,0 +1,93 @@
+//! The kubelet's part in the end of pods, at full speed or at an even pace.
+//!
+//! For each pod: the status in which all containers have terminated, then the deletion without a grace
+//! period. Both are what a kubelet writes last.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use serde_json::Value;
+
+use super::{population::Population, raw, template};
+use crate::{Error, Result};
+
+/// Ends pods.
+#[derive(Clone)]
+pub struct Kubelet {
+    client: Client,
+    ended: std::sync::Arc<Value>,
+}
+
+impl Kubelet {
+    /// Through this client, which should bear a kubelet's user agent: it names the manager of the fields.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            ended: template::ended().into(),
+        }
+    }
+
+    /// The terminal phase.
+    pub async fn finish(&self, population: &Population, pod: usize) -> Result<()> {
+        let path = format!("{}/status?fieldManager=kubelet", path(population, pod));
+        raw::patch(&self.client, &path, "strategic-merge-patch", &self.ended).await?;
+        Ok(())
+    }
+
+    /// The deletion.
+    pub async fn delete(&self, population: &Population, pod: usize) -> Result<()> {
+        raw::delete(&self.client, &path(population, pod)).await
+    }
+
+    /// Ends these pods as fast as so many connections can. Returns when the last of them was gone.
+    pub async fn end_all(
+        &self,
+        population: &Population,
+        pods: impl Iterator<Item = usize>,
+        connections: usize,
+    ) -> Result<Instant> {
+        let ends = stream::iter(pods).map(|pod| async move {
+            self.finish(population, pod).await?;
+            self.delete(population, pod).await
+        });
+        let ends = ends.buffer_unordered(connections);
+        ends.try_collect::<()>().await?;
+        Ok(Instant::now())
+    }
+
+    /// Ends these pods one after the other, `every` apart, each terminal for `lead` before it is deleted.
+    /// Returns when the last of them was gone.
+    pub async fn end_evenly(
+        &self,
+        population: &Population,
+        pods: impl Iterator<Item = usize>,
+        every: Duration,
+        lead: Duration,
+    ) -> Result<Instant> {
+        let mut ticks = tokio::time::interval(every);
+        let mut ends = tokio::task::JoinSet::new();
+        for pod in pods {
+            ticks.tick().await;
+            let (kubelet, population) = (self.clone(), population.clone());
+            ends.spawn(async move {
+                kubelet.finish(&population, pod).await?;
+                tokio::time::sleep(lead).await;
+                kubelet.delete(&population, pod).await
+            });
+            // A failure is told now, not after a minute.
+            while let Some(end) = ends.try_join_next() {
+                end.map_err(|error| Error::Unsupported(error.to_string()))??;
+            }
+        }
+        while let Some(end) = ends.join_next().await {
+            end.map_err(|error| Error::Unsupported(error.to_string()))??;
+        }
+        Ok(Instant::now())
+    }
+}
+
+fn path(population: &Population, pod: usize) -> String {
+    let (namespace, name) = (&population.namespace, population.pod(pod));
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}

@@ -1,0 +1,293 @@
+//! All pods of ten pools end at full speed: how long until their addresses are free, and how many requests
+//! that takes.
+//!
+//! Three times: with reservations and names that never return, with reservations and names that do (each
+//! needs a claim), and without reservations.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
+
+use super::{
+    Bench,
+    load::Kubelet,
+    population::{Owner, Population},
+    raw,
+    requests::Ours,
+    seed::{BEAT, Heartbeats, WHEREABOUTS},
+    stage::Stage,
+    table::{Amount, Line, Unit, float},
+    upstream_loop::Took,
+    watch,
+};
+use crate::Result;
+
+/// ipgc's default wait after an end that proves the sandbox stopped.
+const COOLDOWN: Duration = Duration::from_secs(2);
+
+/// Connections of the load driver: a node pool of a few dozen kubelets.
+const KUBELETS: usize = 32;
+
+/// Connections of the bare loop.
+const CONNECTIONS: usize = 16;
+
+/// Until all is free. With the goals met it takes seconds.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One of the three.
+pub struct Variant {
+    pub name: &'static str,
+    owner: Owner,
+    reservations: bool,
+    /// Goal for requests per freed address.
+    requests: f64,
+    /// The same for a tenth of the pods, which share as many batches.
+    short_requests: f64,
+}
+
+pub const REPLICA_SET: Variant = Variant {
+    name: "mass-delete",
+    owner: Owner::ReplicaSet,
+    reservations: true,
+    requests: 1.05,
+    short_requests: 1.5,
+};
+
+pub const STATEFUL_SET: Variant = Variant {
+    name: "mass-delete-statefulset",
+    owner: Owner::StatefulSet,
+    reservations: true,
+    requests: 2.05,
+    short_requests: 2.5,
+};
+
+pub const ROWS: Variant = Variant {
+    name: "mass-delete-rows",
+    owner: Owner::ReplicaSet,
+    reservations: false,
+    requests: 0.05,
+    short_requests: 0.5,
+};
+
+/// What was seen.
+struct Seen {
+    begun: Instant,
+    /// When the last pod was gone.
+    gone: Instant,
+    rows: Instant,
+    reservations: Instant,
+    ours: Ours,
+    cpu: Duration,
+    server_cpu: Duration,
+    peak: u64,
+}
+
+/// Runs one of them.
+pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
+    let scene = variant.name;
+    let upstream = bench.upstream.get(bench).await?;
+    let pods = bench.size(10_000);
+    bench.say(scene, format!("seeding {pods} pods"));
+    let stage = Stage::new(&bench.program).await?;
+    let population = Population {
+        owner: variant.owner,
+        pools: 10,
+        reservations: variant.reservations,
+        ..Population::new(&stage.namespace.name, pods)
+    };
+    stage.seeder.everything(&population).await?;
+    let bare = if variant.reservations {
+        bench.say(scene, "the bare loop");
+        Some(bare_loop(&stage, &population).await?)
+    } else {
+        None
+    };
+    let seen = end_all(bench, scene, &stage, &population).await?;
+    stage.stop().await?;
+
+    let mut lines = times(variant, &population, &seen, bare, upstream);
+    if let Some(oldest) = seen.ours.oldest_proof()? {
+        let what = "longest from a proof's begin to its DELETE";
+        lines.push(Line::new(scene, what, Amount::time(oldest)).at_most(2.0));
+    }
+    lines.extend(costs(bench, variant, pods, &seen, upstream));
+    Ok(lines)
+}
+
+/// All pods end while ipgc runs.
+async fn end_all(
+    bench: &Bench,
+    scene: &str,
+    stage: &Stage,
+    population: &Population,
+) -> Result<Seen> {
+    let client = stage.client("bench").await?;
+    let (namespace, pods) = (&population.namespace, population.pods);
+    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let collector = stage.started(&[]).await?;
+    let meter = collector.meter();
+    let mut rows = watch::rows_left(&client, namespace, population.pools, 0).await?;
+    let mut reservations = if population.reservations {
+        Some(watch::reservations_left(&client, namespace, pods, 0).await?)
+    } else {
+        None
+    };
+    let mark = stage.plane.audit().mark()?;
+    let (cpu, server_cpu) = (meter.cpu()?, stage.api_server().cpu()?);
+    meter.reset_peak()?;
+    bench.say(scene, "all pods end");
+    let kubelet = Kubelet::new(stage.client("kubelet").await?);
+    let begun = Instant::now();
+    let gone = kubelet.end_all(population, 0..pods, KUBELETS).await?;
+    bench.say(scene, format!("all are gone, after {:.1?}", gone - begun));
+    let what = "free all rows";
+    let rows = collector.within(PATIENCE, what, rows.done()).await?;
+    let what = "free all reservations";
+    let reservations = match &mut reservations {
+        Some(reservations) => {
+            collector
+                .within(PATIENCE, what, reservations.done())
+                .await?
+        }
+        None => rows,
+    };
+    // What is asked after the last free belongs to it as well.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let ours = collector.requests(mark)?;
+    bench.say(scene, format!("ipgc asked: {}", ours.summary()));
+    let seen = Seen {
+        begun,
+        gone,
+        rows,
+        reservations,
+        ours,
+        cpu: meter.cpu()?.saturating_sub(cpu),
+        server_cpu: stage.api_server().cpu()?.saturating_sub(server_cpu),
+        peak: meter.peak()?,
+    };
+    collector.stop().await?;
+    Ok(seen)
+}
+
+fn times(
+    variant: &Variant,
+    population: &Population,
+    seen: &Seen,
+    bare: Option<Duration>,
+    upstream: Took,
+) -> Vec<Line> {
+    let pods = population.pods;
+    let line = |what: &str, ours| Line::new(variant.name, what, ours);
+    let from_gone = |end: Instant| end.saturating_duration_since(seen.gone);
+    let rows = from_gone(seen.rows);
+    let mut lines = vec![
+        line(
+            "all pods gone, from the first end",
+            Amount::time(seen.gone - seen.begun),
+        ),
+        line(
+            "rows empty, from the last pod gone; cooldown 2 s",
+            Amount::time(rows),
+        )
+        .at_most((COOLDOWN + Duration::from_secs(1)).as_secs_f64()),
+        line(
+            "rows freed a second, from the last pod gone",
+            rate(pods, rows),
+        )
+        .against("upstream", rate(upstream.addresses, upstream.rows))
+        .ratio_at_least(1_000.0),
+    ];
+    let Some(bare) = bare else {
+        return lines;
+    };
+    let of = match variant.owner {
+        Owner::ReplicaSet => "bare DELETE loop",
+        Owner::StatefulSet => "bare PATCH+DELETE loop",
+    };
+    let bare = Amount::time(bare);
+    let reservations = from_gone(seen.reservations);
+    lines.extend([
+        line(
+            "reservations empty, from the last pod gone",
+            Amount::time(reservations),
+        )
+        .against(of, bare)
+        .ratio_at_most(1.3),
+        line(
+            "reservations empty, from the first end",
+            Amount::time(seen.reservations - seen.begun),
+        )
+        .against(of, bare),
+        line(
+            "rows with reservations freed a second, from the last pod gone",
+            rate(pods, reservations),
+        )
+        .against("upstream", rate(upstream.addresses, upstream.reservations))
+        .ratio_at_least(300.0),
+    ]);
+    lines
+}
+
+fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: Took) -> [Line; 6] {
+    let line = |what: &str, ours| Line::new(variant.name, what, ours);
+    let goal = if bench.short {
+        variant.short_requests
+    } else {
+        variant.requests
+    };
+    let patches = seen.ours.count("patch", "ippools");
+    let upstream_requests = Amount::each(upstream.requests, upstream.addresses);
+    [
+        line(
+            "requests per freed address",
+            Amount::each(seen.ours.requests.len(), pods),
+        )
+        .against("upstream", upstream_requests)
+        .at_most(goal)
+        .counted(),
+        line("patches of pools", Amount::count(patches)),
+        line("events", Amount::count(seen.ours.events)),
+        line("ipgc's CPU", Amount::cpu(seen.cpu)),
+        line("API server's CPU", Amount::cpu(seen.server_cpu)),
+        line("ipgc's memory at the most", Amount::bytes(seen.peak))
+            .against("upstream", Amount::bytes(upstream.peak)),
+    ]
+}
+
+fn rate(count: usize, time: Duration) -> Amount {
+    Amount::new(float(count as u64) / time.as_secs_f64(), Unit::PerSecond)
+}
+
+/// What a client costs that only deletes: as many equal reservations in a namespace of their own, by some
+/// connections at a time. Where names return, each is patched before, as a claim would.
+async fn bare_loop(stage: &Stage, population: &Population) -> Result<Duration> {
+    let namespace = stage.cluster.namespace("bare").await?;
+    let equal = Population {
+        namespace: namespace.name.clone(),
+        ..population.clone()
+    };
+    let all = || (0..equal.pools).flat_map(|pool| equal.rows_of(pool));
+    stage.seeder.reservations(&equal, all()).await?;
+    let client = &stage.client("bench-loop").await?;
+    let claims = population.owner == Owner::StatefulSet;
+    let begun = Instant::now();
+    let deletions = stream::iter(all()).map(|address| {
+        let ip = equal.ip(address);
+        let place = &namespace.name;
+        let path = format!("{WHEREABOUTS}/namespaces/{place}/overlappingrangeipreservations/{ip}");
+        let claim = json!([
+            {"op": "test", "path": "/spec/podref", "value": equal.podref(address.pod)},
+            {"op": "replace", "path": "/spec/podref", "value": "bench.example/releasing"},
+        ]);
+        async move {
+            if claims {
+                raw::patch(client, &path, "json-patch", &claim).await?;
+            }
+            raw::delete(client, &path).await
+        }
+    });
+    let deletions = deletions.buffer_unordered(CONNECTIONS);
+    deletions.try_collect::<()>().await?;
+    Ok(begun.elapsed())
+}

@@ -1,0 +1,137 @@
+//! What a process costs, read from `/proc`, and on which machine.
+//!
+//! Memory that is in use is read from `smaps_rollup`, which is exact; the counters in `status` are summed
+//! up by the kernel in batches of pages. The peak is the kernel's own high-water mark, which can be set
+//! back, so that each phase has a peak of its own. Nothing here samples.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use serde::Serialize;
+
+use crate::{Error, Result, process::Process};
+
+/// A running process as `/proc` shows it.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    place: PathBuf,
+}
+
+impl Meter {
+    /// A meter of a process that we started.
+    #[must_use]
+    pub fn of(process: &Process) -> Self {
+        Self {
+            place: PathBuf::from(format!("/proc/{}", process.id())),
+        }
+    }
+
+    /// CPU time of all its threads so far, user and system.
+    pub fn cpu(&self) -> Result<Duration> {
+        let text = self.read("stat")?;
+        // The second field is the program's name in parentheses, and may hold blanks.
+        let fields = text.rsplit_once(')').map(|(_, fields)| fields);
+        let ticks: Option<u64> = fields.and_then(|fields| {
+            let mut fields = fields.split_ascii_whitespace().skip(11);
+            let user: u64 = fields.next()?.parse().ok()?;
+            let system: u64 = fields.next()?.parse().ok()?;
+            Some(user + system)
+        });
+        let ticks = ticks.ok_or_else(|| self.unreadable("stat"))?;
+        let second = rustix::param::clock_ticks_per_second();
+        Ok(Duration::from_millis(ticks * 1_000 / second))
+    }
+
+    /// Bytes in memory now.
+    pub fn resident(&self) -> Result<u64> {
+        self.kilobytes("smaps_rollup", "Rss:")
+    }
+
+    /// Most bytes in memory since the start or since the peak was set back.
+    pub fn peak(&self) -> Result<u64> {
+        self.kilobytes("status", "VmHWM:")
+    }
+
+    /// Sets the peak back to what is in memory now.
+    pub fn reset_peak(&self) -> Result<()> {
+        let path = self.place.join("clear_refs");
+        fs::write(&path, "5").map_err(Error::io(format!("write {}", path.display())))
+    }
+
+    fn kilobytes(&self, file: &str, field: &str) -> Result<u64> {
+        let text = self.read(file)?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(field))
+            .and_then(|rest| rest.split_ascii_whitespace().next())
+            .and_then(|number| number.parse::<u64>().ok())
+            .map(|kilobytes| kilobytes * 1024)
+            .ok_or_else(|| self.unreadable(file))
+    }
+
+    fn read(&self, file: &str) -> Result<String> {
+        let path = self.place.join(file);
+        fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))
+    }
+
+    fn unreadable(&self, file: &str) -> Error {
+        Error::Malformed {
+            what: self.place.join(file).display().to_string(),
+            why: "it does not look as on Linux".into(),
+        }
+    }
+}
+
+/// What the figures were measured on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// How many of its cores may be used.
+    pub cores: usize,
+    /// The machine's memory in bytes.
+    pub memory: u64,
+    /// The kernel's release.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            let value = line.and_then(|line| line.split_once(':'));
+            value.map(|(_, value)| value.trim().to_owned())
+        };
+        let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+        let kilobytes = memory.split(' ').next().and_then(|text| text.parse().ok());
+        Self {
+            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: kilobytes.unwrap_or(0_u64) * 1024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn this_process_has_used_some_of_both() {
+        let meter = Meter {
+            place: "/proc/self".into(),
+        };
+        meter.reset_peak().unwrap();
+        let resident = meter.resident().unwrap();
+        let block = vec![1_u8; 64 << 20];
+        assert!(meter.resident().unwrap() >= resident + block.len() as u64);
+        drop(block);
+        assert!(meter.peak().unwrap() >= resident + (64 << 20));
+        assert!(meter.resident().unwrap() < resident + (32 << 20));
+        meter.cpu().unwrap();
+        assert!(Machine::this().memory > 0);
+    }
+}

@@ -1,0 +1,172 @@
+//! How much memory a large cluster takes, and what the first list costs; and the same of a small one.
+//!
+//! The peak is the kernel's high-water mark, set back between the phases: the first list, a relist (the API
+//! server is restarted, and its watch cache knows no version from before), a sweep.
+
+use std::time::Duration;
+
+use super::{
+    Bench,
+    measure::Meter,
+    population::Population,
+    requests::Ours,
+    stage::{Collector, Stage},
+    table::{Amount, Line, Unit, float},
+};
+use crate::{
+    Result,
+    audit::Mark,
+    wait::{self, Probe},
+};
+
+pub const NAME: &str = "memory";
+
+/// Until nothing happens any more in a process that has nothing to do.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// The restarted server decodes all pods before it lists them.
+const RELIST: Duration = Duration::from_secs(180);
+
+/// A million bytes.
+const MB: f64 = 1e6;
+
+/// What it took, phase by phase.
+struct Seen {
+    list_cpu: Duration,
+    list_peak: u64,
+    settled: u64,
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
+    let stage = Stage::new(&bench.program).await?;
+    let few = bench.size(1_000);
+    let idle = Population {
+        pools: 10,
+        reservations: false,
+        ..Population::new(&stage.namespace.name, few)
+    };
+    bench.say(NAME, format!("seeding {few} pods"));
+    stage.seeder.everything(&idle).await?;
+    let collector = stage.start(&[])?;
+    let small = first_list(&collector).await?;
+    let small_peak = small.list_peak.max(collector.meter().peak()?);
+    collector.stop().await?;
+    let line = |what: &str, ours| Line::new(NAME, what, ours);
+    let mut lines = vec![
+        line(
+            &format!("{few} pods: settled"),
+            Amount::bytes(small.settled),
+        )
+        .at_most(7.0 * MB),
+        line(&format!("{few} pods: peak"), Amount::bytes(small_peak)).at_most(12.0 * MB),
+    ];
+
+    let many = bench.size(100_000);
+    let namespace = stage.cluster.namespace("many").await?;
+    let population = Population {
+        // With those that are there already.
+        pods: many - few,
+        nodes: bench.size(1_000),
+        interfaces: 2,
+        pools: 20,
+        reservations: false,
+        ..Population::new(&namespace.name, many)
+    };
+    bench.say(NAME, format!("seeding {many} pods"));
+    stage.seeder.everything(&population).await?;
+    let template = stage.seeder.pod_template(&population).await?;
+    let (bytes, managed) = template.sizes(&population)?;
+    bench.say(
+        NAME,
+        format!(
+            "a pod is {bytes} bytes of JSON, {managed} of them managed fields; {} rows",
+            population.rows()
+        ),
+    );
+    let collector = stage.start(&[])?;
+    let large = first_list(&collector).await?;
+    let first_sweep = collector.meter().peak()?;
+    let (relist, sweep) = relist(bench, &stage, &collector).await?;
+    let settled = settled(&collector.meter()).await?;
+    collector.stop().await?;
+    stage.stop().await?;
+
+    let grown = large.settled.saturating_sub(small.settled);
+    let per_pod = float(grown) / float((many - few) as u64);
+    let what = |phase: &str| format!("{many} pods: {phase}");
+    lines.extend([
+        line(&what("settled"), Amount::bytes(large.settled)).at_most(36.0 * MB),
+        line(
+            &what("peak of the first list"),
+            Amount::bytes(large.list_peak),
+        )
+        .at_most(44.0 * MB),
+        line(&what("peak of the first sweep"), Amount::bytes(first_sweep)).at_most(44.0 * MB),
+        line(&what("peak of a relist"), Amount::bytes(relist)).at_most(44.0 * MB),
+        line(&what("peak of a sweep"), Amount::bytes(sweep)).at_most(44.0 * MB),
+        line(&what("settled again"), Amount::bytes(settled)),
+        line(&what("CPU of the first list"), Amount::cpu(large.list_cpu)).at_most(10.0),
+        line("memory per pod", Amount::new(per_pod, Unit::Bytes)),
+    ]);
+    Ok(lines)
+}
+
+/// From the start to the end of the first sweep.
+async fn first_list(collector: &Collector) -> Result<Seen> {
+    let meter = collector.meter();
+    collector.ready().await?;
+    let (list_cpu, list_peak) = (meter.cpu()?, meter.peak()?);
+    meter.reset_peak()?;
+    collector.swept(1).await?;
+    Ok(Seen {
+        list_cpu,
+        list_peak,
+        settled: settled(&meter).await?,
+    })
+}
+
+/// What is in memory when nothing happens.
+pub async fn settled(meter: &Meter) -> Result<u64> {
+    tokio::time::sleep(SETTLE).await;
+    meter.resident()
+}
+
+/// The peaks of a relist and of the sweep that follows it.
+async fn relist(bench: &Bench, stage: &Stage, collector: &Collector) -> Result<(u64, u64)> {
+    let meter = collector.meter();
+    bench.say(NAME, "the API server restarts");
+    let sweeps = collector.sweeps()?;
+    meter.reset_peak()?;
+    let mark = stage.plane.audit().mark()?;
+    stage.plane.restart_api_server().await?;
+    let relisted = || async {
+        Ok(match watched_again(stage, mark)? {
+            (lists, true) if lists > 0 => Probe::Done(()),
+            (lists, _) => Probe::NotYet(format!("{lists} pages of pods were listed")),
+        })
+    };
+    wait::until("ipgc to list all pods again", RELIST, relisted).await?;
+    let relist = meter.peak()?;
+    meter.reset_peak()?;
+    collector.swept(sweeps + 1).await?;
+    Ok((relist, meter.peak()?))
+}
+
+/// How many pages of pods ipgc has listed since a mark, and whether it watches them after the last.
+fn watched_again(stage: &Stage, mark: Mark) -> Result<(usize, bool)> {
+    let ours = Ours::since(&stage.plane.audit(), mark)?;
+    let listed = ours.count("list", "pods");
+    let requests = stage.plane.audit().since(mark)?;
+    let last_of = |verb: &str| {
+        let same = |request: &&crate::audit::Request| {
+            request.resource == "pods"
+                && request.verb == verb
+                && Ours::is_ours(request)
+                && request.code == 200
+        };
+        let times = requests.iter().filter(same);
+        times.map(|request| request.received.clone()).max()
+    };
+    Ok((listed, last_of("watch") > last_of("list")))
+}

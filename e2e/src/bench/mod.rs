@@ -1,0 +1,216 @@
+//! The benchmark: what ipgc costs and how fast it is, on a real etcd and kube-apiserver.
+//!
+//! ```text
+//!  mass_delete, churn, …   one scene each: seed, let things happen, measure, judge
+//!    │
+//!  stage        servers of the scene's own, the manifests' account, `ipgc` as a process
+//!    ├ seed       writes a population, through etcd ── template, population, etcd
+//!    ├ load       the kubelet's part in the end of pods
+//!    ├ watch      when rows, reservations and pods went
+//!    ├ requests   what ipgc asked, from the audit log
+//!    └ measure    memory and CPU of a process
+//!    │
+//!  table        lines with goals, printed and written as JSON
+//! ```
+//!
+//! Every ratio is to a figure of the same run: upstream's own programs, or a bare loop of requests against
+//! the same server. A scene that comes to no end is reported and does not keep the others from running.
+//! The short form is a tenth of the size and judges only what no busy machine changes: counts of requests.
+
+mod churn;
+mod etcd;
+mod large_pool;
+mod latency;
+mod load;
+mod mass_delete;
+pub mod measure;
+mod memory;
+mod population;
+mod raw;
+mod reconciler;
+mod requests;
+mod seed;
+mod stage;
+mod start;
+mod sweep;
+pub mod table;
+mod template;
+mod upstream_loop;
+mod watch;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use futures::{FutureExt as _, future::LocalBoxFuture};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{Error, Result, ours};
+use measure::Machine;
+use table::{Line, Report};
+use upstream_loop::UpstreamLoop;
+
+/// Arguments of `e2e bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A tenth of the size; only counts of requests can fail
+    #[arg(long)]
+    short: bool,
+
+    /// Run this scene only; may be given several times
+    #[arg(long = "scene", value_name = "NAME", value_parser = names())]
+    scenes: Vec<String>,
+
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Measure this ipgc instead of building the static one
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// One scene.
+struct Scene {
+    name: &'static str,
+    run: for<'b> fn(&'b Bench) -> LocalBoxFuture<'b, Result<Vec<Line>>>,
+}
+
+/// All scenes, in the order in which they run.
+const SCENES: &[Scene] = &[
+    Scene {
+        name: mass_delete::REPLICA_SET.name,
+        run: |bench| mass_delete::run(bench, &mass_delete::REPLICA_SET).boxed_local(),
+    },
+    Scene {
+        name: mass_delete::STATEFUL_SET.name,
+        run: |bench| mass_delete::run(bench, &mass_delete::STATEFUL_SET).boxed_local(),
+    },
+    Scene {
+        name: mass_delete::ROWS.name,
+        run: |bench| mass_delete::run(bench, &mass_delete::ROWS).boxed_local(),
+    },
+    Scene {
+        name: large_pool::NAME,
+        run: |bench| large_pool::run(bench).boxed_local(),
+    },
+    Scene {
+        name: churn::NAME,
+        run: |bench| churn::run(bench).boxed_local(),
+    },
+    Scene {
+        name: memory::NAME,
+        run: |bench| memory::run(bench).boxed_local(),
+    },
+    Scene {
+        name: sweep::NAME,
+        run: |bench| sweep::run(bench).boxed_local(),
+    },
+    Scene {
+        name: latency::NAME,
+        run: |bench| latency::run(bench).boxed_local(),
+    },
+    Scene {
+        name: start::NAME,
+        run: |bench| start::run(bench).boxed_local(),
+    },
+    Scene {
+        name: reconciler::NAME,
+        run: |bench| reconciler::run(bench).boxed_local(),
+    },
+];
+
+fn names() -> clap::builder::PossibleValuesParser {
+    SCENES
+        .iter()
+        .map(|scene| scene.name)
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// What all scenes of a run share.
+struct Bench {
+    /// The binary that is measured.
+    program: PathBuf,
+    short: bool,
+    upstream: UpstreamLoop,
+    begun: Instant,
+}
+
+impl Bench {
+    /// A size, or a tenth of it.
+    fn size(&self, full: usize) -> usize {
+        if self.short { full / 10 } else { full }
+    }
+
+    /// Tells the person who waits what happens now.
+    fn say(&self, scene: &str, what: impl AsRef<str>) {
+        let at = self.begun.elapsed().as_secs();
+        eprintln!("{at:>5} s  {scene}: {}", what.as_ref());
+    }
+}
+
+/// Runs the scenes and prints the table. False if a short run has a count over its goal, or a scene came to
+/// no end.
+pub async fn run(args: Args) -> Result<bool> {
+    let program = if let Some(program) = args.program {
+        fs::canonicalize(&program).map_err(Error::io(format!("find {}", program.display())))?
+    } else {
+        eprintln!("building the static ipgc, which takes minutes the first time");
+        ours::static_program().await?
+    };
+    let mut report = Report {
+        date: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        short: args.short,
+        machine: Machine::this(),
+        program: version(&program)?,
+        lines: Vec::new(),
+        broken: Vec::new(),
+    };
+    let bench = Bench {
+        program,
+        short: args.short,
+        upstream: UpstreamLoop::default(),
+        begun: Instant::now(),
+    };
+    for scene in SCENES {
+        if !args.scenes.is_empty() && !args.scenes.iter().any(|name| name == scene.name) {
+            continue;
+        }
+        match (scene.run)(&bench).await {
+            Ok(lines) => report.lines.extend(lines),
+            Err(error) => {
+                bench.say(scene.name, format!("came to no end: {error}"));
+                report.broken.push((scene.name, error.to_string()));
+            }
+        }
+    }
+    if bench.short {
+        report.judge_counts_only();
+    }
+    println!("{}", report.head());
+    println!("{}", report.table());
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(Error::malformed("the report"))?;
+        fs::write(path, text + "\n").map_err(Error::io(format!("write {}", path.display())))?;
+    }
+    Ok(report.broken.is_empty() && (!bench.short || report.counts_hold()))
+}
+
+/// What the binary says it is, and its size.
+fn version(program: &Path) -> Result<String> {
+    let said = std::process::Command::new(program)
+        .arg("--version")
+        .output()
+        .map_err(Error::io(format!("start {}", program.display())))?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    Ok(format!("{}, {} bytes", said.trim(), size_of(program)?))
+}
+
+fn size_of(program: &Path) -> Result<u64> {
+    let metadata = program.metadata();
+    let metadata = metadata.map_err(Error::io(format!("look at {}", program.display())))?;
+    Ok(metadata.len())
+}

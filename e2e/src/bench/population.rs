@@ -1,0 +1,277 @@
+//! Which pods there are, on which nodes, with which addresses of which pools: the plan of a scene.
+//!
+//! Everything follows from a few numbers, so a million rows need no list of them. Address `a` is row
+//! `a / pools + 1` of pool `a % pools`, and pod `i` has the addresses from `i × interfaces` on: its
+//! interfaces lie in different pools, and pods that end one after the other touch all pools alike.
+//! Nothing here asks a server.
+
+use serde_json::json;
+
+/// What made the pods, which decides whether their names return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Names are made up, and never return.
+    ReplicaSet,
+    /// Names are counted, and return.
+    StatefulSet,
+}
+
+/// The plan.
+#[derive(Clone, Debug)]
+pub struct Population {
+    /// The namespace of pods, pools and networks.
+    pub namespace: String,
+    /// First word of the pods' names.
+    pub prefix: &'static str,
+    /// How many pods.
+    pub pods: usize,
+    /// How many nodes they are spread over.
+    pub nodes: usize,
+    /// What made the pods.
+    pub owner: Owner,
+    /// How many addresses each of them has.
+    pub interfaces: usize,
+    /// How many pools.
+    pub pools: usize,
+    /// Whether each address has a reservation as well.
+    pub reservations: bool,
+}
+
+/// One address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Which pool.
+    pub pool: usize,
+    /// The row's key.
+    pub offset: usize,
+    /// Which pod.
+    pub pod: usize,
+    /// Which of its interfaces, from one.
+    pub interface: usize,
+}
+
+impl Population {
+    /// Pods of one address each in one pool, with reservations, made by a ReplicaSet.
+    #[must_use]
+    pub fn new(namespace: &str, pods: usize) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            prefix: "web",
+            pods,
+            nodes: pods.div_ceil(100),
+            owner: Owner::ReplicaSet,
+            interfaces: 1,
+            pools: 1,
+            reservations: true,
+        }
+    }
+
+    /// All rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.pods * self.interfaces
+    }
+
+    /// The name of a pod, as its controller makes it.
+    #[must_use]
+    pub fn pod(&self, number: usize) -> String {
+        match self.owner {
+            Owner::StatefulSet => format!("{}-{number}", self.prefix),
+            Owner::ReplicaSet => format!("{}-7d4b9c6f5d-{}", self.prefix, suffix(number)),
+        }
+    }
+
+    /// The name of the node that a pod runs on.
+    #[must_use]
+    pub fn node_of(&self, pod: usize) -> String {
+        Self::node(pod % self.nodes.max(1))
+    }
+
+    /// The name of a node.
+    #[must_use]
+    pub fn node(number: usize) -> String {
+        format!("worker-{number:04}")
+    }
+
+    /// `namespace/name` of a pod.
+    #[must_use]
+    pub fn podref(&self, pod: usize) -> String {
+        format!("{}/{}", self.namespace, self.pod(pod))
+    }
+
+    /// The addresses of a pod.
+    pub fn addresses(&self, pod: usize) -> impl Iterator<Item = Address> + use<> {
+        let first = pod * self.interfaces;
+        let pools = self.pools;
+        (0..self.interfaces).map(move |index| Address {
+            pool: (first + index) % pools,
+            offset: (first + index) / pools + 1,
+            pod,
+            interface: index + 1,
+        })
+    }
+
+    /// The addresses of a pool.
+    pub fn rows_of(&self, pool: usize) -> impl Iterator<Item = Address> + use<> {
+        let (interfaces, pools) = (self.interfaces, self.pools);
+        (pool..self.rows())
+            .step_by(pools)
+            .map(move |address| Address {
+                pool,
+                offset: address / pools + 1,
+                pod: address / interfaces,
+                interface: address % interfaces + 1,
+            })
+    }
+
+    /// Network and prefix length of a pool. Up to 256 pools there is room for 65,534 addresses in each.
+    fn network(&self, pool: usize) -> ([usize; 4], u8) {
+        if self.pools <= 256 {
+            ([10, pool, 0, 0], 16)
+        } else {
+            ([10, pool / 256, pool % 256, 0], 24)
+        }
+    }
+
+    /// The range of a pool.
+    #[must_use]
+    pub fn range(&self, pool: usize) -> String {
+        let ([a, b, c, d], length) = self.network(pool);
+        format!("{a}.{b}.{c}.{d}/{length}")
+    }
+
+    /// The name that whereabouts gives to a pool.
+    #[must_use]
+    pub fn pool(&self, pool: usize) -> String {
+        self.range(pool).replace('/', "-")
+    }
+
+    /// The network attachment that leads to a pool.
+    #[must_use]
+    pub fn attachment(pool: usize) -> String {
+        format!("net-{pool}")
+    }
+
+    /// The address itself, which is also the name of its reservation.
+    #[must_use]
+    pub fn ip(&self, address: Address) -> String {
+        let ([a, b, c, d], _) = self.network(address.pool);
+        let host = c * 256 + d + address.offset;
+        format!("{a}.{b}.{}.{}", host / 256, host % 256)
+    }
+
+    /// The sandbox of a pod: 64 hex digits.
+    #[must_use]
+    pub fn sandbox(pod: usize) -> String {
+        // An odd factor, so that no two pods have one sandbox.
+        const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let id = (pod as u128 + 1).wrapping_mul(SPREAD);
+        format!("{id:032x}{:032x}", !id)
+    }
+
+    /// What a pod asks multus for.
+    #[must_use]
+    pub fn networks(&self, pod: usize) -> String {
+        let names = self.addresses(pod);
+        let names: Vec<_> = names
+            .map(|address| Self::attachment(address.pool))
+            .collect();
+        names.join(",")
+    }
+
+    /// What multus reports of a pod, in the form in which it writes it.
+    #[must_use]
+    pub fn network_status(&self, pod: usize) -> String {
+        let default = json!({
+            "name": "cluster-net", "interface": "eth0", "ips": ["10.244.17.23"],
+            "mac": "0a:58:0a:f4:11:17", "default": true, "dns": {}, "gateway": ["10.244.17.1"],
+        });
+        let own = self.addresses(pod).map(|address| {
+            json!({
+                "name": format!("{}/{}", self.namespace, Self::attachment(address.pool)),
+                "interface": format!("net{}", address.interface),
+                "ips": [self.ip(address)], "mac": "0a:58:0a:01:00:2a", "dns": {},
+            })
+        });
+        let entries: Vec<_> = std::iter::once(default).chain(own).collect();
+        // Multus indents by four; what matters is that it is not one line.
+        serde_json::to_string_pretty(&entries).unwrap_or_default()
+    }
+}
+
+/// Five letters and digits as Kubernetes makes them, another for each number below 27⁵.
+fn suffix(mut number: usize) -> String {
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    // Prime to 27⁵: neighbours do not look alike.
+    number = number.wrapping_mul(5_915_587) % 14_348_907;
+    let mut text = String::with_capacity(5);
+    for _ in 0..5 {
+        text.push(char::from(LETTERS[number % 27]));
+        number /= 27;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn pods_and_pools_tell_the_same_addresses() {
+        let population = Population {
+            interfaces: 3,
+            pools: 5,
+            ..Population::new("bench", 100)
+        };
+        let key = |address: Address| {
+            let Address {
+                pool,
+                offset,
+                pod,
+                interface,
+            } = address;
+            (pool, offset, pod, interface)
+        };
+        let of_pods: BTreeSet<_> = (0..100)
+            .flat_map(|pod| population.addresses(pod))
+            .map(key)
+            .collect();
+        let of_pools: BTreeSet<_> = (0..5)
+            .flat_map(|pool| population.rows_of(pool))
+            .map(key)
+            .collect();
+        assert_eq!(of_pods, of_pools);
+        assert_eq!(of_pods.len(), 300);
+        let ips: BTreeSet<_> = (0..100)
+            .flat_map(|pod| population.addresses(pod))
+            .map(|address| population.ip(address))
+            .collect();
+        assert_eq!(ips.len(), 300);
+        assert_eq!(
+            population.ip(population.addresses(7).next().unwrap()),
+            "10.1.0.5"
+        );
+        assert_eq!(population.pool(1), "10.1.0.0-16");
+        let status = population.network_status(7);
+        let entries: Vec<serde_json::Value> = serde_json::from_str(&status).unwrap();
+        assert_eq!(entries.len(), 4);
+        assert_eq!(population.networks(7), "net-1,net-2,net-3");
+    }
+
+    #[test]
+    fn many_pools_are_small_and_names_differ() {
+        let population = Population {
+            pools: 1_000,
+            ..Population::new("bench", 100_000)
+        };
+        assert_eq!(population.range(999), "10.3.231.0/24");
+        assert_eq!(population.rows_of(999).count(), 100);
+        let names: BTreeSet<_> = (0..100_000).map(|pod| population.pod(pod)).collect();
+        let sandboxes: BTreeSet<_> = (0..100_000).map(Population::sandbox).collect();
+        assert_eq!((names.len(), sandboxes.len()), (100_000, 100_000));
+        assert!(sandboxes.iter().all(|id| id.len() == 64));
+    }
+}

@@ -1,0 +1,337 @@
+//! Writes a population: nodes, networks, pools, pods and reservations, as if they had been there for long.
+//!
+//! What is many goes straight into etcd ([`super::etcd`]) as copies of an object that the API server made
+//! ([`super::template`]); a hundred thousand pods take half a minute instead of many. Each kind is counted
+//! through the API afterwards.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{
+    etcd::Etcd,
+    population::{Address, Population},
+    raw,
+    template::{self, Template},
+};
+use crate::{
+    ControlPlane, Result,
+    cni::Network,
+    wait::{self, Probe},
+};
+
+/// Requests of a seeding in flight at a time.
+const CONCURRENCY: usize = 16;
+
+/// Where the API has the objects of whereabouts.
+pub const WHEREABOUTS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1";
+
+/// Where etcd has them.
+const STORED: &str = "/registry/whereabouts.cni.cncf.io";
+
+/// The API server's watch caches are behind for as long as they decode what was put.
+const CAUGHT_UP: Duration = Duration::from_secs(300);
+
+/// Puts objects into a control plane.
+#[derive(Clone)]
+pub struct Seeder {
+    client: Client,
+    etcd: Etcd,
+}
+
+impl Seeder {
+    /// For these servers.
+    pub async fn of(plane: &ControlPlane) -> Result<Self> {
+        Ok(Self {
+            client: plane.admin().await?,
+            etcd: Etcd::of(plane)?,
+        })
+    }
+
+    /// All of a population, rows and reservations included.
+    pub async fn everything(&self, population: &Population) -> Result<()> {
+        self.attachments(population).await?;
+        self.nodes(population.nodes).await?;
+        self.pools(population, Population::rows_of).await?;
+        if population.reservations {
+            let all = 0..population.pools;
+            let all = all.flat_map(|pool| population.rows_of(pool));
+            self.reservations(population, all).await?;
+        }
+        self.pods(population).await
+    }
+
+    /// One network attachment for each pool.
+    pub async fn attachments(&self, population: &Population) -> Result<()> {
+        let namespace = &population.namespace;
+        let path = format!(
+            "/apis/k8s.cni.cncf.io/v1/namespaces/{namespace}/network-attachment-definitions"
+        );
+        let created = (0..population.pools).map(|pool| {
+            let mut network =
+                Network::range(Population::attachment(pool), &population.range(pool));
+            if !population.reservations {
+                network = network.without_reservations();
+            }
+            let object = json!({
+                "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+                "metadata": {"name": network.name}, "spec": {"config": network.config().to_string()},
+            });
+            let path = &path;
+            async move { raw::create(&self.client, path, &object).await.map(drop) }
+        });
+        let created = stream::iter(created).buffer_unordered(CONCURRENCY);
+        created.try_collect::<()>().await
+    }
+
+    /// Nodes that are ready, each with a Lease.
+    pub async fn nodes(&self, count: usize) -> Result<()> {
+        let (node, lease) = (
+            template::node(&self.client).await?,
+            template::lease(&self.client).await?,
+        );
+        let objects = (0..count).flat_map(|number| {
+            let name = Population::node(number);
+            [
+                (format!("/registry/minions/{name}"), node.named(&name)),
+                (
+                    format!("/registry/leases/kube-node-lease/{name}"),
+                    lease.named(&name),
+                ),
+            ]
+        });
+        self.etcd.put_all(objects).await?;
+        self.counted("/api/v1/nodes", count).await
+    }
+
+    /// The pools with these of their rows.
+    pub async fn pools<R: Iterator<Item = Address>>(
+        &self,
+        population: &Population,
+        rows: impl Fn(&Population, usize) -> R,
+    ) -> Result<()> {
+        let namespace = &population.namespace;
+        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools");
+        let spec = |pool| {
+            let allocations = template::allocations(population, rows(population, pool));
+            json!({"range": population.range(pool), "allocations": allocations})
+        };
+        let first = json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": population.pool(0)}, "spec": spec(0),
+        });
+        // Its managed fields name the rows by their keys, which are those of all pools.
+        let made = format!("{path}?fieldManager=whereabouts");
+        let mut model = raw::create(&self.client, &made, &first).await?;
+        if let Some(metadata) = model["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        let others = (1..population.pools).map(|pool| {
+            let mut object = model.clone();
+            let name = population.pool(pool);
+            object["metadata"]["name"] = Value::from(&*name);
+            object["metadata"]["uid"] = Value::from(template::uid());
+            object["spec"] = spec(pool);
+            (
+                format!("{STORED}/ippools/{namespace}/{name}"),
+                object.to_string(),
+            )
+        });
+        self.etcd.put_all(others).await?;
+        self.counted(&path, population.pools).await
+    }
+
+    /// Reservations of these addresses.
+    pub async fn reservations(
+        &self,
+        population: &Population,
+        addresses: impl Iterator<Item = Address>,
+    ) -> Result<()> {
+        let namespace = &population.namespace;
+        let template = template::reservation(&self.client, namespace).await?;
+        let kind = "overlappingrangeipreservations";
+        let mut count = 0;
+        let objects = addresses.map(|address| {
+            count += 1;
+            let key = format!("{STORED}/{kind}/{namespace}/{}", population.ip(address));
+            (key, template.reservation(population, address))
+        });
+        self.etcd.put_all(objects).await?;
+        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/{kind}");
+        self.counted(&path, count).await
+    }
+
+    /// All pods, running; those that are there already are written anew.
+    pub async fn pods(&self, population: &Population) -> Result<()> {
+        let namespace = &population.namespace;
+        let template = self.pod_template(population).await?;
+        let objects = (0..population.pods).map(|pod| {
+            let key = format!("/registry/pods/{namespace}/{}", population.pod(pod));
+            (key, template.pod(population, pod))
+        });
+        self.etcd.put_all(objects).await?;
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        self.counted(&path, population.pods).await
+    }
+
+    /// The form of a population's pods.
+    pub async fn pod_template(&self, population: &Population) -> Result<Template> {
+        template::pod(&self.client, &population.namespace, population.owner).await
+    }
+
+    /// Waits until a list has so many items at least.
+    async fn counted(&self, path: &str, wanted: usize) -> Result<()> {
+        let list = format!("{path}?limit=1");
+        let list = &*list;
+        let what = format!("{wanted} objects in {path}");
+        wait::until(&what, CAUGHT_UP, || async move {
+            let list = raw::parse(list, &raw::get(&self.client, list).await?)?;
+            let items = list["items"].as_array().map_or(0, Vec::len);
+            let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+            let found = items + usize::try_from(rest).unwrap_or(usize::MAX);
+            Ok(if found >= wanted {
+                Probe::Done(())
+            } else {
+                Probe::NotYet(format!("{found}"))
+            })
+        })
+        .await
+    }
+}
+
+/// How often a kubelet renews its Lease.
+pub const BEAT: Duration = Duration::from_secs(10);
+
+/// The kubelets of a population's nodes, as far as their Leases. They stop when this is dropped.
+pub struct Heartbeats(JoinHandle<()>);
+
+impl Heartbeats {
+    /// Renews each Lease once in `interval`, one after the other.
+    #[must_use]
+    pub fn start(client: Client, nodes: usize, interval: Duration) -> Self {
+        let pause = interval / u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
+        Self(tokio::spawn(async move {
+            let mut turns = tokio::time::interval(pause);
+            for node in (0..nodes).cycle() {
+                turns.tick().await;
+                let name = Population::node(node);
+                let path = format!(
+                    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}?fieldManager=kubelet"
+                );
+                let beat = json!({"spec": {"renewTime": template::renewed()}});
+                // A beat that a loaded server drops is followed by the next.
+                raw::patch(&client, &path, "merge-patch", &beat).await.ok();
+            }
+        }))
+    }
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Cluster, audit::Mark};
+
+    /// A path, what to change there, and how.
+    const CHANGES: [(&str, &str, &str); 4] = [
+        (
+            "pods",
+            "strategic-merge-patch",
+            r#"{"metadata":{"annotations":{"a":"b"}}}"#,
+        ),
+        (
+            "nodes",
+            "strategic-merge-patch",
+            r#"{"metadata":{"annotations":{"a":"b"}}}"#,
+        ),
+        (
+            "ippools",
+            "merge-patch",
+            r#"{"spec":{"allocations":{"1":null}}}"#,
+        ),
+        (
+            "overlappingrangeipreservations",
+            "merge-patch",
+            r#"{"spec":{"podref":"x/y"}}"#,
+        ),
+    ];
+
+    #[tokio::test]
+    async fn what_is_put_into_etcd_is_as_if_made_by_the_api() -> Result<()> {
+        let plane = ControlPlane::shared().await?;
+        let cluster = Cluster::of(plane).await?;
+        let namespace = cluster.namespace("seed").await?;
+        let seeder = Seeder::of(plane).await?;
+        let population = Population {
+            pools: 2,
+            nodes: 2,
+            ..Population::new(&namespace.name, 10)
+        };
+        seeder.everything(&population).await?;
+        let client = &seeder.client;
+
+        let home = &namespace.name;
+        let pods = format!("/api/v1/namespaces/{home}/pods");
+        let pools = format!("{WHEREABOUTS}/namespaces/{home}/ippools");
+        let reservations =
+            format!("{WHEREABOUTS}/namespaces/{home}/overlappingrangeipreservations");
+        let ip = population.ip(population.addresses(3).next().unwrap());
+        let paths = [
+            format!("{pods}/{}", population.pod(3)),
+            format!("/api/v1/nodes/{}", Population::node(1)),
+            format!("{pools}/{}", population.pool(1)),
+            format!("{reservations}/{ip}"),
+        ];
+        // The first pool was made through the API, the second was put.
+        let pool = async |number| {
+            let path = format!("{pools}/{}", population.pool(number));
+            raw::parse(&path, &raw::get(client, &path).await?)
+        };
+        let (made, put) = (pool(0).await?, pool(1).await?);
+        assert_eq!(
+            made["metadata"]["managedFields"],
+            put["metadata"]["managedFields"]
+        );
+        assert_eq!(put["spec"]["allocations"].as_object().unwrap().len(), 5);
+        let fields = |object: &Value| -> Vec<String> {
+            let metadata = object["metadata"].as_object().unwrap();
+            metadata.keys().cloned().collect()
+        };
+        assert_eq!(fields(&made), fields(&put));
+
+        for (path, (kind, how, change)) in paths.iter().zip(CHANGES) {
+            let read = raw::parse(path, &raw::get(client, path).await?)?;
+            assert!(path.contains(kind));
+            assert!(read["metadata"]["resourceVersion"].is_string(), "{read}");
+            assert!(read["metadata"]["managedFields"].is_array(), "{read}");
+            let change: Value = serde_json::from_str(change).unwrap();
+            let changed = raw::patch(client, path, how, &change).await?;
+            let changed = raw::parse(path, &changed)?;
+            assert_eq!(changed["metadata"]["uid"], read["metadata"]["uid"]);
+            assert_ne!(
+                changed["metadata"]["resourceVersion"],
+                read["metadata"]["resourceVersion"]
+            );
+        }
+        let template = seeder.pod_template(&population).await?;
+        let (bytes, managed) = template.sizes(&population)?;
+        assert!((7_000..9_000).contains(&bytes), "{bytes}");
+        assert!((3_300..4_300).contains(&managed), "{managed}");
+        for path in &paths {
+            raw::delete(client, path).await?;
+            let gone = raw::get(client, path).await.unwrap_err();
+            assert_eq!(gone.api_code(), Some(404), "{path}");
+        }
+        assert!(!plane.audit().since(Mark::default())?.is_empty());
+        Ok(())
+    }
+}

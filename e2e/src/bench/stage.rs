@@ -1,0 +1,213 @@
+//! What a scene stands on: servers of its own, the account of the manifests, and `ipgc` as a process that
+//! is measured from outside.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+
+use super::{measure::Meter, requests::Ours, seed::Seeder};
+use crate::{
+    Cluster, ControlPlane, Error, Namespace, Options, Result,
+    access::Access,
+    audit::{AuditLog, Mark},
+    ours::{Ipgc, workspace},
+    wait::{self, PATIENCE, Probe},
+};
+
+/// Where the manifests put ipgc.
+const NAMESPACE: &str = "ipgc-system";
+
+/// How often ipgc's log is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A hundred thousand pods are listed in seconds; this is for a machine that does something else as well.
+const START: Duration = Duration::from_secs(180);
+
+/// Promised time from SIGTERM to the end, twice.
+const STOP: Duration = Duration::from_secs(20);
+
+/// Servers, and what is needed on them.
+pub struct Stage {
+    pub plane: ControlPlane,
+    pub cluster: Cluster,
+    pub namespace: Namespace,
+    pub seeder: Seeder,
+    account: Access,
+    program: PathBuf,
+}
+
+impl Stage {
+    /// Starts servers and applies the manifests.
+    pub async fn new(program: &Path) -> Result<Self> {
+        let plane = ControlPlane::start(Options::default()).await?;
+        let cluster = Cluster::of(&plane).await?;
+        let base = workspace().join("manifests/base");
+        cluster
+            .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
+            .await?;
+        let account = plane.service_account(NAMESPACE, "ipgc").await?;
+        let client = &account.client("rights").await?;
+        wait::until("the manifests' rights", PATIENCE, || async move {
+            let missing = ipgc::access::missing(client, None, false).await;
+            Ok(match missing {
+                Ok(missing) if missing.is_empty() => Probe::Done(()),
+                other => Probe::NotYet(format!("{other:?}")),
+            })
+        })
+        .await?;
+        let seeder = Seeder::of(&plane).await?;
+        let namespace = cluster.namespace("bench").await?;
+        Ok(Self {
+            plane,
+            cluster,
+            namespace,
+            seeder,
+            account,
+            program: program.to_owned(),
+        })
+    }
+
+    /// A new client with all rights, under a name of its own.
+    pub async fn client(&self, user_agent: &str) -> Result<Client> {
+        self.plane.client_named(user_agent).await
+    }
+
+    /// The API server's costs.
+    pub fn api_server(&self) -> Meter {
+        Meter::of(&self.plane.api_server())
+    }
+
+    /// Starts `ipgc run` with these flags.
+    pub fn start(&self, args: &[&str]) -> Result<Collector> {
+        let (log_from, begun) = (Timestamp::now(), Instant::now());
+        let settings = [("LEASE_NAMESPACE", NAMESPACE)];
+        let process =
+            Ipgc::start_program(&self.program, &self.cluster, &self.account, args, &settings)?;
+        Ok(Collector {
+            process,
+            begun,
+            log_from,
+            audit: self.plane.audit(),
+        })
+    }
+
+    /// Starts it and waits until it is ready and its first sweep has ended.
+    pub async fn started(&self, args: &[&str]) -> Result<Collector> {
+        let collector = self.start(args)?;
+        collector.swept(1).await?;
+        Ok(collector)
+    }
+
+    /// Ends the servers.
+    pub async fn stop(self) -> Result<()> {
+        self.plane.stop().await
+    }
+}
+
+/// A running `ipgc`.
+pub struct Collector {
+    process: Ipgc,
+    begun: Instant,
+    log_from: Timestamp,
+    audit: AuditLog,
+}
+
+impl Collector {
+    /// Its costs.
+    pub fn meter(&self) -> Meter {
+        Meter::of(self.process.process())
+    }
+
+    /// When it was started.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Waits for its word that it is ready. Returns how long after its start it said so.
+    pub async fn ready(&self) -> Result<Duration> {
+        let line = self.line(": ready", 1).await?;
+        self.after_start(&line)
+    }
+
+    /// Waits until so many sweeps have ended since the start. Returns the line of the last of them.
+    pub async fn swept(&self, times: usize) -> Result<String> {
+        self.line(": sweep ended", times).await
+    }
+
+    /// How many sweeps have ended.
+    pub fn sweeps(&self) -> Result<usize> {
+        Ok(self.log()?.matches(": sweep ended").count())
+    }
+
+    /// How long after the start a line of the log was written.
+    pub fn after_start(&self, line: &str) -> Result<Duration> {
+        let stamp = line.split_whitespace().next().unwrap_or_default();
+        let time: Timestamp = stamp.parse().map_err(Error::malformed(line))?;
+        let after = time.duration_since(self.log_from);
+        Ok(Duration::try_from(after).unwrap_or_default())
+    }
+
+    /// Its requests since a mark, watches and events apart.
+    pub fn requests(&self, mark: Mark) -> Result<Ours> {
+        Ours::since(&self.audit, mark)
+    }
+
+    /// Waits until its log has so many lines with these words, and returns the last of them.
+    pub async fn line(&self, words: &str, times: usize) -> Result<String> {
+        let asked = Instant::now();
+        loop {
+            let log = self.log()?;
+            let mut found = log.lines().filter(|line| line.contains(words));
+            if let Some(line) = found.nth(times.saturating_sub(1)) {
+                return Ok(line.to_owned());
+            }
+            self.process.still_up()?;
+            if asked.elapsed() > START {
+                return Err(self.late(&format!("say {words:?} for the {times}. time")));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The error for something that it did not do in time, with the end of its log.
+    pub fn late(&self, what: &str) -> Error {
+        let log = self.process.process();
+        log.start_error(format!("it did not {what} in time"))
+    }
+
+    /// Waits for something that it is to do, and fails with the end of its log.
+    pub async fn within<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        done: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        match tokio::time::timeout(deadline, done).await {
+            Ok(done) => done,
+            Err(_) => Err(self.late(what)),
+        }
+    }
+
+    /// Ends it in order.
+    pub async fn stop(self) -> Result<()> {
+        let (status, _, log) = self.process.terminate(STOP).await?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::Command {
+            what: "ipgc run".into(),
+            status: status.to_string(),
+            output: log,
+        })
+    }
+
+    fn log(&self) -> Result<String> {
+        let path = self.process.process().log();
+        fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))
+    }
+}

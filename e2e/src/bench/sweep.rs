@@ -1,0 +1,98 @@
+//! One sweep over a million rows: CPU, time and memory of reading them all and finding nothing.
+
+use super::{
+    Bench, memory,
+    population::Population,
+    stage::Stage,
+    table::{Amount, Line, float},
+};
+use crate::Result;
+
+pub const NAME: &str = "sweep";
+
+/// Sweeps often enough that the second comes soon.
+const INTERVAL: &str = "--sweep-interval=15s";
+
+/// Goal for the memory that a sweep takes above what is settled.
+const ABOVE: f64 = 12e6;
+
+/// Runs it.
+pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
+    let pods = bench.size(100_000);
+    let stage = Stage::new(&bench.program).await?;
+    let population = Population {
+        nodes: bench.size(1_000),
+        interfaces: 10,
+        pools: 100,
+        reservations: false,
+        ..Population::new(&stage.namespace.name, pods)
+    };
+    let rows = population.rows();
+    bench.say(NAME, format!("seeding {pods} pods with {rows} rows"));
+    stage.seeder.everything(&population).await?;
+    let collector = stage.start(&[INTERVAL])?;
+    let meter = collector.meter();
+    collector.ready().await?;
+    let cpu = meter.cpu()?;
+    collector.swept(1).await?;
+    let first_cpu = meter.cpu()?.saturating_sub(cpu);
+    let settled = memory::settled(&meter).await?;
+    meter.reset_peak()?;
+    let cpu = meter.cpu()?;
+    let swept = collector.swept(2).await?;
+    let second_cpu = meter.cpu()?.saturating_sub(cpu);
+    let peak = meter.peak()?;
+    bench.say(NAME, &swept);
+    collector.stop().await?;
+    stage.stop().await?;
+
+    let line = |what: &str, ours| Line::new(NAME, what, ours);
+    let above = peak.saturating_sub(settled);
+    let rate = float(rows as u64) / second_cpu.as_secs_f64();
+    Ok(vec![
+        line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(2.0),
+        line("CPU of the first sweep", Amount::cpu(first_cpu)),
+        line(
+            "rows a second of CPU",
+            Amount::new(rate, super::table::Unit::PerSecond),
+        ),
+        line("time of a sweep", Amount::time(took(&swept))),
+        line("memory, settled", Amount::bytes(settled)),
+        line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
+    ])
+}
+
+/// The `took=1.5s` of a sweep's line.
+pub fn took(line: &str) -> std::time::Duration {
+    let text = line.split("took=").nth(1).unwrap_or_default();
+    let text = text.split_whitespace().next().unwrap_or_default();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let value: f64 = digits.parse().unwrap_or(f64::NAN);
+    let scale = match &text[digits.len()..] {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "µs" => 1e-6,
+        "ns" => 1e-9,
+        _ => f64::NAN,
+    };
+    std::time::Duration::try_from_secs_f64(value * scale).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::took;
+
+    #[test]
+    fn the_time_of_a_sweep_is_read_from_its_line() {
+        let line = |text: &str| format!("… sweep ended pools=1 rows=2 took={text}");
+        assert_eq!(took(&line("1.5s")), Duration::from_millis(1_500));
+        assert_eq!(
+            took(&line("12.25ms orphans=0")),
+            Duration::from_micros(12_250)
+        );
+        assert_eq!(took(&line("80µs")), Duration::from_micros(80));
+        assert_eq!(took("none"), Duration::ZERO);
+    }
+}
