@@ -1,27 +1,28 @@
-//! An IPPool as it was observed: the raw rows, what they mean, and when they were read.
+//! An IPPool as it was observed: its rows, and when they were read.
 //!
-//! A row is kept exactly as stored, because the patch that removes it tests the whole of it. A row
-//! that cannot be read is a row all the same: it gets a verdict (Unknown) and is never touched.
+//! | module | what lives there |
+//! |---|---|
+//! | `row` | one row: as it stands there, and what it says |
+//! | `wire` | the text of a pool |
+
+mod row;
+mod wire;
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
-    marker::PhantomData,
     net::IpAddr,
 };
 
 use jiff::Timestamp;
-use serde::{
-    Deserialize,
-    de::{MapAccess, Visitor},
-};
-use serde_json::{Value, value::RawValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
+pub use self::row::{Glance, Row, RowContent, Unreadable};
+use self::wire::{List, Plain, PoolText, RowText};
 use crate::{
-    address::{Offset, Range, excerpt, network_of_pool},
+    address::{Offset, Range, network_of_pool},
     breaker::ACK_ANNOTATION,
-    podref::PodRef,
     time::Moment,
 };
 
@@ -84,73 +85,6 @@ impl Exempt {
     }
 }
 
-/// One entry of `spec.allocations`.
-#[derive(Clone, Debug)]
-pub struct Row {
-    key: Box<str>,
-    stored: Value,
-    content: Result<RowContent, Unreadable>,
-}
-
-/// What a readable row says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowContent {
-    /// The address it holds: base of the range plus key.
-    pub address: IpAddr,
-    /// The sandbox that it was last written for: 64 hex digits.
-    pub sandbox: Box<str>,
-    /// The pod it was written for.
-    pub podref: PodRef,
-    /// The interface; rows from before whereabouts 0.8 have none.
-    pub interface: Option<Box<str>>,
-}
-
-/// Why a row says nothing that we may act on (rule 1).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// The key is no number of 64 bits.
-    #[error("the key is not an offset")]
-    Key,
-    /// `spec.range` is no CIDR, so that the row's address is not known.
-    #[error("the range of its pool is not a CIDR")]
-    Range,
-    /// Base plus offset is no address.
-    #[error("base and offset give no address")]
-    Address,
-    /// The value is not an object of texts.
-    #[error("the row is not an object of texts")]
-    Shape,
-    /// A field that we do not know may say who the row belongs to.
-    #[error("the row has an unknown field {0:?}")]
-    ExtraField(Box<str>),
-    /// The podref is empty or not `namespace/name`.
-    #[error("its podref is not exactly namespace/name")]
-    PodRef,
-    /// The id is none that a container runtime makes.
-    #[error("its id is not 64 hex digits")]
-    SandboxId,
-}
-
-/// A row before it is kept: borrowed from the text, and as much of it as can be read.
-#[derive(Clone, Copy, Debug)]
-pub struct Glance<'a> {
-    /// The key.
-    pub key: &'a str,
-    /// The text of the podref, whatever it is worth.
-    pub podref: Option<&'a str>,
-    /// The text of the id.
-    pub sandbox: Option<&'a str>,
-    range: Option<Range>,
-}
-
-impl Glance<'_> {
-    /// The address that the row holds.
-    #[must_use]
-    pub fn address(&self) -> Option<IpAddr> {
-        self.range?.address_at(Offset::parse(self.key)?)
-    }
-}
-
 /// Why a text is not an IPPool.
 #[derive(Debug, thiserror::Error)]
 #[error("not an IPPool: {0}")]
@@ -169,31 +103,76 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
-        let raw: RawPool = serde_json::from_str(text)?;
-        let spec = raw.spec.unwrap_or_default();
-        let range = spec.range.as_deref().and_then(|r| Range::parse(r).ok());
-        let allocations = spec.allocations.unwrap_or_default().0;
+        match serde_json::from_str::<PoolText<Plain>>(text) {
+            Ok(pool) => Ok(Self::read(pool, read_at, &mut wanted)),
+            Err(_) => Self::parse_any(text, read_at, &mut wanted),
+        }
+    }
+
+    /// Reads the JSON text of a list of IPPools in the same way. Its metadata is the caller's to know.
+    ///
+    /// A pool that is none fails alone, with its text.
+    ///
+    /// # Errors
+    /// When the text is no list.
+    pub fn parse_list<'t, M: Deserialize<'t>>(
+        text: &'t str,
+        read_at: Moment,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<(M, Vec<Result<Self, (&'t str, NotAPool)>>), NotAPool> {
+        if let Ok(List { metadata, items }) = serde_json::from_str::<List<M, PoolText<Plain>>>(text)
+        {
+            let pools = items.into_iter();
+            let pools = pools.map(|pool| Ok(Self::read(pool, read_at, &mut wanted)));
+            return Ok((metadata, pools.collect()));
+        }
+        let List { metadata, items } = serde_json::from_str::<List<M, &RawValue>>(text)?;
+        let pools = items.into_iter().map(|pool| {
+            let pool = pool.get();
+            Self::parse_any(pool, read_at, &mut wanted).map_err(|reason| (pool, reason))
+        });
+        Ok((metadata, pools.collect()))
+    }
+
+    fn parse_any(
+        text: &str,
+        read_at: Moment,
+        wanted: &mut impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<Self, NotAPool> {
+        let pool = serde_json::from_str::<PoolText<&RawValue>>(text)?;
+        Ok(Self::read(pool, read_at, wanted))
+    }
+
+    fn read<R: RowText>(
+        pool: PoolText<'_, R>,
+        read_at: Moment,
+        wanted: &mut impl FnMut(&Glance<'_>) -> bool,
+    ) -> Self {
+        let (range, allocations) = match pool.spec {
+            Some(spec) => (spec.range, spec.allocations),
+            None => (None, None),
+        };
+        let range = range.as_deref().and_then(|r| Range::parse(r).ok());
+        let allocations = allocations.map_or_else(Vec::new, |allocations| allocations.0);
         let total_rows = allocations.len();
-        let rows = allocations
-            .into_iter()
-            .filter_map(|(key, value)| {
-                let head: RowHead = serde_json::from_str(value.get()).unwrap_or_default();
-                let glance = Glance {
-                    key: &key.0,
-                    podref: head.podref.as_ref().map(|text| &*text.0),
-                    sandbox: head.id.as_ref().map(|text| &*text.0),
-                    range,
-                };
-                wanted(&glance).then(|| Row::read(&key.0, value, range))
-            })
-            .collect();
-        let annotations = raw.metadata.annotations.unwrap_or_default();
-        Ok(Self {
+        let rows = allocations.iter().filter_map(|(key, row)| {
+            let (podref, sandbox) = row.head();
+            let glance = Glance {
+                key: &key.0,
+                podref: podref.as_deref(),
+                sandbox: sandbox.as_deref(),
+                range,
+            };
+            wanted(&glance).then(|| Row::read(&key.0, row.stored(), range))
+        });
+        let rows = rows.collect();
+        let annotations = pool.metadata.annotations.unwrap_or_default();
+        Self {
             key: PoolKey {
-                namespace: raw.metadata.namespace.unwrap_or_default(),
-                name: raw.metadata.name,
+                namespace: pool.metadata.namespace.unwrap_or_default(),
+                name: pool.metadata.name,
             },
-            uid: raw.metadata.uid,
+            uid: pool.metadata.uid,
             range,
             exempt: Exempt::read(&annotations),
             acknowledged: annotations
@@ -202,7 +181,7 @@ impl ObservedPool {
             rows,
             total_rows,
             read_at,
-        })
+        }
     }
 
     /// Namespace and name.
@@ -276,163 +255,6 @@ impl ObservedPool {
     }
 }
 
-impl Row {
-    fn read(key: &str, value: &RawValue, range: Option<Range>) -> Self {
-        // RawValue has checked the syntax; what fails still (a number out of bounds) is unreadable.
-        let stored: Value = serde_json::from_str(value.get()).unwrap_or(Value::Null);
-        let content = RowContent::read(key, &stored, range);
-        Self {
-            key: key.into(),
-            stored,
-            content,
-        }
-    }
-
-    /// The key in `spec.allocations`, to the letter.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// The whole row, as stored.
-    #[must_use]
-    pub fn stored(&self) -> &Value {
-        &self.stored
-    }
-
-    /// What the row says.
-    ///
-    /// # Errors
-    /// Where it says nothing that we may act on.
-    pub fn content(&self) -> Result<&RowContent, &Unreadable> {
-        self.content.as_ref()
-    }
-
-    /// The text of the podref, where there is one, whatever it is worth.
-    #[must_use]
-    pub fn podref_text(&self) -> Option<&str> {
-        self.stored.get("podref").and_then(Value::as_str)
-    }
-}
-
-impl RowContent {
-    fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
-        let fields = stored.as_object().ok_or(Unreadable::Shape)?;
-        if let Some(extra) = fields
-            .keys()
-            .find(|field| !["id", "podref", "ifname"].contains(&field.as_str()))
-        {
-            return Err(Unreadable::ExtraField(excerpt(extra).into()));
-        }
-        let text = |field: &str| match fields.get(field) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(Unreadable::Shape),
-        };
-        let (sandbox, podref, interface) = (text("id")?, text("podref")?, text("ifname")?);
-        let podref = podref
-            .and_then(|podref| podref.parse().ok())
-            .ok_or(Unreadable::PodRef)?;
-        let sandbox = sandbox
-            .filter(|id| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()))
-            .ok_or(Unreadable::SandboxId)?;
-        let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
-        let address = range
-            .ok_or(Unreadable::Range)?
-            .address_at(offset)
-            .ok_or(Unreadable::Address)?;
-        Ok(Self {
-            address,
-            sandbox: sandbox.into(),
-            podref,
-            interface: interface.filter(|name| !name.is_empty()).map(Into::into),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct RawPool<'a> {
-    metadata: RawMetadata,
-    #[serde(borrow)]
-    spec: Option<RawSpec<'a>>,
-}
-
-#[derive(Deserialize)]
-struct RawMetadata {
-    name: String,
-    namespace: Option<String>,
-    uid: String,
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Default, Deserialize)]
-struct RawSpec<'a> {
-    range: Option<String>,
-    #[serde(borrow)]
-    allocations: Option<Allocations<'a>>,
-}
-
-/// Only as much of a row as decides whether it is wanted.
-#[derive(Default, Deserialize)]
-struct RowHead<'a> {
-    #[serde(borrow)]
-    podref: Option<Text<'a>>,
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-}
-
-/// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
-/// never borrows.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrowing<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Borrowing<'a> {
-            type Value = Text<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrowing(PhantomData))
-    }
-}
-
-/// The rows in the order of the text, unparsed.
-#[derive(Default)]
-struct Allocations<'a>(Vec<(Text<'a>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Allocations<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Rows<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Rows<'a> {
-            type Value = Allocations<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of rows")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut rows = Vec::new();
-                while let Some((key, value)) = map.next_entry()? {
-                    rows.push((key, value));
-                }
-                Ok(Allocations(rows))
-            }
-        }
-        deserializer.deserialize_map(Rows(PhantomData))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -495,6 +317,45 @@ mod tests {
         );
         assert_eq!(pool.rows()[0].content(), Err(&Unreadable::Range));
         assert_eq!(pool.network(), None);
+    }
+
+    #[rstest]
+    #[case(r#"{"id":"x","podref":"d/p","ifname":null}"#)]
+    #[case(r#"{"id":"x","podref":"d/p","ifname":""}"#)]
+    #[case(r#"{"id":"x","podref":"d/p"}"#)]
+    #[case(r#"{"id":"x","podref":"d/\u0070","ifname":"net1"}"#)]
+    #[case(r#"{"id":"x","podref":7,"ifname":["net1"],"more":{"a":1.5}}"#)]
+    #[case("{}")]
+    fn a_row_is_kept_as_stored_whatever_it_is(#[case] value: &str) {
+        let stored: serde_json::Value = serde_json::from_str(value).unwrap();
+        assert_eq!(row("5", value).stored(), &stored);
+    }
+
+    #[test]
+    fn what_is_odd_in_a_list_spoils_nothing_else() {
+        let plain = format!(r#"{{"podref":"d/p","id":"{ID}","ifname":"net1"}}"#);
+        let pool = |name: &str, row: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"{name}","uid":"u"}},"spec":{{"range":"10.0.0.0/24","allocations":{{"1":{plain},"2":{row}}}}}}}"#
+            )
+        };
+        let list = |odd: &str| {
+            let (a, b) = (pool("a", &plain), pool("b", odd));
+            let text =
+                format!(r#"{{"metadata":{{"continue":"c"}},"items":[{a},{b},{{"kind":"?"}}]}}"#);
+            let (metadata, pools) =
+                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_| true)
+                    .unwrap();
+            assert_eq!(metadata["continue"], "c");
+            let rows = |pool: &ObservedPool| {
+                let rows = pool.rows().iter();
+                rows.map(|row| row.content().is_ok()).collect::<Vec<_>>()
+            };
+            let pools = pools.iter().map(|pool| pool.as_ref().map_or(vec![], rows));
+            pools.collect::<Vec<_>>()
+        };
+        assert_eq!(list(&plain), [vec![true, true], vec![true, true], vec![]]);
+        assert_eq!(list("1e999"), [vec![true, true], vec![true, false], vec![]]);
     }
 
     #[test]

@@ -13,8 +13,6 @@ use kube::{
     Api, Client, Resource,
     api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -79,14 +77,6 @@ pub struct PoolPage {
     pub next: Option<ListParams>,
 }
 
-#[derive(Deserialize)]
-struct RawPage<'a> {
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
-}
-
 impl PoolApi {
     /// Talks through `client`.
     #[must_use]
@@ -137,23 +127,22 @@ impl PoolApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+        wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<PoolPage, ObserveError> {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let text = call(self.client.request_text(request)).await?;
         let read_at = self.clock.now();
-        let page: RawPage = serde_json::from_str(&text).map_err(NotAPool::from)?;
-        let pools = page.items.into_iter();
-        let pools = pools.map(|pool| {
-            ObservedPool::parse(pool.get(), read_at, &mut wanted)
-                .map_err(|reason| (excerpt(pool.get()).to_owned(), reason))
-        });
+        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
+        let pools = pools.into_iter();
+        let pools = pools
+            .map(|pool| pool.map_err(|(text, reason)| (excerpt(text).to_owned(), reason)))
+            .collect();
         Ok(PoolPage {
-            pools: pools.collect(),
+            pools,
             bytes: text.len(),
-            next: next_page(params, &page.metadata),
+            next: next_page(params, &metadata),
         })
     }
 

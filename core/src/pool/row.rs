@@ -1,0 +1,152 @@
+//! One row of a pool: as it stands there, and what it says.
+//!
+//! A row is kept exactly as stored, because the patch that removes it tests the whole of it. A row
+//! that cannot be read is a row all the same: it gets a verdict (Unknown) and is never touched.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::{
+    address::{Offset, Range, excerpt},
+    podref::PodRef,
+};
+
+/// One entry of `spec.allocations`.
+#[derive(Clone, Debug)]
+pub struct Row {
+    key: Box<str>,
+    stored: Value,
+    content: Result<RowContent, Unreadable>,
+}
+
+/// What a readable row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowContent {
+    /// The address it holds: base of the range plus key.
+    pub address: IpAddr,
+    /// The sandbox that it was last written for: 64 hex digits.
+    pub sandbox: Box<str>,
+    /// The pod it was written for.
+    pub podref: PodRef,
+    /// The interface; rows from before whereabouts 0.8 have none.
+    pub interface: Option<Box<str>>,
+}
+
+/// Why a row says nothing that we may act on (rule 1).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// The key is no number of 64 bits.
+    #[error("the key is not an offset")]
+    Key,
+    /// `spec.range` is no CIDR, so that the row's address is not known.
+    #[error("the range of its pool is not a CIDR")]
+    Range,
+    /// Base plus offset is no address.
+    #[error("base and offset give no address")]
+    Address,
+    /// The value is not an object of texts.
+    #[error("the row is not an object of texts")]
+    Shape,
+    /// A field that we do not know may say who the row belongs to.
+    #[error("the row has an unknown field {0:?}")]
+    ExtraField(Box<str>),
+    /// The podref is empty or not `namespace/name`.
+    #[error("its podref is not exactly namespace/name")]
+    PodRef,
+    /// The id is none that a container runtime makes.
+    #[error("its id is not 64 hex digits")]
+    SandboxId,
+}
+
+/// A row before it is kept: borrowed from the text, and as much of it as can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The text of the podref, whatever it is worth.
+    pub podref: Option<&'a str>,
+    /// The text of the id.
+    pub sandbox: Option<&'a str>,
+    pub(super) range: Option<Range>,
+}
+
+impl Glance<'_> {
+    /// The address that the row holds.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.range?.address_at(Offset::parse(self.key)?)
+    }
+}
+
+impl Row {
+    pub(super) fn read(key: &str, stored: Value, range: Option<Range>) -> Self {
+        let content = RowContent::read(key, &stored, range);
+        Self {
+            key: key.into(),
+            stored,
+            content,
+        }
+    }
+
+    /// The key in `spec.allocations`, to the letter.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The whole row, as stored.
+    #[must_use]
+    pub fn stored(&self) -> &Value {
+        &self.stored
+    }
+
+    /// What the row says.
+    ///
+    /// # Errors
+    /// Where it says nothing that we may act on.
+    pub fn content(&self) -> Result<&RowContent, &Unreadable> {
+        self.content.as_ref()
+    }
+
+    /// The text of the podref, where there is one, whatever it is worth.
+    #[must_use]
+    pub fn podref_text(&self) -> Option<&str> {
+        self.stored.get("podref").and_then(Value::as_str)
+    }
+}
+
+impl RowContent {
+    fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
+        let fields = stored.as_object().ok_or(Unreadable::Shape)?;
+        if let Some(extra) = fields
+            .keys()
+            .find(|field| !["id", "podref", "ifname"].contains(&field.as_str()))
+        {
+            return Err(Unreadable::ExtraField(excerpt(extra).into()));
+        }
+        let text = |field: &str| match fields.get(field) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(Unreadable::Shape),
+        };
+        let (sandbox, podref, interface) = (text("id")?, text("podref")?, text("ifname")?);
+        let podref = podref
+            .and_then(|podref| podref.parse().ok())
+            .ok_or(Unreadable::PodRef)?;
+        let sandbox = sandbox
+            .filter(|id| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+            .ok_or(Unreadable::SandboxId)?;
+        let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
+        let address = range
+            .ok_or(Unreadable::Range)?
+            .address_at(offset)
+            .ok_or(Unreadable::Address)?;
+        Ok(Self {
+            address,
+            sandbox: sandbox.into(),
+            podref,
+            interface: interface.filter(|name| !name.is_empty()).map(Into::into),
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! The text of an IPPool, or of a list of them.
+//!
+//! A pool may have ten thousand rows and a cluster a million, so the text is read once: rows of the
+//! three known texts, which all are that whereabouts writes, are borrowed as they are met. Only where a
+//! text has anything else in it is it read again, row by row, so that nothing spoils more than itself.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
+use serde_json::{Map, Value, value::RawValue};
+
+/// An IPPool whose rows are `R`.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "R: Deserialize<'de>"))]
+pub(super) struct PoolText<'a, R> {
+    pub(super) metadata: Metadata,
+    #[serde(borrow)]
+    pub(super) spec: Option<Spec<'a, R>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) uid: String,
+    pub(super) annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "R: Deserialize<'de>"))]
+pub(super) struct Spec<'a, R> {
+    pub(super) range: Option<String>,
+    #[serde(borrow)]
+    pub(super) allocations: Option<Allocations<'a, R>>,
+}
+
+/// A list whose items are `I`, with metadata `M`.
+#[derive(Deserialize)]
+pub(super) struct List<M, I> {
+    pub(super) metadata: M,
+    pub(super) items: Vec<I>,
+}
+
+/// What a row may be read as.
+pub(super) trait RowText {
+    /// Podref and id, whatever they are worth.
+    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>);
+
+    /// The whole row.
+    fn stored(&self) -> Value;
+}
+
+/// A row of nothing but the three known texts.
+#[derive(Default)]
+pub(super) struct Plain<'a> {
+    id: Option<Text<'a>>,
+    podref: Option<Text<'a>>,
+    ifname: Option<Text<'a>>,
+}
+
+/// By hand: what is derived takes a list for an object, and null for nothing.
+impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
+            type Value = Plain<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of the three known texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut row = Plain::default();
+                while let Some(name) = map.next_key::<Text<'de>>()? {
+                    let field = match &*name.0 {
+                        "id" => &mut row.id,
+                        "podref" => &mut row.podref,
+                        "ifname" => &mut row.ifname,
+                        other => return Err(A::Error::unknown_field(other, &[])),
+                    };
+                    if field.replace(map.next_value()?).is_some() {
+                        return Err(A::Error::custom("a field twice"));
+                    }
+                }
+                Ok(row)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+impl RowText for Plain<'_> {
+    fn head<'s>(&'s self) -> (Option<Cow<'s, str>>, Option<Cow<'s, str>>) {
+        let borrowed = |text: &'s Text<'_>| Cow::Borrowed(&*text.0);
+        (
+            self.podref.as_ref().map(borrowed),
+            self.id.as_ref().map(borrowed),
+        )
+    }
+
+    fn stored(&self) -> Value {
+        let fields = [
+            ("id", &self.id),
+            ("podref", &self.podref),
+            ("ifname", &self.ifname),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, text)| {
+            let text = text.as_ref()?;
+            Some((name.to_owned(), Value::from(&*text.0)))
+        });
+        Value::Object(fields.collect::<Map<_, _>>())
+    }
+}
+
+/// Any row.
+impl RowText for &RawValue {
+    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+        let head: RowHead = serde_json::from_str(self.get()).unwrap_or_default();
+        (head.podref.map(|text| text.0), head.id.map(|text| text.0))
+    }
+
+    fn stored(&self) -> Value {
+        // The syntax was checked; what fails still (a number out of bounds) is unreadable.
+        serde_json::from_str(self.get()).unwrap_or(Value::Null)
+    }
+}
+
+/// Only as much of a row as decides whether it is wanted.
+#[derive(Default, Deserialize)]
+struct RowHead<'a> {
+    #[serde(borrow)]
+    podref: Option<Text<'a>>,
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+}
+
+/// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
+/// never borrows.
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrowing<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Borrowing<'a> {
+            type Value = Text<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Borrowing(PhantomData))
+    }
+}
+
+/// The rows in the order of the text.
+pub(super) struct Allocations<'a, R>(pub(super) Vec<(Text<'a>, R)>);
+
+impl<'de: 'a, 'a, R: Deserialize<'de>> Deserialize<'de> for Allocations<'a, R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Rows<'a, R>(PhantomData<(&'a (), R)>);
+        impl<'de: 'a, 'a, R: Deserialize<'de>> Visitor<'de> for Rows<'a, R> {
+            type Value = Allocations<'a, R>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of rows")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut rows = Vec::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    rows.push((key, value));
+                }
+                Ok(Allocations(rows))
+            }
+        }
+        deserializer.deserialize_map(Rows(PhantomData))
+    }
+}
