@@ -6,10 +6,12 @@
 
 use std::{
     collections::BTreeSet,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, Hash},
     num::NonZeroU32,
     time::Duration,
 };
+
+use foldhash::quality::FixedState;
 
 use crate::{
     pod::{ContainerState, PodState},
@@ -171,12 +173,30 @@ impl SandboxTag {
     /// The tag of an id; `None` where it is no sandbox id.
     #[must_use]
     pub fn of(id: &str) -> Option<Self> {
-        let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        is_id.then(|| {
-            let mut hasher = DefaultHasher::new();
-            id.hash(&mut hasher);
-            Self(hasher.finish().to_ne_bytes())
-        })
+        let id: &[u8; 64] = id.as_bytes().try_into().ok()?;
+        let (eights, _) = id.as_chunks::<8>();
+        let is_id = eights.iter().all(|eight| are_hex_digits(*eight));
+        is_id.then(|| Self(FixedState::default().hash_one(id).to_ne_bytes()))
+    }
+}
+
+/// Whether all of these are hexadecimal digits. Asked of each row, so all eight at once.
+fn are_hex_digits(bytes: [u8; 8]) -> bool {
+    // Adding to a byte below 128 what is missing from a bound to 128 turns up its highest bit, and
+    // that of no other byte.
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHEST: u64 = 128 * EACH;
+    let within = |bytes: u64, first: u8, last: u8| {
+        let reaches_first = bytes + EACH * u64::from(128 - first);
+        let exceeds_last = bytes + EACH * u64::from(127 - last);
+        reaches_first & !exceeds_last
+    };
+    let bytes = u64::from_ne_bytes(bytes);
+    let in_lower_case = bytes | (EACH * 0x20);
+    let is_ascii = bytes & HIGHEST == 0;
+    is_ascii && {
+        let digits = within(bytes, b'0', b'9') | within(in_lower_case, b'a', b'f');
+        digits & HIGHEST == HIGHEST
     }
 }
 
@@ -319,6 +339,22 @@ impl Grade {
             Self::Witnessed => "witnessed",
             Self::Unwitnessed => "unwitnessed",
             Self::Unfenced => "unfenced",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_hex_digits;
+
+    #[test]
+    fn one_byte_that_is_no_digit_is_noticed_wherever_it_is() {
+        for (place, byte) in (0..8).flat_map(|place| (0..=255).map(move |byte| (place, byte))) {
+            for others in *b"09afAF" {
+                let mut bytes = [others; 8];
+                bytes[place] = byte;
+                assert_eq!(are_hex_digits(bytes), byte.is_ascii_hexdigit(), "{bytes:?}");
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::RandomState;
 use ipgc_core::{
     clearance::Living,
     evidence::{Ended, SandboxTag},
@@ -29,8 +30,8 @@ use super::{
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
-    // Boxed: the map has room for up to twice as many.
-    live: HashMap<PodRef, Box<Packed>>,
+    // Boxed, since the map has room for up to twice as many. Each row of a sweep is looked up here.
+    live: HashMap<PodRef, Box<Packed>, RandomState>,
     packer: Packer,
     ended: HashMap<PodRef, Vec<Arc<Ended>>>,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
