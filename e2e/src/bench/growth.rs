@@ -89,7 +89,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
 
 /// Pods only: their pools are empty.
 async fn pods(bench: &Bench, lines: &mut Vec<Line>) -> Result<Vec<(f64, Cost)>> {
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage_alone().await?;
     let sizes = PODS.map(|pods| bench.size(pods));
     let population = Population {
         nodes: bench.size(1_000),
@@ -127,7 +127,7 @@ async fn alone(
     lines: &mut Vec<Line>,
 ) -> Result<Cost> {
     bench.say(NAME, what);
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage_alone().await?;
     let population = population(&stage.namespace.name);
     stage.seeder.everything(&population).await?;
     let cost = cost(&stage).await?;

@@ -100,7 +100,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
     let upstream = bench.upstream.get(bench).await?;
     let pods = bench.size(10_000);
     bench.say(scene, format!("seeding {pods} pods"));
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage().await?;
     let population = Population {
         owner: variant.owner,
         nodes: 20,

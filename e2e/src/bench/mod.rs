@@ -49,10 +49,12 @@ use std::{
 
 use futures::{FutureExt as _, future::LocalBoxFuture};
 use k8s_openapi::jiff::Timestamp;
+use tokio::sync::OnceCell;
 
 use crate::{Error, Result, ours};
 use measure::Machine;
 use plot::Panel;
+use stage::{Servers, Stage};
 use table::{Line, Report};
 use upstream_loop::UpstreamLoop;
 
@@ -161,6 +163,7 @@ struct Bench {
     program: PathBuf,
     short: bool,
     upstream: UpstreamLoop,
+    servers: OnceCell<Servers>,
     plots: RefCell<Vec<Panel>>,
     begun: Instant,
 }
@@ -169,6 +172,21 @@ impl Bench {
     /// A size, or a tenth of it.
     fn size(&self, full: usize) -> usize {
         if self.short { full / 10 } else { full }
+    }
+
+    /// Servers of a scene's own: it counts pods, or it restarts them.
+    async fn stage_alone(&self) -> Result<Stage> {
+        Stage::on(Servers::start().await?, &self.program).await
+    }
+
+    /// Servers for a scene that other scenes do not disturb: in a short run, whose time goes into
+    /// starting them, these share theirs.
+    async fn stage(&self) -> Result<Stage> {
+        if !self.short {
+            return self.stage_alone().await;
+        }
+        let servers = self.servers.get_or_try_init(Servers::start).await?;
+        Stage::on(servers.clone(), &self.program).await
     }
 
     /// Keeps charts for the picture.
@@ -204,6 +222,7 @@ pub async fn run(args: Args) -> Result<bool> {
         program,
         short: args.short,
         upstream: UpstreamLoop::default(),
+        servers: OnceCell::new(),
         plots: RefCell::default(),
         begun: Instant::now(),
     };
