@@ -1,15 +1,14 @@
 //! A healthy cluster: pods come and go, and CNI DEL has taken their rows before they are gone. There is
 //! nothing to free, and looking for it must cost next to nothing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     Bench,
     load::Kubelet,
     population::{Address, Population},
     seed::{BEAT, Heartbeats},
-    stage::Stage,
-    table::{Amount, Line},
+    table::{Amount, Line, Unit, float},
 };
 use crate::Result;
 
@@ -36,7 +35,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let ending = RATE as usize * seconds;
     let staying = bench.size(2_000);
     bench.say(NAME, format!("seeding {} pods", ending + staying));
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage().await?;
     let population = Population {
         pools: 10,
         ..Population::new(&stage.namespace.name, ending + staying)
@@ -59,9 +58,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let mark = stage.plane.audit().mark()?;
     bench.say(NAME, format!("{RATE} pods end each second, {seconds} s"));
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
-    kubelet
+    let begun = Instant::now();
+    let gone = kubelet
         .end_evenly(&population, 0..ending, Duration::from_secs(1) / RATE, LEAD)
         .await?;
+    let rate = float(ending as u64) / (gone - begun).as_secs_f64();
     tokio::time::sleep(AFTER).await;
     let ours = collector.requests(mark)?;
     bench.say(NAME, format!("ipgc asked: {}", ours.summary()));
@@ -83,6 +84,10 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             .at_most(0.0)
             .counted(),
         line("events", Amount::count(ours.events)),
+        line(
+            "pods that ended a second",
+            Amount::new(rate, Unit::PerSecond),
+        ),
         line("ipgc's CPU", Amount::cpu(meter.cpu()?.saturating_sub(cpu))),
         line(
             "API server's CPU",

@@ -60,7 +60,7 @@ struct Price {
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let rows = bench.size(10_000);
     bench.say(NAME, format!("seeding a pool of {rows} rows"));
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage().await?;
     let priced = stage.cluster.namespace("price").await?;
     let patches = bench.size(200);
     let price = price(&stage, &priced, rows, patches).await?;
@@ -155,6 +155,8 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         Ok(())
     })
     .await?;
+    // Its rows have no pods, and would be held as orphans.
+    raw::delete(client, &path).await?;
     Ok(Price {
         patch: removal,
         get: read,

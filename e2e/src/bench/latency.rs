@@ -16,7 +16,6 @@ use super::{
     load::Kubelet,
     population::Population,
     seed::{BEAT, Heartbeats, WHEREABOUTS},
-    stage::Stage,
     table::{Amount, Line, float},
     watch::{self, Change, Named, Pool},
 };
@@ -45,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let tries = bench.size(1_000);
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage().await?;
     let population = Population {
         pools: POOLS,
         reservations: false,

@@ -39,7 +39,7 @@ struct Seen {
 
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage_alone().await?;
     let few = bench.size(1_000);
     let idle = Population {
         pools: 10,

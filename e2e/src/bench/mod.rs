@@ -10,7 +10,7 @@
 //!    ├ requests   what ipgc asked, from the audit log
 //!    └ measure    memory and CPU of a process
 //!    │
-//!  table        lines with goals, printed and written as JSON
+//!  table, plot  lines with goals, printed and written as JSON; how costs grow, as a picture
 //! ```
 //!
 //! Every ratio is to a figure of the same run: upstream's own programs, or a bare loop of requests against
@@ -19,12 +19,14 @@
 
 mod churn;
 mod etcd;
+mod growth;
 mod large_pool;
 mod latency;
 mod load;
 mod mass_delete;
 pub mod measure;
 mod memory;
+mod plot;
 mod population;
 mod raw;
 mod reconciler;
@@ -39,6 +41,7 @@ mod upstream_loop;
 mod watch;
 
 use std::{
+    cell::RefCell,
     fs,
     path::{Path, PathBuf},
     time::Instant,
@@ -46,9 +49,12 @@ use std::{
 
 use futures::{FutureExt as _, future::LocalBoxFuture};
 use k8s_openapi::jiff::Timestamp;
+use tokio::sync::OnceCell;
 
 use crate::{Error, Result, ours};
 use measure::Machine;
+use plot::Panel;
+use stage::{Servers, Stage};
 use table::{Line, Report};
 use upstream_loop::UpstreamLoop;
 
@@ -67,6 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Draw how costs grow, if that scene runs
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
     /// Measure this ipgc instead of building the static one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -75,6 +85,9 @@ pub struct Args {
 /// One scene.
 struct Scene {
     name: &'static str,
+    /// Whether a short run has it, too, when it is not asked for by its name: those that count
+    /// requests, and the quick ones.
+    is_short: bool,
     run: for<'b> fn(&'b Bench) -> LocalBoxFuture<'b, Result<Vec<Line>>>,
 }
 
@@ -82,43 +95,58 @@ struct Scene {
 const SCENES: &[Scene] = &[
     Scene {
         name: mass_delete::REPLICA_SET.name,
+        is_short: true,
         run: |bench| mass_delete::run(bench, &mass_delete::REPLICA_SET).boxed_local(),
     },
     Scene {
         name: mass_delete::STATEFUL_SET.name,
+        is_short: true,
         run: |bench| mass_delete::run(bench, &mass_delete::STATEFUL_SET).boxed_local(),
     },
     Scene {
         name: mass_delete::ROWS.name,
+        is_short: true,
         run: |bench| mass_delete::run(bench, &mass_delete::ROWS).boxed_local(),
     },
     Scene {
         name: large_pool::NAME,
+        is_short: true,
         run: |bench| large_pool::run(bench).boxed_local(),
     },
     Scene {
         name: churn::NAME,
+        is_short: true,
         run: |bench| churn::run(bench).boxed_local(),
     },
     Scene {
         name: memory::NAME,
+        is_short: false,
         run: |bench| memory::run(bench).boxed_local(),
     },
     Scene {
         name: sweep::NAME,
+        is_short: false,
         run: |bench| sweep::run(bench).boxed_local(),
     },
     Scene {
         name: latency::NAME,
+        is_short: true,
         run: |bench| latency::run(bench).boxed_local(),
     },
     Scene {
         name: start::NAME,
+        is_short: true,
         run: |bench| start::run(bench).boxed_local(),
     },
     Scene {
         name: reconciler::NAME,
+        is_short: false,
         run: |bench| reconciler::run(bench).boxed_local(),
+    },
+    Scene {
+        name: growth::NAME,
+        is_short: false,
+        run: |bench| growth::run(bench).boxed_local(),
     },
 ];
 
@@ -136,6 +164,8 @@ struct Bench {
     program: PathBuf,
     short: bool,
     upstream: UpstreamLoop,
+    servers: OnceCell<Servers>,
+    plots: RefCell<Vec<Panel>>,
     begun: Instant,
 }
 
@@ -143,6 +173,26 @@ impl Bench {
     /// A size, or a tenth of it.
     fn size(&self, full: usize) -> usize {
         if self.short { full / 10 } else { full }
+    }
+
+    /// Servers of a scene's own: it counts pods, or it restarts them.
+    async fn stage_alone(&self) -> Result<Stage> {
+        Stage::on(Servers::start().await?, &self.program).await
+    }
+
+    /// Servers for a scene that other scenes do not disturb: in a short run, whose time goes into
+    /// starting them, these share theirs.
+    async fn stage(&self) -> Result<Stage> {
+        if !self.short {
+            return self.stage_alone().await;
+        }
+        let servers = self.servers.get_or_try_init(Servers::start).await?;
+        Stage::on(servers.clone(), &self.program).await
+    }
+
+    /// Keeps charts for the picture.
+    fn plot(&self, panels: Vec<Panel>) {
+        self.plots.borrow_mut().extend(panels);
     }
 
     /// Tells the person who waits what happens now.
@@ -173,10 +223,14 @@ pub async fn run(args: Args) -> Result<bool> {
         program,
         short: args.short,
         upstream: UpstreamLoop::default(),
+        servers: OnceCell::new(),
+        plots: RefCell::default(),
         begun: Instant::now(),
     };
     for scene in SCENES {
-        if !args.scenes.is_empty() && !args.scenes.iter().any(|name| name == scene.name) {
+        let asked = args.scenes.iter().any(|name| name == scene.name);
+        let ordinary = args.scenes.is_empty() && (scene.is_short || !bench.short);
+        if !asked && !ordinary {
             continue;
         }
         match (scene.run)(&bench).await {
@@ -195,6 +249,11 @@ pub async fn run(args: Args) -> Result<bool> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report).map_err(Error::malformed("the report"))?;
         fs::write(path, text + "\n").map_err(Error::io(format!("write {}", path.display())))?;
+    }
+    let panels = bench.plots.take();
+    if let Some(path) = args.plot.filter(|_| !panels.is_empty()) {
+        let picture = plot::svg(&panels, &report.head());
+        fs::write(&path, picture).map_err(Error::io(format!("write {}", path.display())))?;
     }
     Ok(report.broken.is_empty() && (!bench.short || report.counts_hold()))
 }

@@ -16,7 +16,7 @@ use crate::{
 const AGENT: &str = "ipgc/";
 
 /// The resource of reservations.
-const RESERVATIONS: &str = "overlappingrangeipreservations";
+pub const RESERVATIONS: &str = "overlappingrangeipreservations";
 
 /// Its requests, in the order of their answers.
 pub struct Ours {

@@ -18,7 +18,7 @@ use super::{
     template::{self, Template},
 };
 use crate::{
-    ControlPlane, Result,
+    ControlPlane, Error, Result,
     cni::Network,
     wait::{self, Probe},
 };
@@ -182,20 +182,33 @@ impl Seeder {
         template::pod(&self.client, &population.namespace, population.owner).await
     }
 
-    /// Waits until a list has so many items at least.
+    /// Makes sure that a list has so many items at least, and waits until the server's watch cache has
+    /// taken them all in: until then it answers nobody who asks for what is new.
     async fn counted(&self, path: &str, wanted: usize) -> Result<()> {
-        let list = format!("{path}?limit=1");
-        let list = &*list;
-        let what = format!("{wanted} objects in {path}");
+        let first = format!("{path}?limit=1");
+        let list = raw::parse(&first, &raw::get(&self.client, &first).await?)?;
+        let items = list["items"].as_array().map_or(0, Vec::len);
+        let metadata = &list["metadata"];
+        let rest = metadata["remainingItemCount"].as_u64().unwrap_or(0);
+        let found = items + usize::try_from(rest).unwrap_or(usize::MAX);
+        if found < wanted {
+            let why = format!("{found} instead of {wanted} items");
+            return Err(Error::malformed(path)(why));
+        }
+        let version = metadata["resourceVersion"].as_str().unwrap_or_default();
+        // A list of nothing, from the cache.
+        let newest = format!(
+            "{path}?fieldSelector=metadata.name=none&resourceVersion={version}&resourceVersionMatch=NotOlderThan"
+        );
+        let newest = &*newest;
+        let what = format!("the watch cache of {path}");
         wait::until(&what, CAUGHT_UP, || async move {
-            let list = raw::parse(list, &raw::get(&self.client, list).await?)?;
-            let items = list["items"].as_array().map_or(0, Vec::len);
-            let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
-            let found = items + usize::try_from(rest).unwrap_or(usize::MAX);
-            Ok(if found >= wanted {
-                Probe::Done(())
-            } else {
-                Probe::NotYet(format!("{found}"))
+            Ok(match raw::get(&self.client, newest).await {
+                Ok(_) => Probe::Done(()),
+                Err(late) if matches!(late.api_code(), Some(429 | 504)) => {
+                    Probe::NotYet(late.to_string())
+                }
+                Err(error) => return Err(error),
             })
         })
         .await

@@ -1,9 +1,10 @@
-//! What a scene stands on: servers of its own, the account of the manifests, and `ipgc` as a process that
+//! What a scene stands on: servers, the account of the manifests, and `ipgc` as a process that
 //! is measured from outside.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -31,19 +32,17 @@ const START: Duration = Duration::from_secs(180);
 /// Promised time from SIGTERM to the end, twice.
 const STOP: Duration = Duration::from_secs(20);
 
-/// Servers, and what is needed on them.
-pub struct Stage {
-    pub plane: ControlPlane,
-    pub cluster: Cluster,
-    pub namespace: Namespace,
-    pub seeder: Seeder,
+/// Running servers, the manifests applied.
+#[derive(Clone)]
+pub struct Servers {
+    plane: Rc<ControlPlane>,
+    cluster: Cluster,
     account: Access,
-    program: PathBuf,
 }
 
-impl Stage {
-    /// Starts servers and applies the manifests.
-    pub async fn new(program: &Path) -> Result<Self> {
+impl Servers {
+    /// Starts them and applies the manifests.
+    pub async fn start() -> Result<Self> {
         let plane = ControlPlane::start(Options::default()).await?;
         let cluster = Cluster::of(&plane).await?;
         let base = workspace().join("manifests/base");
@@ -60,13 +59,37 @@ impl Stage {
             })
         })
         .await?;
-        let seeder = Seeder::of(&plane).await?;
-        let namespace = cluster.namespace("bench").await?;
         Ok(Self {
+            plane: plane.into(),
+            cluster,
+            account,
+        })
+    }
+}
+
+/// Servers, and what a scene needs on them.
+pub struct Stage {
+    pub plane: Rc<ControlPlane>,
+    pub cluster: Cluster,
+    pub namespace: Namespace,
+    pub seeder: Seeder,
+    account: Access,
+    program: PathBuf,
+}
+
+impl Stage {
+    /// A namespace on these servers, for this binary.
+    pub async fn on(servers: Servers, program: &Path) -> Result<Self> {
+        let Servers {
             plane,
             cluster,
-            namespace,
-            seeder,
+            account,
+        } = servers;
+        Ok(Self {
+            seeder: Seeder::of(&plane).await?,
+            namespace: cluster.namespace("bench").await?,
+            plane,
+            cluster,
             account,
             program: program.to_owned(),
         })
@@ -103,9 +126,12 @@ impl Stage {
         Ok(collector)
     }
 
-    /// Ends the servers.
+    /// Ends the servers, unless others use them.
     pub async fn stop(self) -> Result<()> {
-        self.plane.stop().await
+        match Rc::try_unwrap(self.plane) {
+            Ok(plane) => plane.stop().await,
+            Err(_) => Ok(()),
+        }
     }
 }
 

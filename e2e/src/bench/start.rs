@@ -4,7 +4,6 @@ use super::{
     Bench,
     population::Population,
     size_of,
-    stage::Stage,
     table::{Amount, Line},
 };
 use crate::Result;
@@ -17,7 +16,7 @@ const STARTS: usize = 3;
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let pods = bench.size(10_000);
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage_alone().await?;
     let population = Population {
         pools: 10,
         ..Population::new(&stage.namespace.name, pods)

@@ -3,7 +3,6 @@
 use super::{
     Bench, memory,
     population::Population,
-    stage::Stage,
     table::{Amount, Line, float},
 };
 use crate::Result;
@@ -19,7 +18,7 @@ const ABOVE: f64 = 12e6;
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let pods = bench.size(100_000);
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage_alone().await?;
     let population = Population {
         nodes: bench.size(1_000),
         interfaces: 10,

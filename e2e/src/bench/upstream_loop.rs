@@ -42,7 +42,7 @@ async fn measure(bench: &Bench) -> Result<Took> {
         "upstream",
         format!("its loop on {addresses} pods of one pool"),
     );
-    let stage = Stage::new(&bench.program).await?;
+    let stage = bench.stage().await?;
     let population = Population::new(&stage.namespace.name, addresses);
     stage.seeder.everything(&population).await?;
     let node = Population::node(0);
