@@ -2,11 +2,13 @@
 //!
 //! kube's own retries are off (they hide minutes), so an error here is one request that failed.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
+use futures::AsyncReadExt;
+use http::Request;
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::api::ListParams;
+use kube::{Client, api::ListParams};
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
 /// that a worker is never lost to a hanging connection.
@@ -24,6 +26,12 @@ pub enum CallError {
     /// The server refused, or the connection broke.
     #[error("{}", brief(.0))]
     Kube(#[from] kube::Error),
+    /// The answer broke off.
+    #[error("the answer broke off: {0}")]
+    Broken(#[from] std::io::Error),
+    /// An answer that is no text.
+    #[error("the answer is no text: {0}")]
+    NoText(#[from] std::string::FromUtf8Error),
     /// An answer that cannot be read.
     #[error("answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -112,6 +120,22 @@ pub async fn call<T>(
         Ok(answer) => Ok(answer?),
         Err(_) => Err(CallError::Deadline),
     }
+}
+
+/// Sends one request, and reads the text of the answer, under [`DEADLINE`]. A page of pools is
+/// megabytes; kube's own would hold it three times.
+///
+/// # Errors
+/// As [`CallError`] says.
+pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
+    let answer = async {
+        let mut answer = pin!(client.request_stream(request).await?);
+        let mut text = Vec::new();
+        answer.read_to_end(&mut text).await?;
+        Ok(String::from_utf8(text)?)
+    };
+    let answer = tokio::time::timeout(DEADLINE, answer).await;
+    answer.unwrap_or(Err(CallError::Deadline))
 }
 
 /// The parameters of the page after one with this metadata; `None` after the last page.

@@ -220,7 +220,12 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
     pub fn next_due(&self) -> Option<Duration> {
         let inner = self.lock();
         let next = inner.due.peek()?;
-        Some(inner.due.deadline(&next).saturating_duration_since(Instant::now()))
+        Some(
+            inner
+                .due
+                .deadline(&next)
+                .saturating_duration_since(Instant::now()),
+        )
     }
 
     /// Whether an item with this key is in the queue, waiting or checked out.

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     api::IpPool,
-    calls::{CallError, call, next_page},
+    calls::{CallError, call, next_page, text},
     clock::Clock,
 };
 
@@ -103,7 +103,7 @@ impl PoolApi {
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         // It is never closed; were it so, nobody would be bounded.
         let _turn = self.observing.acquire().await;
-        let text = match call(self.client.request_text(request)).await {
+        let text = match text(&self.client, request).await {
             Ok(text) => text,
             Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -132,7 +132,7 @@ impl PoolApi {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
-        let text = call(self.client.request_text(request)).await?;
+        let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
         let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         let pools = pools.into_iter();

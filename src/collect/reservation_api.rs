@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::release::Work;
 use crate::{
     api,
-    calls::{CallError, call, next_page},
+    calls::{CallError, next_page, text},
 };
 
 /// Reservations to a page of a list: about half a kilobyte each.
@@ -222,7 +222,7 @@ impl ReservationApi {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, CallError> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        call(self.0.request_text(request)).await
+        text(&self.0, request).await
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use super::batches::{Batches, Inbox};
-use crate::calls::{CallError, call, next_page};
+use crate::calls::{CallError, next_page, text};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
@@ -143,7 +143,7 @@ async fn read(
     let mut params = ListParams::default().limit(limit);
     let mut present = HashSet::new();
     loop {
-        let text = call(client.request_text(table_of(namespace, &params)?)).await?;
+        let text = text(client, table_of(namespace, &params)?).await?;
         let table: Table = serde_json::from_str(&text)?;
         for name in table.names()? {
             let name = name?;

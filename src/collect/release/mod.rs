@@ -152,7 +152,10 @@ impl Releaser {
             })
         });
         let works: Vec<_> = works.collect();
-        let mut found = self.find(namespace, &works, &mut outcomes).await.into_iter();
+        let mut found = self
+            .find(namespace, &works, &mut outcomes)
+            .await
+            .into_iter();
         let mut late = Vec::new();
         let mut size = 4 * SMALLEST_ROUND;
         loop {
@@ -216,12 +219,15 @@ impl Releaser {
         let mut late = Vec::new();
         // Where proofs themselves take long, so may what follows, or it would never come to an end.
         let latest = LATEST.max(2 * begun.elapsed());
-        let deleting = proven.into_iter().enumerate().map(|(number, one)| async move {
-            if number >= CONCURRENCY && begun.elapsed() > latest {
-                return Err(one);
-            }
-            Ok(self.delete(namespace, one).await)
-        });
+        let deleting = proven
+            .into_iter()
+            .enumerate()
+            .map(|(number, one)| async move {
+                if number >= CONCURRENCY && begun.elapsed() > latest {
+                    return Err(one);
+                }
+                Ok(self.delete(namespace, one).await)
+            });
         for result in run(deleting).await {
             match result {
                 Ok(Ok(work)) => outcomes.deleted(work),

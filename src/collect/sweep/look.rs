@@ -16,6 +16,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
     reservation::Reservation,
+    time::Moment,
 };
 use tracing::warn;
 
@@ -126,8 +127,11 @@ impl<'l> Look<'l> {
         loop {
             let now = context.clock.now();
             let mut held = 0;
+            // Asked once for the page, when its first row is there.
+            let mut fresh = None;
             let page = context.pools.page(self.namespace, &params, |row| {
-                let keep = deserves_a_look(context, row, now);
+                let fresh = *fresh.get_or_insert_with(|| context.knowledge.freshness.is_fresh());
+                let keep = deserves_a_look(context, row, fresh, now);
                 held += usize::from(!keep);
                 keep
             });
@@ -365,13 +369,11 @@ struct Orphan {
 }
 
 /// Whether a row is not passed over at a glance.
-fn deserves_a_look(context: &Context, row: &Glance<'_>, now: ipgc_core::time::Moment) -> bool {
+fn deserves_a_look(context: &Context, row: &Glance<'_>, fresh: bool, now: Moment) -> bool {
     let Some(podref) = row.podref else {
         return true;
     };
-    let knowledge = &context.knowledge;
-    let mut pods = lock(&knowledge.pods);
-    let fresh = knowledge.freshness.is_fresh() && !pods.is_listing();
-    let sandbox = row.sandbox.filter(|_| fresh);
+    let mut pods = lock(&context.knowledge.pods);
+    let sandbox = row.sandbox.filter(|_| fresh && !pods.is_listing());
     pods.glance(podref, row.address(), sandbox, now).is_none()
 }
