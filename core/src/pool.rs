@@ -85,6 +85,9 @@ impl Exempt {
     }
 }
 
+/// One pool of a list, or the text of what is none and why.
+pub type ListedPool<'t> = Result<ObservedPool, (&'t str, NotAPool)>;
+
 /// Why a text is not an IPPool.
 #[derive(Debug, thiserror::Error)]
 #[error("not an IPPool: {0}")]
@@ -119,7 +122,7 @@ impl ObservedPool {
         text: &'t str,
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
-    ) -> Result<(M, Vec<Result<Self, (&'t str, NotAPool)>>), NotAPool> {
+    ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
         if let Ok(List { metadata, items }) = serde_json::from_str::<List<M, PoolText<Plain>>>(text)
         {
             let pools = items.into_iter();

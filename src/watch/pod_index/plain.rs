@@ -1,5 +1,7 @@
 //! The index beside one that keeps its pods as they come: both must know the same.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};
