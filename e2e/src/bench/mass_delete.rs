@@ -109,7 +109,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         nodes: 20,
         pools: 10,
         reservations: variant.reservations,
-        ..Population::new(&stage.namespace.name, pods)
+        ..stage.population(pods)
     };
     stage.seeder.everything(&population).await?;
     let bare = if variant.reservations {

@@ -44,7 +44,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let idle = Population {
         pools: 10,
         reservations: false,
-        ..Population::new(&stage.namespace.name, few)
+        ..stage.population(few)
     };
     bench.say(NAME, format!("seeding {few} pods"));
     stage.seeder.everything(&idle).await?;
@@ -71,7 +71,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         interfaces: 2,
         pools: 20,
         reservations: false,
-        ..Population::new(&namespace.name, many)
+        ..stage.population_in(&namespace, many)
     };
     bench.say(NAME, format!("seeding {many} pods"));
     stage.seeder.everything(&population).await?;
