@@ -42,6 +42,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let stage = bench.stage_alone().await?;
     let few = bench.size(1_000);
     let idle = Population {
+        interfaces: 2,
         pools: 10,
         reservations: false,
         ..stage.population(few)
