@@ -38,7 +38,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let stage = bench.stage().await?;
     let population = Population {
         pools: 10,
-        ..Population::new(&stage.namespace.name, ending + staying)
+        ..stage.population(ending + staying)
     };
     let seeder = &stage.seeder;
     seeder.attachments(&population).await?;

@@ -37,11 +37,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let pods = pods(bench, &mut lines).await?;
     let mut rows = Vec::new();
     for interfaces in INTERFACES {
-        let population = |home: &str| Population {
+        let population = |stage: &Stage| Population {
             interfaces,
             pools: 10,
             reservations: false,
-            ..Population::new(home, bench.size(FIXED))
+            ..stage.population(bench.size(FIXED))
         };
         let count = bench.size(FIXED) * interfaces;
         let cost = alone(bench, &format!("{count} rows"), population, &mut lines).await?;
@@ -49,10 +49,10 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     }
     let mut pools = Vec::new();
     for count in POOLS {
-        let population = |home: &str| Population {
+        let population = |stage: &Stage| Population {
             pools: count,
             reservations: false,
-            ..Population::new(home, bench.size(FIXED))
+            ..stage.population(bench.size(FIXED))
         };
         let cost = alone(bench, &format!("{count} pools"), population, &mut lines).await?;
         pools.push((float(count as u64), cost.sweep_cpu.as_secs_f64()));
@@ -95,7 +95,7 @@ async fn pods(bench: &Bench, lines: &mut Vec<Line>) -> Result<Vec<(f64, Cost)>> 
         nodes: bench.size(1_000),
         pools: 10,
         reservations: false,
-        ..Population::new(&stage.namespace.name, sizes[2])
+        ..stage.population(sizes[2])
     };
     let seeder = &stage.seeder;
     seeder.attachments(&population).await?;
@@ -123,12 +123,12 @@ async fn pods(bench: &Bench, lines: &mut Vec<Line>) -> Result<Vec<(f64, Cost)>> 
 async fn alone(
     bench: &Bench,
     what: &str,
-    population: impl FnOnce(&str) -> Population,
+    population: impl FnOnce(&Stage) -> Population,
     lines: &mut Vec<Line>,
 ) -> Result<Cost> {
     bench.say(NAME, what);
     let stage = bench.stage_alone().await?;
-    let population = population(&stage.namespace.name);
+    let population = population(&stage);
     stage.seeder.everything(&population).await?;
     let cost = cost(&stage).await?;
     stage.stop().await?;

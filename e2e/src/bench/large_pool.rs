@@ -118,16 +118,16 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn population(namespace: &Namespace, rows: usize) -> Population {
+fn population(stage: &Stage, namespace: &Namespace, rows: usize) -> Population {
     Population {
         reservations: false,
-        ..Population::new(&namespace.name, rows)
+        ..stage.population_in(namespace, rows)
     }
 }
 
 /// Removes single rows from a pool of this size, and reads it as often.
 async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> Result<Price> {
-    let population = population(home, rows);
+    let population = population(stage, home, rows);
     stage.seeder.pools(&population, Population::rows_of).await?;
     let client = &stage.client("bench-loop").await?;
     let server = stage.api_server();
@@ -192,7 +192,7 @@ fn pace(bench: &Bench, rows: usize) -> Duration {
 
 /// The same ends without anybody who frees.
 async fn without_ipgc(bench: &Bench, stage: &Stage, home: &Namespace, rows: usize) -> Result<Run> {
-    let population = population(home, rows);
+    let population = population(stage, home, rows);
     stage.seeder.nodes(population.nodes).await?;
     stage.seeder.pods(&population).await?;
     bench.say(NAME, "pods end without ipgc");
@@ -210,7 +210,7 @@ async fn without_ipgc(bench: &Bench, stage: &Stage, home: &Namespace, rows: usiz
 }
 
 async fn with_ipgc(bench: &Bench, stage: &Stage, rows: usize) -> Result<Seen> {
-    let population = population(&stage.namespace, rows);
+    let population = population(stage, &stage.namespace, rows);
     stage.seeder.everything(&population).await?;
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let collector = stage.started(&[]).await?;

@@ -48,7 +48,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let population = Population {
         pools: POOLS,
         reservations: false,
-        ..Population::new(&stage.namespace.name, POOLS * ROWS)
+        ..stage.population(POOLS * ROWS)
     };
     bench.say(NAME, format!("seeding {} pods", population.pods));
     stage.seeder.everything(&population).await?;

@@ -3,20 +3,28 @@
 //! For each pod: the status in which all containers have terminated, then the deletion without a grace
 //! period. Both are what a kubelet writes last.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::{population::Population, raw, template};
 use crate::{Error, Result};
+
+/// Connections of an even pace. On a server that cannot keep it, more of them would make it slower still.
+const CONNECTIONS: usize = 64;
 
 /// Ends pods.
 #[derive(Clone)]
 pub struct Kubelet {
     client: Client,
-    ended: std::sync::Arc<Value>,
+    ended: Arc<Value>,
+    slots: Arc<Semaphore>,
 }
 
 impl Kubelet {
@@ -25,6 +33,7 @@ impl Kubelet {
         Self {
             client,
             ended: template::ended().into(),
+            slots: Semaphore::new(CONNECTIONS).into(),
         }
     }
 
@@ -38,6 +47,13 @@ impl Kubelet {
     /// The deletion.
     pub async fn delete(&self, population: &Population, pod: usize) -> Result<()> {
         raw::delete(&self.client, &path(population, pod)).await
+    }
+
+    /// Does it when a connection is free.
+    async fn in_turn(&self, request: impl Future<Output = Result<()>>) -> Result<()> {
+        let turn = self.slots.acquire().await;
+        let _turn = turn.map_err(|error| Error::Unsupported(error.to_string()))?;
+        request.await
     }
 
     /// Ends these pods as fast as so many connections can. Returns when the last of them was gone.
@@ -71,9 +87,9 @@ impl Kubelet {
             ticks.tick().await;
             let (kubelet, population) = (self.clone(), population.clone());
             ends.spawn(async move {
-                kubelet.finish(&population, pod).await?;
+                kubelet.in_turn(kubelet.finish(&population, pod)).await?;
                 tokio::time::sleep(lead).await;
-                kubelet.delete(&population, pod).await
+                kubelet.in_turn(kubelet.delete(&population, pod)).await
             });
             // A failure is told now, not after a minute.
             while let Some(end) = ends.try_join_next() {

@@ -109,7 +109,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         nodes: 20,
         pools: 10,
         reservations: variant.reservations,
-        ..Population::new(&stage.namespace.name, pods)
+        ..stage.population(pods)
     };
     stage.seeder.everything(&population).await?;
     let bare = if variant.reservations {
@@ -289,7 +289,9 @@ fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: T
 }
 
 fn rate(count: usize, time: Duration) -> Amount {
-    Amount::new(float(count as u64) / time.as_secs_f64(), Unit::PerSecond)
+    // Never nothing: a rate has to be a number.
+    let seconds = time.as_secs_f64().max(0.001);
+    Amount::new(float(count as u64) / seconds, Unit::PerSecond)
 }
 
 /// What a client costs that only deletes: as many equal reservations in a namespace of their own, by some

@@ -42,9 +42,10 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let stage = bench.stage_alone().await?;
     let few = bench.size(1_000);
     let idle = Population {
+        interfaces: 2,
         pools: 10,
         reservations: false,
-        ..Population::new(&stage.namespace.name, few)
+        ..stage.population(few)
     };
     bench.say(NAME, format!("seeding {few} pods"));
     stage.seeder.everything(&idle).await?;
@@ -71,7 +72,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         interfaces: 2,
         pools: 20,
         reservations: false,
-        ..Population::new(&namespace.name, many)
+        ..stage.population_in(&namespace, many)
     };
     bench.say(NAME, format!("seeding {many} pods"));
     stage.seeder.everything(&population).await?;

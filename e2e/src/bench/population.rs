@@ -33,6 +33,9 @@ pub struct Population {
     pub interfaces: usize,
     /// How many pools.
     pub pools: usize,
+    /// First number of all addresses. Populations on the same servers differ in it: ipgc looks into every
+    /// pool whose range overlaps.
+    pub block: usize,
     /// Whether each address has a reservation as well.
     pub reservations: bool,
 }
@@ -62,6 +65,7 @@ impl Population {
             owner: Owner::ReplicaSet,
             interfaces: 1,
             pools: 1,
+            block: 10,
             reservations: true,
         }
     }
@@ -127,9 +131,9 @@ impl Population {
     /// Network and prefix length of a pool. Up to 256 pools there is room for 65,534 addresses in each.
     fn network(&self, pool: usize) -> ([usize; 4], u8) {
         if self.pools <= 256 {
-            ([10, pool, 0, 0], 16)
+            ([self.block, pool, 0, 0], 16)
         } else {
-            ([10, pool / 256, pool % 256, 0], 24)
+            ([self.block, pool / 256, pool % 256, 0], 24)
         }
     }
 

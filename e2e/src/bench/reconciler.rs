@@ -101,7 +101,7 @@ async fn seeded(bench: &Bench, who: &str) -> Result<(Stage, Population)> {
     let population = Population {
         nodes: 10,
         pools: 10,
-        ..Population::new(&stage.namespace.name, pods + orphans)
+        ..stage.population(pods + orphans)
     };
     let seeder = &stage.seeder;
     seeder.attachments(&population).await?;

@@ -2,6 +2,7 @@
 //! is measured from outside.
 
 use std::{
+    cell::Cell,
     fs,
     path::{Path, PathBuf},
     rc::Rc,
@@ -11,7 +12,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
-use super::{measure::Meter, requests::Ours, seed::Seeder};
+use super::{measure::Meter, population::Population, requests::Ours, seed::Seeder};
 use crate::{
     Cluster, ControlPlane, Error, Namespace, Options, Result,
     access::Access,
@@ -38,6 +39,8 @@ pub struct Servers {
     plane: Rc<ControlPlane>,
     cluster: Cluster,
     account: Access,
+    /// Populations so far.
+    populations: Rc<Cell<usize>>,
 }
 
 impl Servers {
@@ -63,6 +66,7 @@ impl Servers {
             plane: plane.into(),
             cluster,
             account,
+            populations: Rc::default(),
         })
     }
 }
@@ -74,6 +78,7 @@ pub struct Stage {
     pub namespace: Namespace,
     pub seeder: Seeder,
     account: Access,
+    populations: Rc<Cell<usize>>,
     program: PathBuf,
 }
 
@@ -84,6 +89,7 @@ impl Stage {
             plane,
             cluster,
             account,
+            populations,
         } = servers;
         Ok(Self {
             seeder: Seeder::of(&plane).await?,
@@ -91,8 +97,23 @@ impl Stage {
             plane,
             cluster,
             account,
+            populations,
             program: program.to_owned(),
         })
+    }
+
+    /// A population of so many pods in the stage's namespace.
+    pub fn population(&self, pods: usize) -> Population {
+        self.population_in(&self.namespace, pods)
+    }
+
+    /// The same in another namespace. No two populations on the same servers share addresses.
+    pub fn population_in(&self, namespace: &Namespace, pods: usize) -> Population {
+        let number = self.populations.get();
+        self.populations.set(number + 1);
+        let mut population = Population::new(&namespace.name, pods);
+        population.block += number;
+        population
     }
 
     /// A new client with all rights, under a name of its own.

@@ -19,7 +19,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let stage = bench.stage_alone().await?;
     let population = Population {
         pools: 10,
-        ..Population::new(&stage.namespace.name, pods)
+        ..stage.population(pods)
     };
     bench.say(NAME, format!("seeding {pods} pods"));
     stage.seeder.everything(&population).await?;

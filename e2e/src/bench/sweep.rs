@@ -24,7 +24,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         interfaces: 10,
         pools: 100,
         reservations: false,
-        ..Population::new(&stage.namespace.name, pods)
+        ..stage.population(pods)
     };
     let rows = population.rows();
     bench.say(NAME, format!("seeding {pods} pods with {rows} rows"));

@@ -43,7 +43,7 @@ async fn measure(bench: &Bench) -> Result<Took> {
         format!("its loop on {addresses} pods of one pool"),
     );
     let stage = bench.stage().await?;
-    let population = Population::new(&stage.namespace.name, addresses);
+    let population = stage.population(addresses);
     stage.seeder.everything(&population).await?;
     let node = Population::node(0);
     let upstream = Upstream::control_loop(&stage.plane, &stage.namespace, &node).await?;
