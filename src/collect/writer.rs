@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// So many jobs are enough.
 const MANY: usize = 250;
 /// Gathering ends with each of these beats at the latest.
-const BEAT: Duration = Duration::from_secs(8);
+const BEAT: Duration = Duration::from_secs(12);
 
 /// The writers of all pools.
 pub struct Writers {
