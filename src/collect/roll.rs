@@ -1,6 +1,6 @@
 //! The roll of a namespace: which of some pods exist, by the names of all pods in it.
 //!
-//! The names are asked for as a Table without objects, which is some fifty bytes a pod where metadata
+//! The names are asked for as a Table without objects, which is some 130 bytes a pod where metadata
 //! is five thousand, so that a whole namespace is a few pages. Whoever asks while a list is read is
 //! answered by the next one, all by the same: each list begins after all who are answered by it
 //! have asked, which is what makes it a proof (docs/safety.md).
