@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
 use kube::Client;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{population::Population, raw, template};
@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct Kubelet {
     client: Client,
-    ended: Arc<Value>,
+    ended: Arc<str>,
     slots: Arc<Semaphore>,
 }
 
@@ -36,7 +36,7 @@ impl Kubelet {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            ended: template::ended().into(),
+            ended: template::ended().to_string().into(),
             slots: Semaphore::new(CONNECTIONS).into(),
         }
     }
@@ -44,18 +44,17 @@ impl Kubelet {
     /// The terminal phase.
     pub async fn finish(&self, population: &Population, pod: usize) -> Result<()> {
         let path = format!("{}/status?fieldManager=kubelet", path(population, pod));
-        persist(|| async {
-            let how = "strategic-merge-patch";
-            raw::patch(&self.client, &path, how, &self.ended).await?;
-            Ok(())
-        })
-        .await
+        let how = "application/strategic-merge-patch+json";
+        let ended = || self.ended.as_bytes().to_vec();
+        persist(|| raw::tell(&self.client, Method::PATCH, &path, how, ended())).await
     }
 
     /// The deletion.
     pub async fn delete(&self, population: &Population, pod: usize) -> Result<()> {
         let path = path(population, pod);
-        let deleted = persist(|| raw::delete(&self.client, &path)).await;
+        let (how, now) = ("application/json", raw::NOW);
+        let deletion = || raw::tell(&self.client, Method::DELETE, &path, how, now.to_vec());
+        let deleted = persist(deletion).await;
         match deleted {
             // An earlier try came through, and its answer did not.
             Err(error) if error.api_code() == Some(404) => Ok(()),
