@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
 use kube::Client;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{population::Population, raw, template};
@@ -19,11 +19,15 @@ use crate::{Error, Result};
 /// Connections of an even pace. On a server that cannot keep it, more of them would make it slower still.
 const CONNECTIONS: usize = 64;
 
+/// How often a request is tried again that a busy server could not serve, and after what time.
+const TRIES: usize = 5;
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// Ends pods.
 #[derive(Clone)]
 pub struct Kubelet {
     client: Client,
-    ended: Arc<Value>,
+    ended: Arc<str>,
     slots: Arc<Semaphore>,
 }
 
@@ -32,7 +36,7 @@ impl Kubelet {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            ended: template::ended().into(),
+            ended: template::ended().to_string().into(),
             slots: Semaphore::new(CONNECTIONS).into(),
         }
     }
@@ -40,13 +44,22 @@ impl Kubelet {
     /// The terminal phase.
     pub async fn finish(&self, population: &Population, pod: usize) -> Result<()> {
         let path = format!("{}/status?fieldManager=kubelet", path(population, pod));
-        raw::patch(&self.client, &path, "strategic-merge-patch", &self.ended).await?;
-        Ok(())
+        let how = "application/strategic-merge-patch+json";
+        let ended = || self.ended.as_bytes().to_vec();
+        persist(|| raw::tell(&self.client, Method::PATCH, &path, how, ended())).await
     }
 
     /// The deletion.
     pub async fn delete(&self, population: &Population, pod: usize) -> Result<()> {
-        raw::delete(&self.client, &path(population, pod)).await
+        let path = path(population, pod);
+        let (how, now) = ("application/json", raw::NOW);
+        let deletion = || raw::tell(&self.client, Method::DELETE, &path, how, now.to_vec());
+        let deleted = persist(deletion).await;
+        match deleted {
+            // An earlier try came through, and its answer did not.
+            Err(error) if error.api_code() == Some(404) => Ok(()),
+            deleted => deleted,
+        }
     }
 
     /// Does it when a connection is free.
@@ -101,6 +114,19 @@ impl Kubelet {
         }
         Ok(Instant::now())
     }
+}
+
+/// Tries again while the server is too busy, as a kubelet does.
+async fn persist<F: Future<Output = Result<()>>>(request: impl Fn() -> F) -> Result<()> {
+    for _ in 0..TRIES {
+        match request().await {
+            Err(error) if matches!(error.api_code(), Some(429 | 500 | 503 | 504)) => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            done => return done,
+        }
+    }
+    request().await
 }
 
 fn path(population: &Population, pod: usize) -> String {
