@@ -5,6 +5,7 @@
 //!
 //! Nothing here writes to the API server.
 
+mod addresses;
 mod census;
 mod freshness;
 mod interner;

@@ -193,8 +193,8 @@ fn pods_of_one_controller_have_one_shape() {
     assert_ne!(a.node, b.node);
 }
 
-/// A hundred thousand of them are kept, in blocks of musl's that hold 108 bytes each.
+/// A hundred thousand of them are kept, in blocks of musl's that hold 124 bytes each.
 #[test]
 fn a_packed_pod_is_small() {
-    assert!(size_of::<Packed>() <= 108, "{}", size_of::<Packed>());
+    assert!(size_of::<Packed>() <= 124, "{}", size_of::<Packed>());
 }
