@@ -7,6 +7,7 @@
 
 mod addresses;
 mod census;
+mod end;
 mod freshness;
 mod interner;
 mod lean_node;

@@ -9,6 +9,7 @@ use ipgc_core::{
 use proptest::{collection::vec, option::of, prelude::*};
 
 use super::*;
+use crate::watch::end::End;
 
 fn any_uid() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -147,6 +148,13 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_end_is_the_same_packed_or_not(pod in any_live(), watched: bool, at in any_moment()) {
+        let end = End::new(pod.clone(), watched, at, &mut Packer::default());
+        let ended = end.unpack(&pod.state.podref);
+        prop_assert_eq!(format!("{ended:?}"), format!("{:?}", pod.into_ended(watched, at)));
     }
 
     #[test]
