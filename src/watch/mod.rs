@@ -5,7 +5,9 @@
 //!
 //! Nothing here writes to the API server.
 
+mod addresses;
 mod census;
+mod end;
 mod freshness;
 mod interner;
 mod lean_node;

@@ -23,6 +23,7 @@ use ipgc_core::{
 
 use super::{
     census::{Census, hash_of},
+    end::End,
     live::Live,
     packed::{Packed, Packer},
 };
@@ -33,7 +34,7 @@ pub struct PodIndex {
     // Boxed, since the map has room for up to twice as many. Each row of a sweep is looked up here.
     live: HashMap<PodRef, Box<Packed>, RandomState>,
     packer: Packer,
-    ended: HashMap<PodRef, Vec<Arc<Ended>>>,
+    ended: HashMap<PodRef, Vec<End>>,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
     /// their annotations tell.
     others: HashSet<u64>,
@@ -81,7 +82,7 @@ impl PodIndex {
                 **packed = self.packer.pack(live);
                 return None;
             }
-            predecessor = Some(Self::end(&mut self.ended, live, watched, now));
+            predecessor = Some(self.end(live, watched, now));
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
             // name of one whose rows it may take over.
@@ -133,12 +134,12 @@ impl PodIndex {
                 // Nobody told of rows; should it have any, its node is known.
                 let doubt = self.doubt(&last.podref, now);
                 let silent = Live::new(last, self.generation, doubt, true, now);
-                Self::end(&mut self.ended, silent, true, now);
+                self.end(silent, true, now);
                 return None;
             }
             None => return None,
         };
-        Some(Self::end(&mut self.ended, gone, true, now))
+        Some(self.end(gone, true, now))
     }
 
     /// A list begins, the first one or one after a lost watch. States may have been missed since
@@ -161,12 +162,7 @@ impl PodIndex {
             live.listed_at = still(live.listed_at);
         }
         for end in self.ended.values_mut().flatten() {
-            if end.listed_at != still(end.listed_at) {
-                *end = Arc::new(Ended {
-                    listed_at: None,
-                    ..Ended::clone(end)
-                });
-            }
+            end.pod.listed_at = still(end.pod.listed_at);
         }
     }
 
@@ -179,28 +175,27 @@ impl PodIndex {
         self.listed_at = now;
         self.census = Census::default();
         self.others = std::mem::take(&mut self.listed_others);
-        let missing = self
+        let missing: Vec<_> = self
             .live
-            .extract_if(|_, live| live.generation != generation);
-        let missing: HashSet<_> = missing
+            .extract_if(|_, live| live.generation != generation)
+            .collect();
+        let missing: Vec<_> = missing
+            .into_iter()
             .map(|(podref, live)| {
-                let live = live.unpack(&podref);
-                let end = Self::end(&mut self.ended, live, false, now);
-                end.last.uid.clone()
+                let end = self.end(live.unpack(&podref), false, now);
+                (podref, end.last.uid.clone())
             })
             .collect();
         self.packer.purge();
         for end in self.ended.values_mut().flatten() {
-            *end = Arc::new(Ended {
-                gap_at: Some(now),
-                ..Ended::clone(end)
-            });
+            end.gap_at = Some(now);
         }
-        let ended = self.ended.values().flatten();
-        ended
-            .filter(|end| missing.contains(&end.last.uid))
-            .cloned()
-            .collect()
+        let ends = missing.iter().flat_map(|(podref, uid)| {
+            let ends = self.ended.get(podref).into_iter().flatten();
+            ends.filter(|end| end.pod.has_uid(uid))
+                .map(|end| Arc::new(end.unpack(podref)))
+        });
+        ends.collect()
     }
 
     /// Whether a list is being read: what was missed before it is not known yet.
@@ -275,7 +270,8 @@ impl PodIndex {
     /// What is known of a podref's incarnations, in the order of their ends.
     #[must_use]
     pub fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
-        self.ended.get(podref).cloned().unwrap_or_default()
+        let ends = self.ended.get(podref).into_iter().flatten();
+        ends.map(|end| Arc::new(end.unpack(podref))).collect()
     }
 
     /// Forgets ends that are older than `keep`, and since which a sweep that began at `swept` has
@@ -291,33 +287,28 @@ impl PodIndex {
     ) {
         let live = &mut self.live;
         self.ended.retain(|podref, ends| {
-            let recent = |end: &Ended| end.at >= swept || now.since(end.at) < keep;
-            let is_kept = |end: &Ended| recent(end) || needed(end);
+            let recent = |end: &End| end.at >= swept || now.since(end.at) < keep;
+            let is_kept = |end: &End| recent(end) || needed(&end.unpack(podref));
             let living = live.get_mut(podref);
-            if living.is_none() && !ends.iter().any(|end| is_kept(end)) {
+            if living.is_none() && !ends.iter().any(&is_kept) {
                 return false;
             }
             let mut doubt = None;
             ends.retain(|end| {
                 let goes = end.settled && !is_kept(end);
                 if goes {
-                    doubt = doubt.max(end.listed_at).max(end.gap_at);
+                    doubt = doubt.max(end.pod.listed_at).max(end.gap_at);
                 }
                 !goes
             });
             if let Some(end) = ends.first_mut() {
-                let listed_at = end.listed_at.max(doubt);
-                if end.listed_at != listed_at {
-                    *end = Arc::new(Ended {
-                        listed_at,
-                        ..Ended::clone(end)
-                    });
-                }
+                end.pod.listed_at = end.pod.listed_at.max(doubt);
             } else if let Some(living) = living {
                 living.listed_at = living.listed_at.max(doubt);
             }
             !ends.is_empty()
         });
+        self.packer.purge();
     }
 
     /// How many live pods can have rows.
@@ -340,7 +331,7 @@ impl PodIndex {
             return Some(now);
         }
         let known = self.ended.get(podref).into_iter().flatten();
-        let inherited = known.filter_map(|end| end.listed_at).max();
+        let inherited = known.filter_map(|end| end.pod.listed_at).max();
         let is_first = self.census.is_first(podref.as_str());
         inherited.max((!is_first).then_some(self.listed_at))
     }
@@ -348,28 +339,25 @@ impl PodIndex {
     fn is_ended(&self, state: &PodState) -> bool {
         self.ended
             .get(&state.podref)
-            .is_some_and(|ends| ends.iter().any(|end| end.last.uid == state.uid))
+            .is_some_and(|ends| ends.iter().any(|end| end.pod.has_uid(&state.uid)))
     }
 
-    fn end(
-        ended: &mut HashMap<PodRef, Vec<Arc<Ended>>>,
-        live: Live,
-        watched: bool,
-        now: Moment,
-    ) -> Arc<Ended> {
-        let end = Arc::new(live.into_ended(watched, now));
+    fn end(&mut self, live: Live, watched: bool, now: Moment) -> Arc<Ended> {
+        let podref = live.state.podref.clone();
+        let end = End::new(live, watched, now, &mut self.packer);
+        let ended = Arc::new(end.unpack(&podref));
+        let ends = self.ended.entry(podref).or_default();
+        // Mostly there is one.
+        ends.reserve_exact(1);
+        ends.push(end);
         ended
-            .entry(end.podref().clone())
-            .or_default()
-            .push(Arc::clone(&end));
-        end
     }
 }
 
 /// Whether somebody of this name ended who could have rows.
-fn had_rows(ended: &HashMap<PodRef, Vec<Arc<Ended>>>, podref: &PodRef) -> bool {
+fn had_rows(ended: &HashMap<PodRef, Vec<End>>, podref: &PodRef) -> bool {
     let mut ended = ended.get(podref).into_iter().flatten();
-    ended.any(|end| end.last.can_have_rows())
+    ended.any(|end| end.unpack(podref).last.can_have_rows())
 }
 
 #[cfg(test)]
