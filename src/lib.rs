@@ -10,7 +10,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
-//! | `watch` | informers and indexes |
+//! | [`watch`] | informers and indexes |
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
@@ -34,6 +34,6 @@ mod queue;
 pub mod read_only;
 pub mod report;
 pub mod run;
-mod watch;
+pub mod watch;
 
 pub use ipgc_core as core;

@@ -44,7 +44,7 @@ use crate::{
     queue::Queue,
     read_only::read_only,
     report::{self, Counters},
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow, protobuf},
 };
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
@@ -110,7 +110,7 @@ impl Collector {
         let freshness = Arc::new(Freshness::new(clock));
         Self {
             requests,
-            watches: freshness.listen(watches),
+            watches: protobuf::speak(freshness.listen(watches)),
             config,
             clock,
             freshness,

@@ -16,6 +16,7 @@ mod live;
 mod nad_index;
 mod packed;
 mod pod_index;
+pub mod protobuf;
 mod uid;
 
 use std::{fmt::Debug, pin::pin, time::Duration};
