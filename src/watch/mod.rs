@@ -40,7 +40,7 @@ pub use self::{
 use crate::{backoff::Backoff, calls::with_causes};
 
 /// Objects to a page of a list. Larger pages cost memory and save little.
-const PAGE_SIZE: u32 = 250;
+const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);
 

@@ -1,6 +1,8 @@
 //! A quiet cluster in which now and then one pod ends: how long after it its row is gone.
 //!
-//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out.
+//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out. What the
+//! server itself needs is measured first: the three requests that a free is made of, by a client that does
+//! nothing else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,12 +12,15 @@ use std::{
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::Client;
+use serde_json::json;
 
 use super::{
     Bench,
     load::Kubelet,
     population::Population,
+    raw,
     seed::{BEAT, Heartbeats, WHEREABOUTS},
+    stage::Stage,
     table::{Amount, Line, float},
     watch::{self, Change, Named, Pool},
 };
@@ -29,14 +34,18 @@ const COOLDOWN: Duration = Duration::from_secs(1);
 /// Rows of each pool: a range of 254 that is full.
 const ROWS: usize = 254;
 
-/// Pools; two ends in one pool are two seconds apart.
+/// Pools; two ends in one pool are seconds apart.
 const POOLS: usize = 20;
 
-/// From one end to the next.
-const EVERY: Duration = Duration::from_millis(100);
+/// From one end to the next: neither the cooldown nor [`LEAD`] is a multiple, so that no free meets the end
+/// of another pod.
+const EVERY: Duration = Duration::from_millis(230);
 
 /// How long the kubelet takes from the terminal phase to the deletion.
 const LEAD: Duration = Duration::from_millis(500);
+
+/// So often the three requests are sent.
+const BARE: usize = 200;
 
 /// Until the last row is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,6 +61,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     };
     bench.say(NAME, format!("seeding {} pods", population.pods));
     stage.seeder.everything(&population).await?;
+    let bare = bare(&stage, bench.size(BARE)).await?;
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let collector = stage.started(&[&cooldown]).await?;
@@ -75,26 +85,73 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     collector.stop().await?;
     stage.stop().await?;
 
+    for delay in &mut delays {
+        *delay = delay.saturating_sub(COOLDOWN);
+    }
     delays.sort_unstable();
-    let at = |part: f64| {
-        let last = float(delays.len().saturating_sub(1) as u64);
-        // A position in the list: neither negative nor too large.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let place = (last * part).round() as usize;
-        let delay = delays.get(place).copied().unwrap_or_default();
-        Amount::new(
-            delay.as_secs_f64() - COOLDOWN.as_secs_f64(),
-            super::table::Unit::Seconds,
-        )
+    let line = |what: &str, part| {
+        let line = Line::new(NAME, what, Amount::time(at(&delays, part)));
+        line.against("bare GET, GET, PATCH", Amount::time(at(&bare, part)))
     };
-    let line =
-        |what: &str, part| Line::new(NAME, format!("{what}, less the cooldown of 1 s"), at(part));
     Ok(vec![
-        line("DELETED to row gone: p50", 0.5).at_most(0.015),
+        line("DELETED to row gone, less the cooldown of 1 s: p50", 0.5).at_most(0.015),
         line("p99", 0.99).at_most(0.050),
         line("most", 1.0),
         line("least", 0.0),
     ])
+}
+
+/// The delay that this part of them does not exceed.
+fn at(sorted: &[Duration], part: f64) -> Duration {
+    let last = float(sorted.len().saturating_sub(1) as u64);
+    // A position in the list: neither negative nor too large.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let place = (last * part).round() as usize;
+    sorted.get(place).copied().unwrap_or_default()
+}
+
+/// How long the server takes for what a free cannot do without, from the shortest to the longest: the rows
+/// are read, the pod is proven absent, and one row is removed.
+async fn bare(stage: &Stage, tries: usize) -> Result<Vec<Duration>> {
+    let home = stage.cluster.namespace("bare").await?;
+    let population = Population {
+        pools: POOLS,
+        reservations: false,
+        ..stage.population_in(&home, POOLS * ROWS)
+    };
+    stage.seeder.pools(&population, Population::rows_of).await?;
+    let client = stage.client("bench-loop").await?;
+    let namespace = &population.namespace;
+    let mut delays = Vec::with_capacity(tries);
+    let rows = |pool| population.rows_of(pool).take(tries.div_ceil(POOLS));
+    for row in (0..POOLS).flat_map(rows).take(tries) {
+        tokio::time::sleep(EVERY / 2).await;
+        let pool = population.pool(row.pool);
+        let pool = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools/{pool}");
+        let pod = population.pod(row.pod);
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let path = format!("/spec/allocations/{}", row.offset);
+        let removal = json!([
+            {"op": "test", "path": format!("{path}/podref"), "value": population.podref(row.pod)},
+            {"op": "remove", "path": path},
+        ]);
+        let begun = Instant::now();
+        raw::get(&client, &pool).await?;
+        match raw::get(&client, &pod).await {
+            Err(error) if error.api_code() == Some(404) => {}
+            _ => return Err(Error::Unsupported("a pod that nobody made exists".into())),
+        }
+        raw::patch_for_metadata(&client, &pool, &removal).await?;
+        delays.push(begun.elapsed());
+    }
+    for pool in 0..POOLS {
+        let pool = population.pool(pool);
+        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools/{pool}");
+        // Its rows have no pods, and would be held as orphans.
+        raw::delete(&client, &path).await?;
+    }
+    delays.sort_unstable();
+    Ok(delays)
 }
 
 /// From each pod's DELETED to the removal of its row.

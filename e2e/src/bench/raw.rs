@@ -76,6 +76,21 @@ pub async fn patch(client: &Client, path: &str, kind: &str, change: &Value) -> R
     send(client, Method::PATCH, path, &kind, body).await
 }
 
+/// JSON patch that is answered with the object's metadata.
+pub async fn patch_for_metadata(client: &Client, path: &str, change: &Value) -> Result<()> {
+    let body = serde_json::to_vec(change).map_err(Error::malformed(path))?;
+    let request = Request::patch(path)
+        .header(CONTENT_TYPE, "application/json-patch+json")
+        .header(
+            ACCEPT,
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        )
+        .body(body)
+        .map_err(Error::malformed(path))?;
+    let answer = client.request_text(request).await;
+    answer.map_err(Error::api(path)).map(drop)
+}
+
 /// The body of a DELETE at once.
 pub const NOW: &[u8] =
     br#"{"apiVersion":"meta.k8s.io/v1","kind":"DeleteOptions","gracePeriodSeconds":0}"#;
