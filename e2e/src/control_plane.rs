@@ -33,7 +33,7 @@ use servers::{Addresses, Files};
 const ATTEMPTS: usize = 3;
 
 /// etcd and the API server are ready in 5 s; this is for a machine that compiles at the same time.
-const START: Duration = Duration::from_secs(90);
+const START: Duration = Duration::from_secs(240);
 
 /// Time for a server to end by itself; etcd takes a tenth of a second.
 const GRACE: Duration = Duration::from_secs(10);

@@ -63,7 +63,7 @@ pub fn speak(client: Client) -> Client {
                 Form::Watch => Ok(as_json(response, |body| watch(body, is_unreadable))),
                 Form::Whole => {
                     let (head, body) = response.into_parts();
-                    let whole = body.collect().await?.aggregate();
+                    let whole = body.collect().await?.to_bytes();
                     let json = messages::to_json(whole).inspect_err(|error| {
                         give_up(&is_unreadable, error);
                     })?;

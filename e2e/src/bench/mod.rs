@@ -237,7 +237,10 @@ pub async fn run(args: Args) -> Result<bool> {
             Ok(lines) => report.lines.extend(lines),
             Err(error) => {
                 bench.say(scene.name, format!("came to no end: {error}"));
-                report.broken.push((scene.name, error.to_string()));
+                // What the servers logged stands above.
+                let why = error.to_string();
+                let why = why.lines().next().unwrap_or_default().to_owned();
+                report.broken.push((scene.name, why));
             }
         }
     }

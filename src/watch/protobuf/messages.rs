@@ -6,15 +6,12 @@
 
 use jiff::Timestamp;
 use kube::core::TypeMeta;
-use prost::{
-    Message,
-    encoding::{self, DecodeContext, WireType, decode_key, decode_varint, skip_field},
-};
+use prost::Message;
 use serde::{Serialize, Serializer};
-use tokio_util::bytes::{Buf, Bytes};
+use tokio_util::bytes::Bytes;
 
 /// Stands before every message but the events of a watch.
-const MAGIC: [u8; 4] = *b"k8s\0";
+const MAGIC: &[u8] = b"k8s\0";
 
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +34,7 @@ pub enum Unreadable {
 ///
 /// # Errors
 /// When it is none of them.
-pub fn to_json(message: impl Buf) -> Result<Vec<u8>, Unreadable> {
+pub fn to_json(message: Bytes) -> Result<Vec<u8>, Unreadable> {
     Ok(serde_json::to_vec(&Object::read(message)?)?)
 }
 
@@ -79,43 +76,30 @@ enum Fields {
 }
 
 impl Object {
-    /// Reads it from where it lies: what stands in the envelope may be megabytes, in many pieces.
-    fn read(mut message: impl Buf) -> Result<Self, Unreadable> {
-        let mut magic = [0; MAGIC.len()];
-        if message.try_copy_to_slice(&mut magic).is_err() || magic != MAGIC {
+    fn read(mut message: Bytes) -> Result<Self, Unreadable> {
+        if !message.starts_with(MAGIC) {
             return Err(Unreadable::NoEnvelope);
         }
-        let mut types = Types::default();
-        while message.has_remaining() {
-            let (tag, wire_type) = decode_key(&mut message)?;
-            let context = DecodeContext::default();
-            match tag {
-                1 => encoding::message::merge(wire_type, &mut types, &mut message, context)?,
-                2 => {
-                    let length = decode_varint(&mut message)?;
-                    let length = usize::try_from(length).unwrap_or(usize::MAX);
-                    if wire_type != WireType::LengthDelimited || message.remaining() < length {
-                        return Err(Unreadable::NoEnvelope);
-                    }
-                    return Self::of(types, message.take(length));
-                }
-                _ => skip_field(wire_type, tag, &mut message, context)?,
-            }
-        }
-        Err(Unreadable::NoEnvelope)
-    }
-
-    fn of(types: Types, fields: impl Buf) -> Result<Self, Unreadable> {
-        let Types { api_version, kind } = types;
+        let Unknown { types, raw } = Unknown::decode(message.split_off(MAGIC.len()))?;
+        let Types { api_version, kind } = types.unwrap_or_default();
+        // A slice is read several times as fast as any other buffer.
         let fields = match (&*api_version, &*kind) {
-            ("v1", "Pod") => Fields::Pod(Message::decode(fields)?),
-            ("v1", "PodList") => Fields::Pods(Message::decode(fields)?),
-            ("v1", "Status") => Fields::Status(Message::decode(fields)?),
+            ("v1", "Pod") => Fields::Pod(Message::decode(&*raw)?),
+            ("v1", "PodList") => Fields::Pods(Message::decode(&*raw)?),
+            ("v1", "Status") => Fields::Status(Message::decode(&*raw)?),
             _ => return Err(Unreadable::Foreign(kind)),
         };
         let types = TypeMeta { api_version, kind };
         Ok(Self { types, fields })
     }
+}
+
+#[derive(Message)]
+struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    types: Option<Types>,
+    #[prost(bytes = "bytes", tag = "2")]
+    raw: Bytes,
 }
 
 #[derive(Message)]
