@@ -138,6 +138,16 @@ pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, 
     answer.unwrap_or(Err(CallError::Deadline))
 }
 
+/// How many pages follow one with this metadata, at the least one. Every server since 1.15 tells how many
+/// objects are left; of one that does not the list is read to its end.
+#[must_use]
+pub fn pages_left(params: &ListParams, page: &ListMeta) -> usize {
+    let objects = page.remaining_item_count.unwrap_or(0);
+    let objects = usize::try_from(objects).unwrap_or(0);
+    let size = params.limit.map_or(usize::MAX, |limit| limit as usize);
+    objects / size.max(1) + 1
+}
+
 /// The parameters of the page after one with this metadata; `None` after the last page.
 #[must_use]
 pub fn next_page(params: &ListParams, page: &ListMeta) -> Option<ListParams> {

@@ -99,7 +99,7 @@ async fn a_missed_deletion_is_found_by_the_relist(
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn an_incarnation_that_was_missed_counts_all_the_same(
-    #[values("relist", "watch is down")] how: &str,
+    #[values("relist", "watch is down", "watch hangs")] how: &str,
 ) {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
@@ -109,10 +109,10 @@ async fn an_incarnation_that_was_missed_counts_all_the_same(
     bench.end(["web-1"]);
     sleep(Duration::from_millis(100)).await;
     let rule = bench.server.on(Match::watch("pods"));
-    let rule = if how == "relist" {
-        rule.times(4).fail(410)
-    } else {
-        rule.fail(503)
+    let rule = match how {
+        "relist" => rule.times(4).fail(410),
+        "watch hangs" => rule.hang(),
+        _ => rule.fail(503),
     };
     bench.server.cut_watches("pods");
     let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
@@ -174,6 +174,22 @@ async fn an_end_that_was_missed_altogether_is_not_settled() {
     bench.stop().await;
 }
 
+/// kube takes an event that it cannot read for a refusal without a reason, and goes on behind it.
+#[tokio::test(start_paused = true)]
+async fn after_an_event_that_cannot_be_read_all_is_listed_anew() {
+    let bench = two().await;
+    for odd in ["none".into(), serde_json::Value::Null] {
+        bench.server.edit("pods", NS, "web-1", |pod| {
+            pod["metadata"]["ownerReferences"] = odd;
+        });
+    }
+    seconds(2).await;
+    assert_eq!(bench.sent(Match::list("pods").namespace("")).len(), 1);
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &["2"]).await;
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn doubled_events_are_one_end() {
     let bench = two().await;
@@ -186,12 +202,12 @@ async fn doubled_events_are_one_end() {
     bench.stop().await;
 }
 
-/// 600 pods are three pages. The second fails, so that the list begins again.
+/// 1,200 pods are three pages. The second fails, so that the list begins again.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_begins_again_ends_nobody() {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
-    for n in 0..600 {
+    for n in 0..1_200 {
         let pod = fixtures::pod(NS, &format!("a-{n}"))
             .node("n")
             .networks("default/net");

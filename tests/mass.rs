@@ -194,6 +194,7 @@ async fn rows_do_not_wait_for_reservations() {
 #[rstest]
 #[case::quick(5)]
 #[case::slow(100)]
+#[case::very_slow(200)]
 #[tokio::test(start_paused = true)]
 async fn each_delete_comes_soon_after_a_proof(
     #[case] milliseconds: u64,
@@ -214,6 +215,8 @@ async fn each_delete_comes_soon_after_a_proof(
         .into_iter()
         .map(|claim| (claim.name, claim.at))
         .collect();
+    let oldest = crowd.bench.counted("longest_proof_age_ms");
+    assert!((1..=2_000).contains(&oldest), "{oldest} ms");
     for delete in crowd.sent(Match::delete(reservations)) {
         let before = proofs.iter().filter(|proof| proof.at <= delete.at);
         let late = delete.at - before.map(|proof| proof.at).max().unwrap();

@@ -19,7 +19,7 @@ use testkit::{Match, Server, fixtures};
 
 /// So many that a list has two pages.
 fn put_others(server: &Server) {
-    let others = (0..300).map(|n| fixtures::pod(NS, &format!("other-{n}")).node("n").running());
+    let others = (0..600).map(|n| fixtures::pod(NS, &format!("other-{n}")).node("n").running());
     server.put_all(others.map(fixtures::PodBuilder::build));
 }
 

@@ -67,7 +67,9 @@ impl PodSink {
 
 impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
-        let heard_until = self.freshness.heard_until();
+        // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
+        let heard_until = self.freshness.heard_until().since_epoch();
+        let heard_until = Moment::new(heard_until.saturating_sub(self.policy.cooldown));
         self.with(|index, now| {
             // The nodes are about to be suspected anew. What no node stood in the way of before is
             // not raised again by that.

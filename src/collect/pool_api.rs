@@ -41,7 +41,7 @@ pub enum ObserveError {
     Unreadable(#[from] NotAPool),
 }
 
-/// Text of pools to a page, about: kube holds a page three times.
+/// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
 const PAGE_BYTES: usize = 2_000_000;
 /// Pools on the first page, before it is known how large they are.
 const FIRST_PAGE: u32 = 2;

@@ -1,8 +1,8 @@
 //! Proof of absence: quorum reads of pods, begun after what they are to prove.
 //!
 //! A few pods are read one by one, many by a LIST of their namespace (of names only, where nobody
-//! needs more: see [`super::roll`]), whichever is fewer requests. A read that fails makes its pods Unknown; an error is
-//! never absence.
+//! needs more: see [`super::roll`]), whichever is fewer requests. A read that fails makes its pods
+//! Unknown; an error is never absence.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{gate::Gate, roll::Rolls};
 use crate::{
-    calls::{CallError, call, next_page},
+    calls::{CallError, call, next_page, pages_left},
     watch::{LeanNode, LeanPod},
 };
 
@@ -29,7 +29,7 @@ use crate::{
 const FEW: usize = 4;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
-/// Pods to a page with all that they are.
+/// Pods to a page with all that they are, in JSON: about two megabytes.
 const PAGE_OF_STATES: u32 = 250;
 
 /// The pods that are asked about, and for each whether its state is needed.
@@ -109,20 +109,20 @@ impl Prover {
         let unread = if wanted.iter().any(|podref| asked[*podref]) {
             self.list(namespace, wanted, &mut presence).await
         } else {
-            self.call(namespace, wanted, &mut presence).await
+            self.roll(namespace, wanted, &mut presence).await
         };
         (presence, unread)
     }
 
     /// Asks for the roll of the namespace. Returns those about which it says nothing.
-    async fn call(
+    async fn roll(
         &self,
         namespace: &str,
         wanted: BTreeSet<&PodRef>,
         presence: &mut HashMap<PodRef, Presence>,
     ) -> Vec<PodRef> {
         let wanted: Vec<_> = wanted.into_iter().cloned().collect();
-        let reason = match self.rolls.call(namespace, wanted.clone()).await {
+        let reason = match self.rolls.ask(namespace, wanted.clone()).await {
             Some(Ok(roll)) => {
                 let present = roll.present.into_iter();
                 presence.extend(present.map(|podref| (podref, Presence::Present(None))));
@@ -159,9 +159,10 @@ impl Prover {
                     return Vec::new();
                 }
             };
-            let next = next_page(&params, &page.metadata);
-            // Every server since 1.15 tells how many are left; where one does not, the list ends.
-            let left = page.metadata.remaining_item_count.unwrap_or(0);
+            let (next, left) = (
+                next_page(&params, &page.metadata),
+                pages_left(&params, &page.metadata),
+            );
             for pod in page.items {
                 let name = pod.meta().name.as_deref().unwrap_or_default();
                 if let Ok(podref) = PodRef::new(namespace, name)
@@ -177,8 +178,7 @@ impl Prover {
                 presence.extend(absent.map(|podref| (podref, Presence::Absent)));
                 return Vec::new();
             };
-            let pages = left / i64::from(PAGE_OF_STATES) + 1;
-            if usize::try_from(pages).unwrap_or(usize::MAX) > wanted.len() {
+            if left > wanted.len() {
                 return wanted.into_iter().cloned().collect();
             }
             params = next;

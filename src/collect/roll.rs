@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use super::batches::{Batches, Inbox};
-use crate::calls::{CallError, next_page, text};
+use crate::calls::{CallError, next_page, pages_left, text};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
@@ -33,7 +33,7 @@ const LARGEST_PAGE: usize = 5_000;
 /// a few dozen in a list.
 const PAGE_FOR_POD: usize = 50;
 
-/// Calls the rolls of namespaces.
+/// Reads the rolls of namespaces.
 #[derive(Clone)]
 pub struct Rolls {
     client: Client,
@@ -72,7 +72,7 @@ impl Rolls {
     ///
     /// # Errors
     /// When a page cannot be read: nothing is known then.
-    pub async fn call(
+    pub async fn ask(
         &self,
         namespace: &str,
         wanted: Vec<PodRef>,
@@ -158,10 +158,7 @@ async fn read(
                 is_whole: true,
             });
         };
-        // Every server since 1.15 tells how many are left; where one does not, the list ends.
-        let left = table.metadata.remaining_item_count.unwrap_or(0);
-        let pages = usize::try_from(left).map_or(usize::MAX, |left| left / size + 1);
-        if pages > wanted.len() - present.len() {
+        if pages_left(&params, &table.metadata) > wanted.len() - present.len() {
             return Ok(Names {
                 present,
                 is_whole: false,

@@ -2,7 +2,8 @@
 //!
 //! Jobs for a pool gather while its writer is busy; each turn takes all of them, so that a mass delete
 //! costs a few patches per pool and not one per pod (a patch on a large pool costs the server the same
-//! whatever it removes). The first job is served at once. After a turn the writer pauses, the longer
+//! whatever it removes). The first job is served at once, with all that are due together with it. After
+//! a turn the writer pauses, the longer
 //! the longer the pool's own requests took, and then gathers for as long as more items of the queue are
 //! about to be due; it lives as long as there are jobs.
 //!
@@ -35,11 +36,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_FOR_WORK: u32 = 3;
 /// Items that are due so soon are waited for.
 const SOON: Duration = Duration::from_millis(500);
+/// Items that are due so soon come together with the first.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// How often it is looked at whether more are coming.
 const LOOK: Duration = Duration::from_millis(100);
-/// So many jobs are enough.
+/// So many jobs are enough: a patch of them costs hardly more than one of a single row, and more would
+/// only wait longer.
 const MANY: usize = 250;
-/// Gathering ends with each of these beats at the latest.
+/// Gathering ends with each of these beats at the latest. A turn of each pool is three requests: with ten
+/// pools and pods that go for minutes, shorter beats would cost more than five requests for a hundred rows.
 const BEAT: Duration = Duration::from_secs(12);
 
 /// The writers of all pools.
@@ -80,6 +85,8 @@ impl Writers {
     }
 
     async fn serve(&self, mut inbox: Inbox<PoolKey, Job>) {
+        let gathered = self.gather_at_once(&inbox);
+        self.stop.run_until_cancelled(gathered).await;
         while let Some(jobs) = inbox.take() {
             if self.stop.is_cancelled() {
                 return;
@@ -94,6 +101,18 @@ impl Writers {
             let took = done.await.unwrap_or_default();
             let gathered = self.gather(&inbox, took);
             self.stop.run_until_cancelled(gathered).await;
+        }
+    }
+
+    /// Who comes alone is served at once. Of thousands that a sweep found the first would be, and the
+    /// others wait for its turn and for the pause after it.
+    async fn gather_at_once(&self, inbox: &Inbox<PoolKey, Job>) {
+        let begun = Instant::now();
+        while inbox.len() < MANY
+            && begun.elapsed() < SOON
+            && self.queue.next_due().is_some_and(|wait| wait <= AT_ONCE)
+        {
+            sleep(AT_ONCE).await;
         }
     }
 

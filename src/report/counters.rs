@@ -57,6 +57,9 @@ counters! {
     events_sent,
     /// Events that were not: budget, namespace gone, or refused.
     events_dropped,
+    /// Longest time from the begin of a proof to a DELETE of a reservation that it let go, in
+    /// milliseconds.
+    longest_proof_age_ms,
 }
 
 /// A number that only grows.
@@ -72,6 +75,12 @@ impl Counter {
     /// So many more.
     pub fn add(&self, more: usize) {
         self.0.fetch_add(more as u64, Ordering::Relaxed);
+    }
+
+    /// This, where it is the most so far.
+    pub fn raise_to(&self, value: u128) {
+        let value = u64::try_from(value).unwrap_or(u64::MAX);
+        self.0.fetch_max(value, Ordering::Relaxed);
     }
 
     /// How many so far.

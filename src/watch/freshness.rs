@@ -6,10 +6,7 @@
 //! so they are noticed where the bytes come in.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -21,27 +18,38 @@ use kube::{
 };
 use tower::{service_fn, timeout::TimeoutLayer};
 
-use crate::clock::Clock;
+use super::{is_of_pods, is_watch};
+use crate::{clock::Clock, lock::lock};
 
 /// Longest silence of a fresh watch: a minute from bookmark to bookmark, and half of one to spare.
 const FRESH: Duration = Duration::from_secs(90);
 /// Longest wait for the head of a watch's or a list's answer. kube has no deadline there, and a
 /// watch may then go on for minutes.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+pub const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// After a failure, what was missed comes in first: time to take it in.
 const CATCH_UP: Duration = Duration::from_secs(2);
+/// The server ends each watch after some minutes, and the next one is taken up at once. What happens
+/// within so short a time is told in time: it is less than the shortest cooldown.
+const TAKEN_UP: Duration = Duration::from_millis(500);
 
-/// When the pod watch was last heard.
+/// When the pod watch was last heard. Lists do not count: what they tell is as old as their first page.
 #[derive(Debug)]
 pub struct Freshness {
     clock: Clock,
-    /// Milliseconds since the clock's epoch, plus one; zero while nothing is heard.
-    heard: AtomicU64,
-    /// When it was heard first after nothing was, in milliseconds since the epoch.
-    since: AtomicU64,
-    /// When it was heard last before it was lost, in milliseconds since the epoch.
-    until: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When something was heard last; `None` while nothing is heard.
+    heard: Option<Moment>,
+    /// When the watch ended in order, until the next one is taken up.
+    ended: Option<Moment>,
+    /// When it was heard first after nothing was.
+    since: Moment,
+    /// When it was heard last before it was lost.
+    until: Moment,
 }
 
 impl Freshness {
@@ -50,46 +58,54 @@ impl Freshness {
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
-            heard: AtomicU64::new(0),
-            since: AtomicU64::new(0),
-            until: AtomicU64::new(0),
+            state: Mutex::default(),
         }
     }
 
     /// Something was heard.
     fn hear(&self) {
-        let now = self.now();
-        if self.heard.swap(now + 1, Ordering::Relaxed) == 0 {
-            self.since.store(now, Ordering::Relaxed);
+        let now = self.clock.now();
+        let mut state = lock(&self.state);
+        let is_gap = match (state.heard, state.ended.take()) {
+            (None, _) => true,
+            (Some(_), Some(ended)) => now.since(ended) > TAKEN_UP,
+            (Some(_), None) => false,
+        };
+        if is_gap {
+            state.since = now;
         }
+        state.heard = Some(now);
+    }
+
+    /// The watch ended in order.
+    fn end(&self) {
+        let now = self.clock.now();
+        lock(&self.state).ended.get_or_insert(now);
     }
 
     /// The watch failed: stale until something is heard again.
     pub fn lose(&self) {
-        if let Some(heard) = self.heard.swap(0, Ordering::Relaxed).checked_sub(1) {
-            self.until.store(heard, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        state.ended = None;
+        if let Some(heard) = state.heard.take() {
+            state.until = heard;
         }
     }
 
     /// Up to when it was heard before it was lost last.
     #[must_use]
     pub fn heard_until(&self) -> Moment {
-        Moment::new(Duration::from_millis(self.until.load(Ordering::Relaxed)))
+        lock(&self.state).until
     }
 
-    /// Whether something was heard within [`FRESH`], and no failure since, nor shortly before.
+    /// Whether there is a watch of which something was heard within [`FRESH`], and no failure since,
+    /// nor shortly before.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        let Some(heard) = self.heard.load(Ordering::Relaxed).checked_sub(1) else {
-            return false;
-        };
-        let ago = |then: u64| Duration::from_millis(self.now().saturating_sub(then));
-        ago(heard) <= FRESH && ago(self.since.load(Ordering::Relaxed)) >= CATCH_UP
-    }
-
-    fn now(&self) -> u64 {
-        let now = self.clock.now().since_epoch().as_millis();
-        u64::try_from(now).unwrap_or(u64::MAX - 1)
+        let now = self.clock.now();
+        let state = lock(&self.state);
+        let is_heard = state.heard.is_some_and(|heard| now.since(heard) <= FRESH);
+        is_heard && state.ended.is_none() && now.since(state.since) >= CATCH_UP
     }
 
     /// The client for watches: what it hears of pods is noted here, and the heads of its answers
@@ -100,17 +116,16 @@ impl Freshness {
         let freshness = Arc::clone(self);
         let send = service_fn(move |request: http::Request<Body>| {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
-            let of_pods = request.uri().path().ends_with("/pods");
+            let is_heard = is_of_pods(&request) && is_watch(&request);
             async move {
                 let response = client.send(request).await?;
                 // A watch that is taken up again is served from where it ended, at once.
-                if of_pods && response.status().is_success() {
-                    freshness.hear();
-                }
+                let watch =
+                    (is_heard && response.status().is_success()).then(|| Watch::of(freshness));
                 Ok::<_, kube::Error>(response.map(|body| {
                     body.map_frame(move |frame| {
-                        if of_pods {
-                            freshness.hear();
+                        if let Some(watch) = &watch {
+                            watch.0.hear();
                         }
                         frame
                     })
@@ -120,5 +135,21 @@ impl Freshness {
         ClientBuilder::new(send, namespace)
             .with_layer(&TimeoutLayer::new(HEAD_DEADLINE))
             .build()
+    }
+}
+
+/// A watch of pods, for as long as there is one.
+struct Watch(Arc<Freshness>);
+
+impl Watch {
+    fn of(freshness: Arc<Freshness>) -> Self {
+        freshness.hear();
+        Self(freshness)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }

@@ -6,7 +6,7 @@
 //! stepped over.
 //!
 //! kube reads JSON. [`speak`] stands before it: asks for pods in protobuf, and gives kube the JSON of
-//! the fields that [`super::LeanPod`] reads. An answer in JSON passes untouched. Should an answer be
+//! the fields that [`super::LeanPod`] reads (of the annotations: of all of them). An answer in JSON passes untouched. Should an answer be
 //! unreadable, that request fails, and all later ones ask for JSON.
 
 mod messages;
@@ -21,7 +21,7 @@ use std::{
 
 use futures::TryStreamExt;
 use http::{
-    HeaderMap, HeaderValue, Request, Response,
+    HeaderValue, Request, Response,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -29,12 +29,15 @@ use kube::{
     Client,
     client::{Body, ClientBuilder},
 };
+use tokio::time::timeout;
 use tokio_util::{
     bytes::{Bytes, BytesMut},
     codec::{Decoder, LengthDelimitedCodec},
 };
 use tower::service_fn;
 use tracing::warn;
+
+use super::{freshness::HEAD_DEADLINE, is_of_pods, is_watch};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Largest event of a watch, in bytes. etcd takes objects of a megabyte and a half.
@@ -51,19 +54,20 @@ pub fn speak(client: Client) -> Client {
     let send = service_fn(move |mut request: Request<Body>| {
         let (client, is_unreadable) = (client.clone(), Arc::clone(&is_unreadable));
         async move {
-            let is_asked = request.uri().path().ends_with("/pods");
+            let is_asked = is_of_pods(&request);
             if is_asked && !is_unreadable.load(Ordering::Relaxed) {
                 let accept = "application/vnd.kubernetes.protobuf,application/json";
                 let accept = HeaderValue::from_static(accept);
                 request.headers_mut().insert(ACCEPT, accept);
             }
+            let is_watch = is_watch(&request);
             let response = client.send(request).await?;
-            match form_of(response.headers()) {
+            match form_of(&response, is_watch) {
                 Form::Other => Ok(response.map(|body| body.map_err(Into::into).boxed_unsync())),
                 Form::Watch => Ok(as_json(response, |body| watch(body, is_unreadable))),
                 Form::Whole => {
                     let (head, body) = response.into_parts();
-                    let whole = body.collect().await?.to_bytes();
+                    let whole = timeout(HEAD_DEADLINE, body.collect()).await??.to_bytes();
                     let json = messages::to_json(whole).inspect_err(|error| {
                         give_up(&is_unreadable, error);
                     })?;
@@ -84,15 +88,14 @@ enum Form {
     Other,
 }
 
-fn form_of(headers: &HeaderMap) -> Form {
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let Some(parameters) = kind.and_then(|kind| kind.strip_prefix(PROTOBUF.as_bytes())) else {
-        return Form::Other;
-    };
-    if parameters.is_empty() {
-        Form::Whole
-    } else {
-        Form::Watch
+/// The parameter `stream=watch` is not asked for: there may be somebody between who drops it.
+fn form_of<B>(response: &Response<B>, is_watch: bool) -> Form {
+    let form = response.headers().get(CONTENT_TYPE);
+    let is_protobuf = form.is_some_and(|form| form.as_bytes().starts_with(PROTOBUF.as_bytes()));
+    match (is_protobuf, is_watch && response.status().is_success()) {
+        (false, _) => Form::Other,
+        (true, true) => Form::Watch,
+        (true, false) => Form::Whole,
     }
 }
 

@@ -85,7 +85,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             .counted(),
         line("events", Amount::count(ours.events)),
         line(
-            "pods that ended a second",
+            &format!("pods that ended a second, of {RATE} that were asked for"),
             Amount::new(rate, Unit::PerSecond),
         ),
         line("ipgc's CPU", Amount::cpu(meter.cpu()?.saturating_sub(cpu))),

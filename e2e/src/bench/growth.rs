@@ -13,13 +13,15 @@ use crate::Result;
 
 pub const NAME: &str = "growth";
 
-/// Sizes, in thousands of pods, of rows, and as a number of pools.
+/// Sizes: pods, interfaces of each of [`FIXED`] pods, and pools.
 const PODS: [usize; 3] = [10_000, 30_000, 100_000];
 const INTERFACES: [usize; 3] = [1, 3, 10];
 const POOLS: [usize; 3] = [10, 100, 1_000];
 
-/// Pods, where they do not grow.
-const FIXED: usize = 10_000;
+/// Pods and pools, where they do not grow. CPU time is counted in hundredths of a second, so a sweep has to
+/// take some of them.
+const FIXED: usize = 30_000;
+const FIXED_POOLS: usize = 100;
 
 /// Sweeps often enough that the second comes soon.
 const INTERVAL: &str = "--sweep-interval=11s";
@@ -39,7 +41,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     for interfaces in INTERFACES {
         let population = |stage: &Stage| Population {
             interfaces,
-            pools: 10,
+            pools: FIXED_POOLS,
             reservations: false,
             ..stage.population(bench.size(FIXED))
         };
@@ -72,13 +74,13 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             points: of(|cost| cost.list_cpu.as_secs_f64()),
         },
         Panel {
-            title: "Sweep, 10 pools",
+            title: "Sweep, 100 pools",
             x: "rows",
             y: "CPU seconds",
             points: rows,
         },
         Panel {
-            title: "Sweep, 10,000 rows",
+            title: "Sweep, 30,000 rows",
             x: "pools",
             y: "CPU seconds",
             points: pools,

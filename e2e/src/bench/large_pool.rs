@@ -2,10 +2,14 @@
 //! costs the API server half a second whatever it changes, so the writer has to collect.
 //!
 //! What one patch costs the server is measured first, without ipgc: single rows are removed from an equal
-//! pool, one after the other. The whole is measured twice, without ipgc and with it; the difference is all
+//! pool, one after the other, and then some hundreds at a time, each with a test, as ipgc does it. The whole is measured twice, without ipgc and with it; the difference is all
 //! that ipgc makes the server do.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -28,13 +32,16 @@ pub const NAME: &str = "one-large-pool";
 /// ipgc's default wait after an end that proves the sandbox stopped.
 const COOLDOWN: Duration = Duration::from_secs(2);
 
+/// Rows to a patch, about as many as ipgc's have here.
+const BATCH: usize = 400;
+
 /// How long the kubelet takes from the terminal phase to the deletion.
 const LEAD: Duration = Duration::from_millis(500);
 
 /// Until the last row is gone. With the goals met it takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The pods of the second half of a run, with and without ipgc.
+/// All pods end, with and without ipgc.
 struct Run {
     /// From the first end to the last row gone, or to the last pod gone.
     time: Duration,
@@ -46,13 +53,18 @@ struct Seen {
     run: Run,
     ours: Ours,
     cpu: Duration,
-    /// From the last pod gone.
+    /// From the first end to the last pod gone.
+    gone: Duration,
+    /// From the last pod gone to the last row gone.
     lag: Duration,
 }
 
 /// CPU of the API server for one request on the whole pool.
 struct Price {
+    /// A patch that removes one row.
     patch: Duration,
+    /// A patch like ipgc's, that removes [`BATCH`] rows and tests each.
+    batch: Duration,
     get: Duration,
 }
 
@@ -67,8 +79,8 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     bench.say(
         NAME,
         format!(
-            "one patch costs the server {:.1?} of CPU, one GET {:.1?}",
-            price.patch, price.get
+            "a patch of one row costs the server {:.1?} of CPU, one of {BATCH} rows {:.1?}, a GET {:.1?}",
+            price.patch, price.batch, price.get
         ),
     );
     let without = if bench.short {
@@ -85,7 +97,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let sent = seen.ours.count("patch", "ippools");
     let reads = seen.ours.count("get", "ippools") + seen.ours.count("list", "ippools");
     let all = |each: Duration, count: usize| each.mul_f64(float(count as u64));
-    let patches_cpu = all(price.patch, sent);
+    let patches_cpu = all(price.batch, sent);
     let pool_cpu = patches_cpu + all(price.get, reads);
     let seconds = seen.run.time.as_secs_f64();
     let cores = |cpu: Duration| Amount::new(cpu.as_secs_f64() / seconds, Unit::Cores);
@@ -101,7 +113,9 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             Amount::time(seen.lag),
         )
         .at_most((COOLDOWN + Duration::from_secs(5)).as_secs_f64()),
-        line("API server's CPU for one patch", Amount::cpu(price.patch)),
+        line("API server's CPU for one of them", Amount::cpu(price.batch))
+            .against("a patch of one row", Amount::cpu(price.patch)),
+        line("pods gone, from the first end", Amount::time(seen.gone)),
         line("ipgc's CPU", Amount::cpu(seen.cpu)),
     ];
     let patches = line("patches per freed row", Amount::each(sent, rows));
@@ -129,6 +143,10 @@ fn population(stage: &Stage, namespace: &Namespace, rows: usize) -> Population {
 async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> Result<Price> {
     let population = population(stage, home, rows);
     stage.seeder.pools(&population, Population::rows_of).await?;
+    let podrefs: BTreeMap<_, _> = population
+        .rows_of(0)
+        .map(|row| (row.offset, population.podref(row.pod)))
+        .collect();
     let client = &stage.client("bench-loop").await?;
     let server = stage.api_server();
     let path = format!(
@@ -136,14 +154,28 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         population.namespace,
         population.pool(0)
     );
-    let remove = async |offset: usize| {
-        let change = json!([{"op": "remove", "path": format!("/spec/allocations/{offset}")}]);
-        raw::patch(client, &path, "json-patch", &change).await
+    let remove = async |rows: Range<usize>| {
+        let changes = rows.flat_map(|offset| {
+            let path = format!("/spec/allocations/{offset}");
+            let podref = &podrefs[&offset];
+            let test = json!({"op": "test", "path": format!("{path}/podref"), "value": podref});
+            [test, json!({"op": "remove", "path": path})]
+        });
+        raw::patch_for_metadata(client, &path, &changes.collect()).await
     };
     let idle = idle(&server).await?;
     let removal = each(&server, idle, patches, async || {
         for offset in 1..=patches {
-            remove(offset).await?;
+            remove(offset..offset + 1).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    let batches = (rows - patches) / BATCH / 2;
+    let removal_of_many = each(&server, idle, batches, async || {
+        for number in 0..batches {
+            let first = 1 + patches + number * BATCH;
+            remove(first..first + BATCH).await?;
         }
         Ok(())
     })
@@ -159,6 +191,7 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
     raw::delete(client, &path).await?;
     Ok(Price {
         patch: removal,
+        batch: removal_of_many,
         get: read,
     })
 }
@@ -235,6 +268,7 @@ async fn with_ipgc(bench: &Bench, stage: &Stage, rows: usize) -> Result<Seen> {
         run,
         ours: collector.requests(mark)?,
         cpu: meter.cpu()?.saturating_sub(cpu),
+        gone: gone - begun,
         lag: freed.saturating_duration_since(gone),
     };
     collector.stop().await?;

@@ -16,7 +16,7 @@ use super::{
     raw,
     requests::{Ours, RESERVATIONS},
     seed::{Heartbeats, WHEREABOUTS},
-    stage::Stage,
+    stage::{SHORT_WAITS, Stage},
     table::{Amount, Line, Unit, float},
     upstream_loop::Took,
     watch,
@@ -24,11 +24,8 @@ use super::{
 use crate::Result;
 
 /// Names that return are not freed before it is sure that nobody bore them before ipgc was started. By
-/// default that takes minutes; with these flags it takes [`PAST`]. The wait after an end that proves the
+/// default that takes minutes; with [`SHORT_WAITS`] it is so by now. The wait after an end that proves the
 /// sandbox stopped stays at its default.
-const SHORT_WAITS: [&str; 3] = ["--grace=1s", "--del-budget=1s", "--max-pod-grace=1s"];
-
-/// By then nobody whom ipgc did not see can have left a row.
 const PAST: Duration = Duration::from_secs(15);
 
 /// Nodes block as long as their Leases were not seen to change.
@@ -46,6 +43,10 @@ const CONNECTIONS: usize = 16;
 /// Of a short run: patches of pools for each row. Single patches would be one.
 const SHORT_PATCHES: f64 = 0.2;
 
+/// ipgc's budget of events: at once, and from then on.
+const EVENTS: f64 = 300.0;
+const EVENTS_A_SECOND: f64 = 20.0;
+
 /// Until all is free. With the goals met it takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -58,6 +59,8 @@ pub struct Variant {
     requests: f64,
     /// Writes of reservations per freed address, whatever the machine.
     writes: f64,
+    /// Reads per freed address, whatever the machine: single ones would be one of each kind.
+    reads: f64,
 }
 
 pub const REPLICA_SET: Variant = Variant {
@@ -66,6 +69,7 @@ pub const REPLICA_SET: Variant = Variant {
     reservations: true,
     requests: 1.05,
     writes: 1.0,
+    reads: 0.3,
 };
 
 pub const STATEFUL_SET: Variant = Variant {
@@ -74,6 +78,7 @@ pub const STATEFUL_SET: Variant = Variant {
     reservations: true,
     requests: 2.05,
     writes: 2.0,
+    reads: 0.3,
 };
 
 pub const ROWS: Variant = Variant {
@@ -82,6 +87,7 @@ pub const ROWS: Variant = Variant {
     reservations: false,
     requests: 0.05,
     writes: 0.0,
+    reads: 0.2,
 };
 
 /// What was seen.
@@ -89,12 +95,16 @@ struct Seen {
     begun: Instant,
     /// When the last pod was gone.
     gone: Instant,
+    /// Rows and reservations that were there then.
+    rows_then: usize,
+    reservations_then: usize,
     rows: Instant,
     reservations: Instant,
     ours: Ours,
     cpu: Duration,
     server_cpu: Duration,
     peak: u64,
+    oldest_proof: Duration,
 }
 
 /// Runs one of them.
@@ -122,9 +132,9 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
     stage.stop().await?;
 
     let mut lines = times(variant, &population, &seen, bare, upstream);
-    if let Some(oldest) = seen.ours.oldest_proof()? {
-        let what = "longest from a proof's begin to its DELETE";
-        lines.push(Line::new(scene, what, Amount::time(oldest)).at_most(2.0));
+    if variant.reservations {
+        let what = "longest from a proof's begin to a DELETE of it";
+        lines.push(Line::new(scene, what, Amount::time(seen.oldest_proof)).at_most(2.0));
     }
     lines.extend(costs(bench, variant, pods, &seen, upstream));
     Ok(lines)
@@ -163,6 +173,8 @@ async fn end_all(
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
     let begun = Instant::now();
     let gone = kubelet.end_all(population, 0..pods, KUBELETS).await?;
+    let rows_then = rows.there();
+    let reservations_then = reservations.as_ref().map_or(0, watch::Awaited::there);
     bench.say(scene, format!("all are gone, after {:.1?}", gone - begun));
     let what = "free all rows";
     let rows = collector.within(PATIENCE, what, rows.done()).await?;
@@ -179,18 +191,25 @@ async fn end_all(
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ours = collector.requests(mark)?;
     bench.say(scene, format!("ipgc asked: {}", ours.summary()));
-    let seen = Seen {
+    let peak = meter.peak()?;
+    let (cpu, server_cpu) = (
+        meter.cpu()?.saturating_sub(cpu),
+        stage.api_server().cpu()?.saturating_sub(server_cpu),
+    );
+    let oldest_proof = collector.stop().await?.counted("longest_proof_age_ms")?;
+    Ok(Seen {
         begun,
         gone,
+        rows_then,
+        reservations_then,
         rows,
         reservations,
         ours,
-        cpu: meter.cpu()?.saturating_sub(cpu),
-        server_cpu: stage.api_server().cpu()?.saturating_sub(server_cpu),
-        peak: meter.peak()?,
-    };
-    collector.stop().await?;
-    Ok(seen)
+        cpu,
+        server_cpu,
+        peak,
+        oldest_proof: Duration::from_millis(oldest_proof),
+    })
 }
 
 fn times(
@@ -209,6 +228,7 @@ fn times(
             "all pods gone, from the first end",
             Amount::time(seen.gone - seen.begun),
         ),
+        line("rows that were there then", Amount::count(seen.rows_then)),
         line(
             "rows empty, from the last pod gone; cooldown 2 s",
             Amount::time(rows),
@@ -218,21 +238,31 @@ fn times(
             "rows freed a second, from the last pod gone",
             rate(pods, rows),
         )
-        .against("upstream", rate(upstream.addresses, upstream.rows))
+        .against(
+            "upstream, with reservations",
+            rate(upstream.addresses, upstream.rows),
+        )
         .ratio_at_least(1_000.0),
     ];
     let Some(bare) = bare else {
         return lines;
     };
-    let of = match variant.owner {
-        Owner::ReplicaSet => "bare DELETE loop",
-        Owner::StatefulSet => "bare PATCH+DELETE loop",
+    let (of, waits) = match variant.owner {
+        Owner::ReplicaSet => ("bare DELETE loop", String::new()),
+        Owner::StatefulSet => (
+            "bare PATCH+DELETE loop",
+            format!(" ({})", SHORT_WAITS.join(" ")),
+        ),
     };
     let bare = Amount::time(bare);
     let reservations = from_gone(seen.reservations);
     lines.extend([
         line(
-            "reservations empty, from the last pod gone",
+            "reservations that were there then",
+            Amount::count(seen.reservations_then),
+        ),
+        line(
+            &format!("reservations empty, from the last pod gone{waits}"),
             Amount::time(reservations),
         )
         .against(of, bare)
@@ -252,7 +282,7 @@ fn times(
     lines
 }
 
-fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: Took) -> [Line; 7] {
+fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: Took) -> [Line; 8] {
     let line = |what: &str, ours| Line::new(variant.name, what, ours);
     let count = |verb| seen.ours.count(verb, RESERVATIONS);
     let writes = count("patch") + count("delete");
@@ -265,6 +295,14 @@ fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: T
         // How many there are depends on how long the pods take to go, but not much.
         patches_each = patches_each.at_most(SHORT_PATCHES).counted();
     }
+    let mut reads_each = line(
+        "reads per freed address",
+        Amount::each(seen.ours.requests.len() - seen.ours.writes(), pods),
+    );
+    if bench.short {
+        reads_each = reads_each.at_most(variant.reads).counted();
+    }
+    let events = EVENTS + EVENTS_A_SECOND * (seen.reservations - seen.begun).as_secs_f64();
     let upstream_requests = Amount::each(upstream.requests, upstream.addresses);
     [
         line(
@@ -280,7 +318,8 @@ fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: T
         .at_most(variant.writes)
         .counted(),
         patches_each,
-        line("events", Amount::count(seen.ours.events)),
+        reads_each,
+        line("events", Amount::count(seen.ours.events)).at_most(events),
         line("ipgc's CPU", Amount::cpu(seen.cpu)),
         line("API server's CPU", Amount::cpu(seen.server_cpu)),
         line("ipgc's memory at the most", Amount::bytes(seen.peak))

@@ -25,6 +25,14 @@ impl Meter {
         }
     }
 
+    /// This process.
+    #[must_use]
+    pub fn own() -> Self {
+        Self {
+            place: "/proc/self".into(),
+        }
+    }
+
     /// CPU time of all its threads so far, user and system.
     pub fn cpu(&self) -> Result<Duration> {
         let text = self.read("stat")?;
@@ -121,9 +129,7 @@ mod tests {
 
     #[test]
     fn this_process_has_used_some_of_both() {
-        let meter = Meter {
-            place: "/proc/self".into(),
-        };
+        let meter = Meter::own();
         meter.reset_peak().unwrap();
         let resident = meter.resident().unwrap();
         let block = vec![1_u8; 64 << 20];
@@ -131,7 +137,10 @@ mod tests {
         drop(block);
         assert!(meter.peak().unwrap() >= resident + (64 << 20));
         assert!(meter.resident().unwrap() < resident + (32 << 20));
-        meter.cpu().unwrap();
+        let cpu = meter.cpu().unwrap();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) {}
+        assert!(meter.cpu().unwrap() >= cpu + Duration::from_millis(50));
         assert!(Machine::this().memory > 0);
     }
 }

@@ -2,8 +2,9 @@
 //! against our sweep.
 //!
 //! Each has servers of its own with the same objects. Upstream's pass is counted from its first list. Ours
-//! is counted from the end of our wait, which upstream does not have: it is set to a few seconds, by
-//! `--grace`, `--del-budget` and `--max-pod-grace`, and begins with the first sweep.
+//! is counted from the end of our wait, which upstream does not have. It begins with the first sweep, is
+//! set to a few seconds by `--grace`, `--del-budget` and `--max-pod-grace`, and ends when all nodes were
+//! seen at work since: a first renewal of a Lease is known to come after it, and another one is seen.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use super::{
     population::Population,
     requests,
     seed::Heartbeats,
-    stage::Stage,
+    stage::{SHORT_WAITS, Stage},
     table::{Amount, Line},
     watch,
 };
@@ -28,10 +29,7 @@ use crate::{
 
 pub const NAME: &str = "reconciler";
 
-/// Waits as short as they can be set.
-const WAITS: [&str; 3] = ["--grace=1s", "--del-budget=1s", "--max-pod-grace=1s"];
-
-/// What these make of it, for a podref of one row.
+/// What these make of it, for a podref of one row, before Leases count.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Nodes block while they are silent; a Lease that changes every second shows soon that none is.
@@ -66,7 +64,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         took
     };
     let line = |what: &str, ours, theirs| Line::new(NAME, what, ours).against("upstream", theirs);
-    let waits = format!("({}, from the end of the wait)", WAITS.join(" "));
+    let waits = format!("({}, from the end of the wait)", SHORT_WAITS.join(" "));
     Ok(vec![
         line(
             "rows gone",
@@ -140,8 +138,9 @@ async fn awaited(
 async fn ours(bench: &Bench, stage: &Stage, population: &Population) -> Result<Took> {
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let (mut rows, mut reservations) = awaited(stage, population, orphans(bench)).await?;
-    let collector = stage.start(&WAITS)?;
-    let wait_over = collector.begun() + collector.ready().await? + WAIT;
+    let collector = stage.start(&SHORT_WAITS)?;
+    let swept = collector.swept(1).await?;
+    let wait_over = collector.begun() + collector.after_start(&swept)? + WAIT + 2 * BEAT;
     let what = "free the orphaned rows";
     let rows = collector.within(PATIENCE, what, rows.done()).await?;
     let what = "free the orphaned reservations";

@@ -24,6 +24,9 @@ use crate::{
 /// Where the manifests put ipgc.
 const NAMESPACE: &str = "ipgc-system";
 
+/// Waits as short as they can be set, but for that after an end which proves the sandbox stopped.
+pub const SHORT_WAITS: [&str; 3] = ["--grace=1s", "--del-budget=1s", "--max-pod-grace=1s"];
+
 /// How often ipgc's log is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -156,6 +159,19 @@ impl Stage {
     }
 }
 
+/// What it had counted by its end.
+pub struct Counted(String);
+
+impl Counted {
+    /// A counter.
+    pub fn counted(&self, name: &str) -> Result<u64> {
+        let words = format!("counted name=\"{name}\" value=");
+        let value = self.0.split(&words).nth(1).unwrap_or_default();
+        let value = value.split_whitespace().next().unwrap_or_default();
+        value.parse().map_err(Error::malformed(name))
+    }
+}
+
 /// A running `ipgc`.
 pub struct Collector {
     process: Ipgc,
@@ -241,10 +257,10 @@ impl Collector {
     }
 
     /// Ends it in order.
-    pub async fn stop(self) -> Result<()> {
+    pub async fn stop(self) -> Result<Counted> {
         let (status, _, log) = self.process.terminate(STOP).await?;
         if status.success() {
-            return Ok(());
+            return Ok(Counted(log));
         }
         Err(Error::Command {
             what: "ipgc run".into(),

@@ -1,8 +1,15 @@
 //! One sweep over a million rows: CPU, time and memory of reading them all and finding nothing.
 
+use std::time::Duration;
+
 use super::{
-    Bench, memory,
+    Bench,
+    measure::Meter,
+    memory,
     population::Population,
+    raw,
+    seed::WHEREABOUTS,
+    stage::Stage,
     table::{Amount, Line, float},
 };
 use crate::Result;
@@ -43,6 +50,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let peak = meter.peak()?;
     bench.say(NAME, &swept);
     collector.stop().await?;
+    let transport = transport(&stage, &population.namespace).await?;
     stage.stop().await?;
 
     let line = |what: &str, ours| Line::new(NAME, what, ours);
@@ -50,6 +58,15 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let rate = float(rows as u64) / second_cpu.as_secs_f64();
     Ok(vec![
         line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(2.0),
+        line(
+            "CPU of a bare client that reads the same",
+            Amount::cpu(transport),
+        ),
+        line(
+            "the difference: parse and judge",
+            Amount::cpu(second_cpu.saturating_sub(transport)),
+        )
+        .at_most(0.6),
         line("CPU of the first sweep", Amount::cpu(first_cpu)),
         line(
             "rows a second of CPU",
@@ -61,8 +78,28 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     ])
 }
 
+/// What it costs this process to read all pools in pages as large as a sweep's, and to do nothing with
+/// them.
+async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
+    let client = stage.client("bench-loop").await?;
+    let meter = Meter::own();
+    let cpu = meter.cpu()?;
+    let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools?limit=2");
+    let mut next = path.clone();
+    loop {
+        let page = raw::get(&client, &next).await?;
+        // Metadata stand first.
+        let (head, _) = page.split_once(r#""items":"#).unwrap_or_default();
+        let token = head.split(r#""continue":""#).nth(1).unwrap_or_default();
+        match token.split('"').next() {
+            None | Some("") => return Ok(meter.cpu()?.saturating_sub(cpu)),
+            Some(token) => next = format!("{path}&continue={token}"),
+        }
+    }
+}
+
 /// The `took=1.5s` of a sweep's line.
-pub fn took(line: &str) -> std::time::Duration {
+fn took(line: &str) -> Duration {
     let text = line.split("took=").nth(1).unwrap_or_default();
     let text = text.split_whitespace().next().unwrap_or_default();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -74,14 +111,12 @@ pub fn took(line: &str) -> std::time::Duration {
         "ns" => 1e-9,
         _ => f64::NAN,
     };
-    std::time::Duration::try_from_secs_f64(value * scale).unwrap_or_default()
+    Duration::try_from_secs_f64(value * scale).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::took;
+    use super::*;
 
     #[test]
     fn the_time_of_a_sweep_is_read_from_its_line() {

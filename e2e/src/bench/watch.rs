@@ -8,6 +8,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -117,6 +121,8 @@ pub async fn changes<T: Clone + DeserializeOwned>(
 pub struct Awaited {
     task: JoinHandle<Result<Instant>>,
     what: &'static str,
+    /// How many are still there.
+    there: Arc<AtomicUsize>,
 }
 
 impl Awaited {
@@ -133,12 +139,17 @@ impl Awaited {
     {
         let (told, seen) = oneshot::channel();
         let client = client.clone();
+        let there = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&there);
         let task = tokio::spawn(async move {
             let changes = changes::<T>(&client, &path, false).await?;
             let mut changes = pin!(changes);
             let mut told = Some(told);
             while let Some((at, change)) = changes.try_next().await? {
                 let progress = over(change);
+                if let Progress::Begun(there) = progress {
+                    count.store(there, Ordering::Relaxed);
+                }
                 if progress != Progress::Incomplete
                     && let Some(told) = told.take()
                 {
@@ -146,18 +157,24 @@ impl Awaited {
                     told.send(()).ok();
                 }
                 if progress == Progress::Over {
+                    count.store(0, Ordering::Relaxed);
                     return Ok(at);
                 }
             }
             Err(Error::Unsupported(format!("the server ended {path}")))
         });
-        let mut awaited = Self { task, what };
+        let mut awaited = Self { task, what, there };
         match tokio::time::timeout(PATIENCE, seen).await {
             Ok(Ok(())) => Ok(awaited),
             // It ended before: its error says why.
             Ok(Err(_)) => awaited.done().await.map(|_| awaited),
             Err(_) => Err(awaited.late(PATIENCE)),
         }
+    }
+
+    /// How many there are now, nothing when it has happened.
+    pub fn there(&self) -> usize {
+        self.there.load(Ordering::Relaxed)
     }
 
     /// Waits until it has happened, and returns when that was.
@@ -195,8 +212,8 @@ impl Drop for Awaited {
 enum Progress {
     /// Not all that is there was seen.
     Incomplete,
-    /// It was, and now changes are awaited.
-    Begun,
+    /// It was, and so many are there still.
+    Begun(usize),
     /// It has happened.
     Over,
 }
@@ -214,10 +231,11 @@ pub async fn rows_left(
         if let Change::Is(pool) = change {
             rows.insert(pool.metadata.name, pool.spec.allocations.len());
         }
+        let there = rows.values().sum();
         if rows.len() < pools {
             Progress::Incomplete
-        } else if rows.values().sum::<usize>() > left {
-            Progress::Begun
+        } else if there > left {
+            Progress::Begun(there)
         } else {
             Progress::Over
         }
@@ -244,7 +262,7 @@ pub async fn reservations_left(
         if !complete {
             Progress::Incomplete
         } else if there.len() > left {
-            Progress::Begun
+            Progress::Begun(there.len())
         } else {
             Progress::Over
         }

@@ -46,6 +46,9 @@ const LATEST: Duration = Duration::from_millis(1_800);
 /// Fewest and most reservations to a round.
 const SMALLEST_ROUND: usize = 50;
 const LARGEST_ROUND: usize = 2_000;
+/// Reservations to the first round, before it is known how long they take: a quick server does them in
+/// a second, and a slow one at least proves some of them late.
+const FIRST_ROUND: usize = 200;
 
 /// A reservation that is to go: of a row that is gone, or one that had none.
 #[derive(Clone, Debug)]
@@ -157,7 +160,7 @@ impl Releaser {
             .await
             .into_iter();
         let mut late = Vec::new();
-        let mut size = 4 * SMALLEST_ROUND;
+        let mut size = FIRST_ROUND;
         loop {
             let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
@@ -226,6 +229,8 @@ impl Releaser {
                 if number >= CONCURRENCY && begun.elapsed() > latest {
                     return Err(one);
                 }
+                let age = begun.elapsed().as_millis();
+                context.counters.longest_proof_age_ms.raise_to(age);
                 Ok(self.delete(namespace, one).await)
             });
         for result in run(deleting).await {

@@ -125,12 +125,12 @@ impl<'l> Look<'l> {
         let context = self.context;
         let mut params = first_page();
         loop {
-            let now = context.clock.now();
             let mut held = 0;
-            // Asked once for the page, when its first row is there.
-            let mut fresh = None;
+            // Asked once for the page, when its first row is there: rows are seen no earlier than that.
+            let mut asked = None;
             let page = context.pools.page(self.namespace, &params, |row| {
-                let fresh = *fresh.get_or_insert_with(|| context.knowledge.freshness.is_fresh());
+                let ask = || (context.knowledge.freshness.is_fresh(), context.clock.now());
+                let (fresh, now) = *asked.get_or_insert_with(ask);
                 let keep = deserves_a_look(context, row, fresh, now);
                 held += usize::from(!keep);
                 keep

@@ -1,8 +1,8 @@
 //! One turn of a pool's writer: observe → prove → judge → patch, then the reservations.
 //!
 //! The turn works for all its jobs at once. When it is done with the rows it says so, and the next one
-//! begins while the reservations of this one are released. It writes only what [`Proof::release`] let go, and it
-//! never loops on an answer: whatever is not settled within the turn goes back to the queue.
+//! begins while the reservations of this one are released. It writes only what [`Proof::release`] let
+//! go, and it never loops on an answer: whatever is not settled within the turn goes back to the queue.
 //!
 //! [`Proof::release`]: ipgc_core::proof::Proof::release
 

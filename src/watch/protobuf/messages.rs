@@ -279,7 +279,7 @@ impl Serialize for Time {
 #[derive(Message, Serialize)]
 struct Status {
     #[prost(string, tag = "2")]
-    #[serde(rename = "status")]
+    #[serde(rename = "status", skip_serializing_if = "String::is_empty")]
     outcome: String,
     #[prost(string, tag = "3")]
     message: String,
