@@ -163,10 +163,12 @@ impl Stage {
 pub struct Counted(String);
 
 impl Counted {
-    /// A counter.
+    /// A counter. Those that never counted are not told of.
     pub fn counted(&self, name: &str) -> Result<u64> {
         let words = format!("counted name=\"{name}\" value=");
-        let value = self.0.split(&words).nth(1).unwrap_or_default();
+        let Some(value) = self.0.split(&words).nth(1) else {
+            return Ok(0);
+        };
         let value = value.split_whitespace().next().unwrap_or_default();
         value.parse().map_err(Error::malformed(name))
     }
