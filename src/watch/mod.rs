@@ -39,7 +39,7 @@ pub use self::{
 };
 use crate::{backoff::Backoff, calls::with_causes};
 
-/// Objects to a page of a list: three megabytes of pods in protobuf. Pages of 250 took a tenth longer
+/// Objects to a page of a list: three megabytes of pods in protobuf. Pages of 250 took longer
 /// to list 10,000 pods (docs/performance.md).
 const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.

@@ -1,5 +1,5 @@
 //! One pool of ten thousand rows whose pods end one after the other for a minute: each write of such a pool
-//! costs the API server half a second whatever it changes, so the writer has to collect.
+//! costs the API server as much whatever it changes, so the writer has to collect.
 //!
 //! What one patch costs the server is measured first, without ipgc: single rows are removed from an equal
 //! pool, one after the other, and then some hundreds at a time, each with a test, as ipgc does it. The whole is measured twice, without ipgc and with it; the difference is all
@@ -32,7 +32,7 @@ pub const NAME: &str = "one-large-pool";
 /// ipgc's default wait after an end that proves the sandbox stopped.
 const COOLDOWN: Duration = Duration::from_secs(2);
 
-/// Rows to a patch, about as many as ipgc's have here.
+/// Rows to a patch: ipgc's have some hundreds here.
 const BATCH: usize = 400;
 
 /// How long the kubelet takes from the terminal phase to the deletion.
