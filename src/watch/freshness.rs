@@ -98,7 +98,7 @@ impl Freshness {
         lock(&self.state).until
     }
 
-    /// Whether there is a watch of which something was heard within [`FRESH`], and no failure since,
+    /// Whether there is a watch of which something was heard within 90 s, and no failure since,
     /// nor shortly before.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
