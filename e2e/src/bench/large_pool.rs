@@ -2,8 +2,8 @@
 //! costs the API server as much whatever it changes, so the writer has to collect.
 //!
 //! What one patch costs the server is measured first, without ipgc: single rows are removed from an equal
-//! pool, one after the other, and then some hundreds at a time, each with a test, as ipgc does it. The whole is measured twice, without ipgc and with it; the difference is all
-//! that ipgc makes the server do.
+//! pool, one after the other, and then some hundreds at a time, each with a test, as ipgc does it. The whole
+//! is measured twice, without ipgc and with it; the difference is all that ipgc makes the server do.
 
 use std::{
     collections::BTreeMap,
