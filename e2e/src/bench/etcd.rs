@@ -5,7 +5,6 @@
 //! watch cache does not expect. Nothing here knows what an object means.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::Method;
 use kube::{Client, Config};
 
 use super::raw;
@@ -34,8 +33,7 @@ impl Etcd {
         let key = base64(key.as_bytes());
         let value = base64(object.as_bytes());
         let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#).into_bytes();
-        let (path, json) = ("/v3/kv/put", "application/json");
-        raw::send(&self.0, Method::POST, path, json, body).await?;
+        raw::post(&self.0, "/v3/kv/put", body).await?;
         Ok(())
     }
 

@@ -9,22 +9,39 @@ use serde_json::Value;
 
 use crate::{Error, Result};
 
+/// Asks for metadata in place of an object.
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+const JSON: &str = "application/json";
+
 /// Sends a request and returns the answer's text. A refusal is an error.
-pub async fn send(
+async fn send(
     client: &Client,
     method: Method,
     path: &str,
+    accept: &str,
     content_type: &str,
     body: Vec<u8>,
 ) -> Result<String> {
     let what = format!("{method} {path}");
-    let request = Request::builder()
+    let request = request(method, path, accept, content_type, body)?;
+    client.request_text(request).await.map_err(Error::api(what))
+}
+
+fn request<B>(
+    method: Method,
+    path: &str,
+    accept: &str,
+    content_type: &str,
+    body: B,
+) -> Result<Request<B>> {
+    Request::builder()
         .method(method)
         .uri(path)
+        .header(ACCEPT, accept)
         .header(CONTENT_TYPE, content_type)
         .body(body)
-        .map_err(Error::malformed(&*what))?;
-    client.request_text(request).await.map_err(Error::api(what))
+        .map_err(Error::malformed(path))
 }
 
 /// Sends a change and does not look at the answer but for its status. As a kubelet it takes answers in
@@ -37,13 +54,8 @@ pub async fn tell(
     body: Vec<u8>,
 ) -> Result<()> {
     let what = format!("{method} {path}");
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(CONTENT_TYPE, content_type)
-        .header(ACCEPT, "application/vnd.kubernetes.protobuf")
-        .body(Body::from(body))
-        .map_err(Error::malformed(&*what))?;
+    let accept = "application/vnd.kubernetes.protobuf";
+    let request = request(method, path, accept, content_type, Body::from(body))?;
     let answer = client.send(request).await;
     let answer = answer.map_err(Error::api(&*what))?;
     let code = answer.status().as_u16();
@@ -59,36 +71,33 @@ pub async fn tell(
 
 /// GET.
 pub async fn get(client: &Client, path: &str) -> Result<String> {
-    send(client, Method::GET, path, "application/json", Vec::new()).await
+    send(client, Method::GET, path, JSON, JSON, Vec::new()).await
+}
+
+/// POST, and the answer's text.
+pub async fn post(client: &Client, path: &str, body: Vec<u8>) -> Result<String> {
+    send(client, Method::POST, path, JSON, JSON, body).await
 }
 
 /// POST of an object, and the object as the server stored it.
 pub async fn create(client: &Client, path: &str, object: &Value) -> Result<Value> {
     let body = object.to_string().into_bytes();
-    let text = send(client, Method::POST, path, "application/json", body).await?;
-    parse(path, &text)
+    parse(path, &post(client, path, body).await?)
 }
 
 /// PATCH of a kind such as `strategic-merge-patch`, and the answer's text.
 pub async fn patch(client: &Client, path: &str, kind: &str, change: &Value) -> Result<String> {
     let kind = format!("application/{kind}+json");
     let body = change.to_string().into_bytes();
-    send(client, Method::PATCH, path, &kind, body).await
+    send(client, Method::PATCH, path, JSON, &kind, body).await
 }
 
 /// JSON patch that is answered with the object's metadata.
 pub async fn patch_for_metadata(client: &Client, path: &str, change: &Value) -> Result<()> {
-    let body = serde_json::to_vec(change).map_err(Error::malformed(path))?;
-    let request = Request::patch(path)
-        .header(CONTENT_TYPE, "application/json-patch+json")
-        .header(
-            ACCEPT,
-            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-        )
-        .body(body)
-        .map_err(Error::malformed(path))?;
-    let answer = client.request_text(request).await;
-    answer.map_err(Error::api(path)).map(drop)
+    let kind = "application/json-patch+json";
+    let body = change.to_string().into_bytes();
+    send(client, Method::PATCH, path, METADATA, kind, body).await?;
+    Ok(())
 }
 
 /// The body of a DELETE at once.
@@ -97,14 +106,7 @@ pub const NOW: &[u8] =
 
 /// DELETE at once.
 pub async fn delete(client: &Client, path: &str) -> Result<()> {
-    send(
-        client,
-        Method::DELETE,
-        path,
-        "application/json",
-        NOW.to_vec(),
-    )
-    .await?;
+    send(client, Method::DELETE, path, JSON, JSON, NOW.to_vec()).await?;
     Ok(())
 }
 

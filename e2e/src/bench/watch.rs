@@ -24,11 +24,8 @@ use serde::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::seed::WHEREABOUTS;
+use super::{raw::METADATA, seed::WHEREABOUTS};
 use crate::{Error, Result, wait::PATIENCE};
-
-/// Asks for metadata only.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// An object of which only the name is read.
 #[derive(Clone, Debug, Deserialize)]
