@@ -311,7 +311,7 @@ async fn a_network_that_leads_nowhere_is_left_to_the_sweep_which_needs_none() {
     let bench = Bench::with(testkit::Server::new(), seldom()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
-    settle().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     tokio::time::sleep(Duration::from_mins(4)).await;
     assert_eq!(bench.rows(POOL), ["1"], "no sweep came by");

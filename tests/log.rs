@@ -43,7 +43,7 @@ async fn a_failed_try_names_the_pod_the_reason_and_the_worker() {
     let bench = Bench::start(server()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
-    sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_secs(10)).await;
     bench.server.on(Match::patch("ippools")).once().fail(500);
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second, seconds},
-    put_pool, reporting, run_pod, server,
+    put_pool, reporting, run_pod, seldom, server,
 };
 use ipgc::config::Config;
 use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
@@ -35,6 +35,24 @@ fn put_leak(server: &Server, third: u64) -> String {
     let pool = pool.row(1, &fixtures::sandbox(third), "default/gone", "net1");
     server.put(pool.build());
     fixtures::pool_name(&range)
+}
+
+/// What it saw of rows while their pods lived spares them the look at once and the wait after it.
+#[tokio::test(start_paused = true)]
+async fn the_first_one_notes_whose_rows_are_whose() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    run_pod(&server, "web-0", 1);
+    let bench = Bench::with(server, seldom()).await;
+    seconds(3_600).await;
+    assert_eq!(sweeps(&bench), 1);
+    bench.server.clear_requests();
+    bench.end(["web-0"]);
+    goes_after(&bench, POOL, "1", 3).await;
+    seconds(60).await;
+    // Before the patch, and once its reservation is claimed.
+    assert_eq!(bench.sent(Match::get("ippools")).len(), 2);
+    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

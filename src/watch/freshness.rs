@@ -16,6 +16,7 @@ use kube::{
     Client,
     client::{Body, ClientBuilder},
 };
+use tokio::time::sleep;
 use tower::{service_fn, timeout::TimeoutLayer};
 
 use super::{is_of_pods, is_watch};
@@ -29,6 +30,10 @@ pub const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// After a failure, what was missed comes in first: time to take it in.
 const CATCH_UP: Duration = Duration::from_secs(2);
+/// A watch that is taken up soon is fresh by then. Who waits longer waits for one that may stay away.
+const CAUGHT_UP: Duration = Duration::from_secs(3);
+/// How often it is looked at whether it is.
+const LOOK: Duration = Duration::from_millis(100);
 /// The server ends each watch after some minutes, and the next one is taken up at once. What happens
 /// within so short a time is told in time: it is less than the shortest cooldown.
 const TAKEN_UP: Duration = Duration::from_millis(500);
@@ -106,6 +111,14 @@ impl Freshness {
         let state = lock(&self.state);
         let is_heard = state.heard.is_some_and(|heard| now.since(heard) <= FRESH);
         is_heard && state.ended.is_none() && now.since(state.since) >= CATCH_UP
+    }
+
+    /// Waits until it is fresh, for 3 s at the most.
+    pub async fn caught_up(&self) {
+        let begun = self.clock.now();
+        while !self.is_fresh() && self.clock.now().since(begun) < CAUGHT_UP {
+            sleep(LOOK).await;
+        }
     }
 
     /// The client for watches: what it hears of pods is noted here, and the heads of its answers

@@ -78,10 +78,13 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Sweeps at once, then at intervals and when asked, for ever.
+    /// Sweeps as soon as the pod watch is heard, then at intervals and when asked, for ever.
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         loop {
+            // What is seen of rows while the watch is not fresh is not noted with the pods that live:
+            // where their names may return, their rows would wait for a second look when they end.
+            self.context.knowledge.freshness.caught_up().await;
             // Whoever asked before this one began is served by it.
             let _ = self.requests.0.notified().now_or_never();
             let begun = self.context.clock.now();
