@@ -46,8 +46,10 @@ const KEEP_GONE: Duration = Duration::from_hours(48);
 pub struct NodeWaits {
     /// Items that wait for something to happen on one of these nodes, by their key.
     parked: Mutex<HashMap<Box<str>, BTreeSet<Box<str>>>>,
-    /// Until when Leases are of interest.
+    /// Until when Leases are of interest to somebody who waits.
     wanted_until: Mutex<Moment>,
+    /// Until when they are of interest to whoever may wait later.
+    listen_until: Mutex<Moment>,
     /// Something happened: a node changed, a gap, somebody waits.
     changed: Notify,
 }
@@ -64,7 +66,7 @@ impl NodeWaits {
         lock(&self.parked).remove(key);
     }
 
-    /// Leases are of interest until `until`.
+    /// Leases are of interest until `until`, to somebody who waits.
     pub fn want(&self, until: Moment) {
         let mut wanted = lock(&self.wanted_until);
         if *wanted < until {
@@ -79,18 +81,22 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    /// Whether Leases are of interest: to whoever waits for a moment, and to whoever waits for a node
-    /// that is ready. Of one that is not, the watch tells when it is again.
-    fn is_wanted(&self, nodes: &Nodes, now: Moment) -> bool {
+    /// How often Leases are to be read, if at all: every `quick` for whoever waits for a moment, and
+    /// for whoever waits for a node that is ready. Of one that is not, the watch tells when it is again.
+    fn read_every(&self, quick: Duration, nodes: &Nodes, now: Moment) -> Option<Duration> {
         let ready = |name: &str| {
             let state = nodes.get(name).and_then(node::Node::state);
             state.is_some_and(|state| state.ready)
         };
-        *lock(&self.wanted_until) > now
+        let is_waited_for = *lock(&self.wanted_until) > now
             || lock(&self.parked)
                 .values()
                 .flatten()
-                .any(|name| ready(name))
+                .any(|name| ready(name));
+        if is_waited_for {
+            return Some(quick);
+        }
+        (*lock(&self.listen_until) > now).then_some(READ_EVERY)
     }
 }
 
@@ -119,7 +125,7 @@ impl NodeKeeper {
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         // Where waits are short, what they wait for is to be seen in time.
-        let read_every = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
+        let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         loop {
@@ -136,8 +142,9 @@ impl NodeKeeper {
                 }
             }
             let now = self.clock.now();
-            let wanted = self.waits.is_wanted(&lock(&self.nodes), now);
-            if wanted && read_at.is_none_or(|read| now.since(read) >= read_every) {
+            let read_every = self.waits.read_every(quick, &lock(&self.nodes), now);
+            let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
+            if read_every.is_some_and(is_due) {
                 read_at = Some(now);
                 if let Err(error) = self.read_leases().await {
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
@@ -146,10 +153,10 @@ impl NodeKeeper {
             self.wake(&mut last);
             let now = self.clock.now();
             lock(&self.nodes).forget(KEEP_GONE, now);
-            let next = match read_at {
-                Some(read) if wanted => self.clock.until(read + read_every),
-                _ if wanted => Duration::ZERO,
-                _ => Duration::from_hours(1),
+            let next = match (read_every, read_at) {
+                (Some(every), Some(read)) => self.clock.until(read + every),
+                (Some(_), None) => Duration::ZERO,
+                (None, _) => Duration::from_hours(1),
             };
             tokio::select! {
                 () = sleep(next) => {}
@@ -200,7 +207,7 @@ impl NodeKeeper {
         drop(nodes);
         // Whoever ends later need not wait for what can be heard now.
         let wait = self.policy.wait(Some(grace), MANY_ROWS);
-        self.waits.want(now + wait + SILENCE + SILENCE);
+        *lock(&self.waits.listen_until) = now + wait + SILENCE + SILENCE;
         Ok(())
     }
 

@@ -40,7 +40,7 @@ const GATHER: Duration = Duration::from_millis(300);
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
 /// A proof and the DELETEs that follow it take about so long: none of them comes late.
-const ROUND: Duration = Duration::from_secs(1);
+const ROUND: Duration = Duration::from_millis(1_400);
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
 /// Fewest and most reservations to a round.
@@ -221,7 +221,7 @@ impl Releaser {
         alive.extend(used);
         let mut late = Vec::new();
         // Where proofs themselves take long, so may what follows, or it would never come to an end.
-        let latest = LATEST.max(2 * begun.elapsed());
+        let latest = LATEST.max(begun.elapsed().mul_f64(1.25));
         let deleting = proven
             .into_iter()
             .enumerate()
