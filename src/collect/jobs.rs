@@ -106,7 +106,10 @@ impl Jobs {
                     completed,
                     ..Removed::attempt(&self.pool, release, &job.routes)
                 };
-                job.item.progress().removed.push(removed);
+                let known = &mut job.item.progress().removed;
+                // Mostly it is the only one, and there are thousands of items.
+                known.reserve_exact(1);
+                known.push(removed);
             }
         }
     }
@@ -147,14 +150,15 @@ impl Jobs {
         self.confirm_if(|removed| !rows.contains_key(removed.row.key()))
     }
 
-    /// Rows that are gone and whose reservations are not done, this turn's and earlier ones'.
+    /// What is to be known of rows that are gone and whose reservations are not done, this turn's and
+    /// earlier ones'.
     #[must_use]
-    pub fn gone(&self) -> Vec<(Arc<Item>, Removed)> {
+    pub fn gone<T>(&self, what: impl Fn(&Item, &Removed) -> T) -> Vec<T> {
         let mut gone = Vec::new();
         for job in self.all() {
             for removed in &job.item.progress().removed {
                 if removed.confirmed && removed.pool == self.pool {
-                    gone.push((Arc::clone(&job.item), removed.clone()));
+                    gone.push(what(&job.item, removed));
                 }
             }
         }

@@ -23,14 +23,14 @@ use crate::{
 
 impl Turn<'_> {
     /// Log, count and events for what is really gone.
-    pub(super) fn report_freed(&self) {
+    pub(super) fn report_freed(&mut self) {
         let Context {
             counters, events, ..
         } = &**self.context;
         let mut of_pool = Vec::new();
-        for (item, removed) in &self.freed {
+        for (item, removed) in std::mem::take(&mut self.freed) {
             let row = &removed.content;
-            let ended = self.who_had(item, row);
+            let ended = self.who_had(&item, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
             counters.rows_freed.increment();
             info!(
@@ -45,7 +45,7 @@ impl Turn<'_> {
                 cause = removed.stale.cause.as_str(),
                 "freed row"
             );
-            let network = network_of(ended.as_deref(), removed);
+            let network = network_of(ended.as_deref(), &removed);
             events.address_collected(&row.podref, uid, row.address, &network);
             of_pool.push((row.address, row.podref.clone()));
         }

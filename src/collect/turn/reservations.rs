@@ -26,12 +26,11 @@ impl Turn<'_> {
     /// row.
     pub(super) async fn free_reservations(&mut self) {
         let mut wanted = self.orphans().await;
-        let gone = self.jobs.gone().into_iter();
-        wanted.extend(gone.map(|(item, removed)| Wanted {
-            name_may_return: self.name_may_return(&item),
+        wanted.extend(self.jobs.gone(|item, removed| Wanted {
+            name_may_return: self.name_may_return(item),
             fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
-            networks: removed.networks,
-            row: removed.content,
+            networks: removed.networks.clone(),
+            row: removed.content.clone(),
         }));
         if self.context.dry_run {
             for wanted in wanted {
