@@ -202,6 +202,9 @@ async fn each_delete_comes_soon_after_a_proof(
 ) {
     let crowd = Crowd::gather(4, kind).await;
     let reservations = "overlappingrangeipreservations";
+    // Once, the server takes its time.
+    let list = crowd.bench.server.on(Match::list("pods")).skip(3).once();
+    list.delay(Duration::from_secs(3));
     let writes = Match::verbs(&[Verb::Delete, Verb::Patch], reservations);
     let pace = Duration::from_millis(milliseconds);
     crowd.bench.server.on(writes).delay(pace);

@@ -17,6 +17,7 @@ use ipgc_core::{
     proof::{Presence, Proof, Ticket},
 };
 use kube::{Api, Client, Resource, api::ListParams};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::{gate::Gate, roll::Rolls};
@@ -58,11 +59,11 @@ impl Prover {
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
     /// the order: no read of this proof can begin before the observation has ended.
     pub async fn prove<'a>(&self, ticket: Ticket<'a>, asked: &Asked) -> Proof<'a> {
-        ticket.conclude(self.presence(asked).await)
+        ticket.conclude(self.presence(asked).await.1)
     }
 
-    /// The presence of each of these pods, read from now on.
-    pub async fn presence(&self, asked: &Asked) -> HashMap<PodRef, Presence> {
+    /// The presence of each of these pods, read from now on, and when the first of the reads began.
+    pub async fn presence(&self, asked: &Asked) -> (Instant, HashMap<PodRef, Presence>) {
         let mut by_namespace = BTreeMap::<&str, BTreeSet<&PodRef>>::new();
         for podref in asked.keys() {
             by_namespace
@@ -81,10 +82,13 @@ impl Prover {
             }
         }
         let mut lists = stream::iter(lists).buffer_unordered(CONCURRENCY);
-        while let Some((found, unread)) = lists.next().await {
+        let mut first = None;
+        while let Some((begun, found, unread)) = lists.next().await {
+            first = first.into_iter().chain([begun]).min();
             presence.extend(found);
             single.extend(unread);
         }
+        let first = first.unwrap_or_else(Instant::now);
         // Collected first, or the compiler cannot tell that the whole is Send.
         let reads: Vec<_> = single
             .into_iter()
@@ -95,35 +99,41 @@ impl Prover {
             .collect();
         let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
         presence.extend(reads.collect::<Vec<_>>().await);
-        presence
+        (first, presence)
     }
 
-    /// Many pods of one namespace, and those of them that are better read one by one.
+    /// Many pods of one namespace, when their read began, and those of them that are better read one by
+    /// one.
     async fn many(
         &self,
         namespace: &str,
         wanted: BTreeSet<&PodRef>,
         asked: &Asked,
-    ) -> (HashMap<PodRef, Presence>, Vec<PodRef>) {
+    ) -> (Instant, HashMap<PodRef, Presence>, Vec<PodRef>) {
         let mut presence = HashMap::with_capacity(wanted.len());
+        let mut begun = Instant::now();
         let unread = if wanted.iter().any(|podref| asked[*podref]) {
             self.list(namespace, wanted, &mut presence).await
         } else {
-            self.roll(namespace, wanted, &mut presence).await
+            self.roll(namespace, wanted, &mut presence, &mut begun)
+                .await
         };
-        (presence, unread)
+        (begun, presence, unread)
     }
 
-    /// Asks for the roll of the namespace. Returns those about which it says nothing.
+    /// Asks for the roll of the namespace, which may begin later. Returns those about which it says
+    /// nothing.
     async fn roll(
         &self,
         namespace: &str,
         wanted: BTreeSet<&PodRef>,
         presence: &mut HashMap<PodRef, Presence>,
+        begun: &mut Instant,
     ) -> Vec<PodRef> {
         let wanted: Vec<_> = wanted.into_iter().cloned().collect();
         let reason = match self.rolls.ask(namespace, wanted.clone()).await {
-            Some(Ok(roll)) => {
+            Some(Ok((at, roll))) => {
+                *begun = at;
                 let present = roll.present.into_iter();
                 presence.extend(present.map(|podref| (podref, Presence::Present(None))));
                 let absent = roll.absent.into_iter();

@@ -20,7 +20,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use super::batches::{Batches, Inbox};
@@ -54,7 +54,7 @@ pub struct Roll {
 
 struct Question {
     wanted: Vec<PodRef>,
-    answer: oneshot::Sender<Result<Roll, Arc<CallError>>>,
+    answer: oneshot::Sender<Result<(Instant, Roll), Arc<CallError>>>,
 }
 
 impl Rolls {
@@ -67,8 +67,8 @@ impl Rolls {
         }
     }
 
-    /// Which of these pods of a namespace exist, by a list that begins from now on; `None` if whoever
-    /// reads it ended early.
+    /// Which of these pods of a namespace exist, by a list that begins from now on, and when it began;
+    /// `None` if whoever reads it ended early.
     ///
     /// # Errors
     /// When a page cannot be read: nothing is known then.
@@ -76,7 +76,7 @@ impl Rolls {
         &self,
         namespace: &str,
         wanted: Vec<PodRef>,
-    ) -> Option<Result<Roll, Arc<CallError>>> {
+    ) -> Option<Result<(Instant, Roll), Arc<CallError>>> {
         let (answer, answered) = oneshot::channel();
         let question = Question { wanted, answer };
         let client = self.client.clone();
@@ -94,11 +94,12 @@ async fn serve(mut inbox: Inbox<String, Question>, client: &Client) {
             .iter()
             .flat_map(|question| question.wanted.iter().map(PodRef::name))
             .collect();
+        let begun = Instant::now();
         let names = read(client, inbox.key(), &wanted).await;
         let names = names.map_err(Arc::new);
         for question in questions {
             let roll = match &names {
-                Ok(names) => Ok(names.answer(question.wanted)),
+                Ok(names) => Ok((begun, names.answer(question.wanted))),
                 Err(error) => Err(Arc::clone(error)),
             };
             // Who asked may be gone.

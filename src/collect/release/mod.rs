@@ -161,6 +161,7 @@ impl Releaser {
             .into_iter();
         let mut late = Vec::new();
         let mut size = FIRST_ROUND;
+        let mut in_time = true;
         loop {
             let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
@@ -178,8 +179,9 @@ impl Releaser {
             let count = late.len();
             let begun = Instant::now();
             late = self
-                .release_round(context, namespace, late, &mut outcomes)
+                .release_round(context, namespace, late, in_time, &mut outcomes)
                 .await;
+            in_time &= late.len() < count;
             if count == size || !late.is_empty() {
                 size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
                 size = size.max(late.len());
@@ -207,30 +209,36 @@ impl Releaser {
         all
     }
 
-    /// Proves and removes some of them. Returns those whose turn came too late after the proof.
+    /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
+    /// may be all while `in_time` is asked for.
     async fn release_round<'r>(
         &self,
         context: &Context,
         namespace: &str,
         marked: Vec<Marked<'r>>,
+        in_time: bool,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
-        let begun = Instant::now();
-        let (proven, mut alive) = self.prove(marked, outcomes).await;
+        let (begun, proven, mut alive) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         alive.extend(used);
         let mut late = Vec::new();
-        // Where proofs themselves take long, so may what follows, or it would never come to an end.
-        let latest = LATEST.max(begun.elapsed().mul_f64(1.25));
+        // Where proofs take so long every time, what follows may as well, or there were no end.
+        let latest = if in_time {
+            LATEST
+        } else {
+            LATEST.max(begun.elapsed().mul_f64(1.25))
+        };
         let deleting = proven
             .into_iter()
             .enumerate()
             .map(|(number, one)| async move {
-                if number >= CONCURRENCY && begun.elapsed() > latest {
+                let age = begun.elapsed();
+                if (in_time || number >= CONCURRENCY) && age > latest {
                     return Err(one);
                 }
-                let age = begun.elapsed().as_millis();
-                context.counters.longest_proof_age_ms.raise_to(age);
+                let counters = &context.counters;
+                counters.longest_proof_age_ms.raise_to(age.as_millis());
                 Ok(self.delete(namespace, one).await)
             });
         for result in run(deleting).await {
@@ -252,20 +260,20 @@ impl Releaser {
         late
     }
 
-    /// Reads the pods of marked reservations, which are marked by now: those proven absent, and
-    /// those that are there. Nothing else makes a [`Proven`].
+    /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
+    /// absent, and those that are there. Nothing else makes a [`Proven`].
     async fn prove<'r>(
         &self,
         marked: Vec<Marked<'r>>,
         outcomes: &mut Outcomes,
-    ) -> (Vec<Proven<'r>>, Vec<Marked<'r>>) {
+    ) -> (Instant, Vec<Proven<'r>>, Vec<Marked<'r>>) {
         let mut asked = Asked::new();
         for marked in &marked {
             let wanted = marked.work.wanted;
             let state = asked.entry(wanted.row.podref.clone()).or_default();
             *state |= wanted.fact != Fact::Absent;
         }
-        let presence = self.prover.presence(&asked).await;
+        let (begun, presence) = self.prover.presence(&asked).await;
         let (mut proven, mut alive) = (Vec::new(), Vec::new());
         for marked in marked {
             let wanted = marked.work.wanted;
@@ -276,7 +284,7 @@ impl Releaser {
                 Finding::Unknown(reason) => outcomes.fail_for(marked.work, reason.into_string()),
             }
         }
-        (proven, alive)
+        (begun, proven, alive)
     }
 
     /// The reservations of the rows, found by parsing names.
