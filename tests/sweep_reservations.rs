@@ -240,6 +240,32 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     bench.stop().await;
 }
 
+/// The same in a pool that was made since the sweep, which saw no other range.
+#[tokio::test(start_paused = true)]
+async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "gone");
+    let bench = Bench::start(server).await;
+    let claim = bench.server.on(Match::patch(ORIP).name("10.0.0.9")).once();
+    let claim = claim.before(|server| async move {
+        let wider = "10.0.0.0/16";
+        server.put(fixtures::nad(NS, "wide", wider));
+        let pool = fixtures::pool(NS, wider);
+        let pool = pool.row(9, &fixtures::sandbox(9), "default/gone", "net1");
+        server.put(pool.build());
+    });
+    while claim.hits() == 0 {
+        seconds(1).await;
+    }
+    seconds(60).await;
+    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    // Then both go.
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    bench.wait_rows("10.0.0.0-16", &[]).await;
+    bench.stop().await;
+}
+
 /// A claim that a crash left, whose row is in the other pool of the network.
 #[tokio::test(start_paused = true)]
 async fn claim_with_a_row_in_another_pool_is_given_back() {

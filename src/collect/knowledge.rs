@@ -4,7 +4,7 @@
 //! own, held for a moment and never across a wait; no two are taken at once but nodes last.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,8 +41,9 @@ pub struct Knowledge {
     pub limits: Limits,
     /// Pools that are one node's slice.
     pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
-    /// Pools whose range overlaps another's in the same network, by the last sweep; none before it.
-    pub overlaps: Mutex<Option<HashSet<PoolKey>>>,
+    /// The pools that the last sweep saw, and whether their range overlaps another's in the same
+    /// network; none before it.
+    pub overlaps: Mutex<Option<HashMap<PoolKey, bool>>>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
 }
@@ -132,11 +133,21 @@ impl Knowledge {
         }
     }
 
-    /// Whether another pool may have a row of the same address in the same network.
+    /// Whether another pool that the last sweep saw may have a row of the same address in the same
+    /// network.
     #[must_use]
     pub fn may_overlap(&self, pool: &PoolKey) -> bool {
         let overlaps = lock(&self.overlaps);
-        overlaps.as_ref().is_none_or(|pools| pools.contains(pool))
+        let overlaps = overlaps.as_ref().and_then(|pools| pools.get(pool));
+        overlaps.is_none_or(|overlaps| *overlaps)
+    }
+
+    /// Whether the last sweep saw all of these pools: those that it did not may overlap any.
+    #[must_use]
+    pub fn saw_pools(&self, pools: impl IntoIterator<Item = PoolKey>) -> bool {
+        let overlaps = lock(&self.overlaps);
+        let known = |pool| overlaps.as_ref().is_some_and(|o| o.contains_key(&pool));
+        pools.into_iter().all(known)
     }
 
     /// Uses the facts about a row.

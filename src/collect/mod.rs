@@ -15,7 +15,7 @@
 //! | [`worker`], [`resolve`], [`directory`] | from an item to its pools |
 //! | [`writer`], [`turn`] | the one writer of a pool, and one batch of it |
 //! | [`batches`] | how jobs gather |
-//! | [`prover`], [`roll`], [`pool_api`], [`reservation_api`] | the requests |
+//! | [`prover`], [`roll`], [`names`], [`pool_api`], [`reservation_api`] | the requests |
 //! | [`release`] | reservations of rows that are gone |
 //! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
 //! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
@@ -33,6 +33,7 @@ pub mod item;
 pub mod job;
 pub mod jobs;
 pub mod knowledge;
+pub mod names;
 pub mod nodes;
 pub mod pool_api;
 pub mod prover;

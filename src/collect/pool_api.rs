@@ -15,6 +15,7 @@ use kube::{
 };
 use tokio::sync::Semaphore;
 
+use super::names::page_of_names;
 use crate::{
     api::IpPool,
     calls::{CallError, call, next_page, text},
@@ -47,6 +48,8 @@ const PAGE_BYTES: usize = 2_000_000;
 const FIRST_PAGE: u32 = 2;
 /// Single pools that are read at a time, and held until their rows are parsed.
 const OBSERVED_AT_A_TIME: usize = 4;
+/// Names of pools to a page.
+const PAGE_OF_NAMES: u32 = 5_000;
 /// Most pools to a page.
 const LARGEST_PAGE: u32 = 500;
 
@@ -144,6 +147,24 @@ impl PoolApi {
             bytes: text.len(),
             next: next_page(params, &metadata),
         })
+    }
+
+    /// The names of all pools in `namespace`, in a quorum read.
+    ///
+    /// # Errors
+    /// When a page cannot be read.
+    pub async fn names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
+        let mut names = Vec::new();
+        let mut params = ListParams::default().limit(PAGE_OF_NAMES);
+        loop {
+            let page = page_of_names::<IpPool>(&self.client, namespace, &params, |name| {
+                names.push(name.into_owned());
+            });
+            match next_page(&params, &page.await?) {
+                Some(next) => params = next,
+                None => return Ok(names),
+            }
+        }
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.

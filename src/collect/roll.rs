@@ -1,30 +1,25 @@
 //! The roll of a namespace: which of some pods exist, by the names of all pods in it.
 //!
-//! The names are asked for as a Table without objects, which is some 130 bytes a pod where metadata
-//! is five thousand, so that a whole namespace is a few pages. Whoever asks while a list is read is
-//! answered by the next one, all by the same: each list begins after all who are answered by it
-//! have asked, which is what makes it a proof (docs/safety.md).
+//! A whole namespace is a few pages of names. Whoever asks while a list is read is answered by the next
+//! one, all by the same: each list begins after all who are answered by it have asked, which is what
+//! makes it a proof (docs/safety.md).
 
 use std::{
-    borrow::Cow,
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
 
-use http::{HeaderValue, Uri, header::ACCEPT};
 use ipgc_core::podref::PodRef;
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ListMeta};
-use kube::{
-    Client, Resource,
-    api::{ListParams, Request},
-};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, api::ListParams};
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
-use super::batches::{Batches, Inbox};
-use crate::calls::{CallError, next_page, pages_left, text};
+use super::{
+    batches::{Batches, Inbox},
+    names::page_of_names,
+};
+use crate::calls::{CallError, next_page, pages_left};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
@@ -144,81 +139,25 @@ async fn read(
     let mut params = ListParams::default().limit(limit);
     let mut present = HashSet::new();
     loop {
-        let text = text(client, table_of(namespace, &params)?).await?;
-        let table: Table = serde_json::from_str(&text)?;
-        for name in table.names()? {
-            let name = name?;
+        let metadata = page_of_names::<Pod>(client, namespace, &params, |name| {
             if wanted.contains(&*name) {
                 present.insert(name.into_owned());
             }
-        }
-        let Some(next) = next_page(&params, &table.metadata) else {
+        });
+        let metadata = metadata.await?;
+        let Some(next) = next_page(&params, &metadata) else {
             // All pages of one list are one revision: who was in none of them is absent.
             return Ok(Names {
                 present,
                 is_whole: true,
             });
         };
-        if pages_left(&params, &table.metadata) > wanted.len() - present.len() {
+        if pages_left(&params, &metadata) > wanted.len() - present.len() {
             return Ok(Names {
                 present,
                 is_whole: false,
             });
         }
         params = next;
-    }
-}
-
-fn table_of(namespace: &str, params: &ListParams) -> Result<http::Request<Vec<u8>>, CallError> {
-    let path = Pod::url_path(&(), Some(namespace));
-    let request = Request::new(path).list(params);
-    let mut request = request.map_err(kube::Error::BuildRequest)?;
-    let url: Result<Uri, _> = format!("{}&includeObject=None", request.uri()).parse();
-    *request.uri_mut() = url.map_err(|_| CallError::Foreign("no such URL"))?;
-    let table = HeaderValue::from_static("application/json;as=Table;v=v1;g=meta.k8s.io");
-    request.headers_mut().insert(ACCEPT, table);
-    Ok(request)
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Table<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    metadata: ListMeta,
-    column_definitions: Option<Vec<Column<'a>>>,
-    #[serde(borrow)]
-    rows: Option<Vec<Row<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Column<'a> {
-    #[serde(borrow)]
-    format: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-struct Row<'a> {
-    #[serde(borrow)]
-    cells: Vec<&'a RawValue>,
-}
-
-impl<'a> Table<'a> {
-    /// The cells of the column that the API marks as the one that names the object.
-    fn names(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<Cow<'a, str>, CallError>> + '_, CallError> {
-        let columns = self.column_definitions.iter().flatten();
-        let column = columns
-            .map(|column| &*column.format)
-            .position(|it| it == "name");
-        let column = column.filter(|_| self.kind == "Table");
-        let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
-        let rows = self.rows.iter().flatten();
-        Ok(rows.map(move |row| {
-            let cell = row.cells.get(column);
-            let cell = cell.ok_or(CallError::Foreign("a row of a table without a name"))?;
-            Ok(serde_json::from_str(cell.get())?)
-        }))
     }
 }

@@ -35,8 +35,10 @@ use super::{
 };
 use crate::calls::CallError;
 
-/// Many are waited for so long: those of other pools come at the same beat.
+/// Many wait for so long whether more come: those of other pools come at the same beat.
 const GATHER: Duration = Duration::from_millis(300);
+/// And no longer than that, however many come.
+const LONGEST_GATHERING: Duration = Duration::from_secs(2);
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
 /// A proof and the DELETEs that follow it take about so long: none of them comes late.
@@ -399,8 +401,16 @@ async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &Canc
     while let Some(mut requests) = inbox.take() {
         let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
         if works > FEW {
-            stop.run_until_cancelled(sleep(GATHER)).await;
-            requests.extend(inbox.take_more());
+            let begun = Instant::now();
+            loop {
+                stop.run_until_cancelled(sleep(GATHER)).await;
+                let more = inbox.take_more();
+                if more.is_empty() || begun.elapsed() >= LONGEST_GATHERING || stop.is_cancelled() {
+                    requests.extend(more);
+                    break;
+                }
+                requests.extend(more);
+            }
         }
         let namespace = inbox.key();
         let outcomes = releaser

@@ -8,7 +8,7 @@ use std::{
     net::IpAddr,
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future::try_join, stream};
 use ipgc_core::{podref::PodRef, pool::PoolKey};
 
 use super::{Marked, Outcomes, Proven, Work};
@@ -44,7 +44,7 @@ pub(super) async fn without_row<'w>(
         Ok(used) => {
             let is_used = |Proven(marked): &Proven<'_>| {
                 let row = &marked.work.wanted.row;
-                marked.claimed && used.contains(&(row.address, &row.podref))
+                marked.claimed && used.contains(&(row.address, row.podref.clone()))
             };
             let (taken, free): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_used);
             let taken = taken.into_iter().map(|Proven(marked)| marked);
@@ -70,14 +70,21 @@ async fn used<'w>(
     context: &Context,
     namespace: &str,
     by_pool: BTreeMap<&'w PoolKey, Claimed<'w>>,
-    anywhere: Claimed<'w>,
-) -> Result<HashSet<(IpAddr, &'w PodRef)>, ObserveError> {
+    mut anywhere: Claimed<'w>,
+) -> Result<HashSet<(IpAddr, PodRef)>, ObserveError> {
     let reads: Vec<_> = by_pool
-        .into_iter()
+        .iter()
         .map(|(pool, claimed)| used_in(context, pool, claimed))
         .collect();
     let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-    let used: Vec<_> = reads.try_collect().await?;
+    let reads = reads.try_collect::<Vec<_>>();
+    let (used, is_all) = match by_pool.first_key_value() {
+        Some(_) => try_join(reads, no_other_pool(context, namespace)).await?,
+        None => (Vec::new(), true),
+    };
+    if !is_all {
+        anywhere.extend(by_pool.values().flatten());
+    }
     let mut used: HashSet<_> = used.into_iter().flatten().collect();
     if !anywhere.is_empty() {
         let addresses = anywhere.keys().map(|(address, _)| *address).collect();
@@ -86,16 +93,26 @@ async fn used<'w>(
             let mut networks = networks.iter().map(Option::as_deref);
             networks.any(|network| found.has_row(namespace, network, *address))
         });
-        used.extend(taken.map(|(of, _)| of));
+        used.extend(taken.map(|((address, podref), _)| (address, podref.clone())));
     }
     Ok(used)
 }
 
-async fn used_in<'w>(
+/// Whether the last sweep saw all the pools that there are now: one that was made since may overlap any.
+async fn no_other_pool(context: &Context, namespace: &str) -> Result<bool, ObserveError> {
+    let names = context.pools.names(namespace).await?.into_iter();
+    let keys = names.map(|name| PoolKey {
+        namespace: namespace.to_owned(),
+        name,
+    });
+    Ok(context.knowledge.saw_pools(keys))
+}
+
+async fn used_in(
     context: &Context,
     pool: &PoolKey,
-    claimed: Claimed<'w>,
-) -> Result<Vec<(IpAddr, &'w PodRef)>, ObserveError> {
+    claimed: &Claimed<'_>,
+) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
     let podrefs = claimed.keys().map(|(_, podref)| (*podref).clone());
     let observed = context.pools.observe(pool, &podrefs.collect()).await?;
     let rows = observed
@@ -104,7 +121,8 @@ async fn used_in<'w>(
     let rows: HashSet<_> = rows
         .filter_map(|(pool, row)| Some((pool.address_of(row)?, row.podref_text()?)))
         .collect();
-    let used = claimed.into_keys();
+    let used = claimed.keys();
     let used = used.filter(|(address, podref)| rows.contains(&(*address, podref.as_str())));
+    let used = used.map(|(address, podref)| (*address, (*podref).clone()));
     Ok(used.collect())
 }

@@ -5,7 +5,7 @@
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
 };
@@ -57,7 +57,7 @@ struct Lone {
 /// Where a pool is.
 struct Place {
     key: PoolKey,
-    range: Range,
+    range: Option<Range>,
     /// The networks of its reservations.
     networks: Vec<Option<Box<str>>>,
 }
@@ -159,14 +159,11 @@ impl<'l> Look<'l> {
         let knowledge = &self.context.knowledge;
         self.report.pools += 1;
         self.report.rows += pool.total_rows();
-        if let Some(range) = pool.range() {
-            let networks = self.context.networks_of(pool).into_iter().collect();
-            self.places.push(Place {
-                key: pool.key().clone(),
-                range,
-                networks,
-            });
-        }
+        self.places.push(Place {
+            key: pool.key().clone(),
+            range: pool.range(),
+            networks: self.context.networks_of(pool).into_iter().collect(),
+        });
         let mut rows = HashMap::<&str, usize>::new();
         for podref in pool.rows().iter().filter_map(Row::podref_text) {
             *rows.entry(podref).or_default() += 1;
@@ -279,7 +276,7 @@ impl<'l> Look<'l> {
                 let in_pool = places.iter().find_map(|place| {
                     place.networks.iter().find_map(|network| {
                         let address = reservation_address(name, network.as_deref())?;
-                        let fits = place.range.contains(address);
+                        let fits = place.range?.contains(address);
                         fits.then(|| (place.key.clone(), network.clone(), address))
                     })
                 });
@@ -327,26 +324,30 @@ impl<'l> Look<'l> {
         }
     }
 
-    /// The pools whose range overlaps another's in the same network.
-    pub fn overlaps(&self) -> HashSet<PoolKey> {
-        let mut networks = HashMap::<_, Vec<&Place>>::new();
+    /// All pools, and whether their range overlaps another's in the same network.
+    pub fn overlaps(&self) -> HashMap<PoolKey, bool> {
+        let mut networks = HashMap::<_, Vec<(Range, &PoolKey)>>::new();
+        let mut overlaps = HashMap::new();
         for place in &self.places {
+            overlaps.insert(place.key.clone(), false);
+            // Rows of a pool without a range have no addresses.
+            let Some(range) = place.range else { continue };
             for network in &place.networks {
                 let network = (&*place.key.namespace, network);
-                networks.entry(network).or_default().push(place);
+                let places = networks.entry(network).or_default();
+                places.push((range, &place.key));
             }
         }
-        let mut overlaps = HashSet::new();
         for places in networks.values_mut() {
             // Of two ranges that overlap, one contains the other: the wider one comes first.
-            places.sort_by_key(|place| place.range.first_and_last());
-            let mut outer: Option<&Place> = None;
-            for place in places {
+            places.sort_by_key(|(range, _)| range.first_and_last());
+            let mut outer: Option<(Range, &PoolKey)> = None;
+            for &mut (range, key) in places {
                 match outer {
-                    Some(outer) if outer.range.overlaps(place.range) => {
-                        overlaps.extend([outer.key.clone(), place.key.clone()]);
+                    Some((outer, other)) if outer.overlaps(range) => {
+                        overlaps.extend([(other.clone(), true), (key.clone(), true)]);
                     }
-                    _ => outer = Some(place),
+                    _ => outer = Some((range, key)),
                 }
             }
         }
