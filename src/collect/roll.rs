@@ -23,7 +23,7 @@ use crate::calls::{CallError, next_page, pages_left};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
-const LARGEST_PAGE: usize = 5_000;
+const LARGEST_PAGE: usize = 10_000;
 /// Pods on a page for each pod that is asked about: reading one costs the server about as much as
 /// a few dozen in a list.
 const PAGE_FOR_POD: usize = 50;

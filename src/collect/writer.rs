@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const MANY: usize = 250;
 /// Gathering ends with each of these beats at the latest. A turn of each pool is three requests: with ten
 /// pools and pods that go for minutes, shorter beats would cost more than five requests for a hundred rows.
-const BEAT: Duration = Duration::from_secs(15);
+const BEAT: Duration = Duration::from_secs(20);
 
 /// The writers of all pools.
 pub struct Writers {
