@@ -165,6 +165,27 @@ async fn whoever_asks_while_a_roll_is_read_is_answered_by_the_next() {
     crowd.bench.stop().await;
 }
 
+/// Pods of one pool end one by one, too far apart to be waited for. Each alone would be a read and a patch,
+/// and the server would do nothing else.
+#[tokio::test(start_paused = true)]
+async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
+    let crowd = Crowd::gather(1, "ReplicaSet").await;
+    let begun = Instant::now();
+    for name in crowd.names.iter().take(100) {
+        crowd.bench.end([name.as_str()]);
+        sleep(Duration::from_millis(700)).await;
+    }
+    let took = begun.elapsed();
+    sleep(COOLDOWN + Duration::from_secs(5)).await;
+    let pool = &crowd.pools[0];
+    assert_eq!(crowd.bench.rows(pool).len() as u64, COUNT - 100);
+    let count = |matcher| u32::try_from(crowd.sent(matcher).len()).unwrap();
+    let patches = count(Match::patch("ippools")) * Duration::from_millis(500);
+    let busy = patches + count(Match::get("ippools")) * Duration::from_millis(100);
+    assert!(busy <= took.mul_f64(0.3), "{busy:?} of {took:?}");
+    crowd.bench.stop().await;
+}
+
 /// The DELETEs of these reservations take half a minute here. Rows of those who end meanwhile go as if
 /// nothing else were to do.
 #[tokio::test(start_paused = true)]

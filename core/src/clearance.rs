@@ -18,6 +18,12 @@ use crate::{
 /// How long until we look again at what a moment cannot be named for.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// The same for what waits for a node, which is heard more often where its `wait` is short.
+#[must_use]
+pub fn look_again(wait: Duration) -> Duration {
+    (wait / 20).clamp(Duration::from_secs(1), LOOK_AGAIN)
+}
+
 /// What is known of a row's pod and of the nodes, besides the row and the presence of its pod.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
@@ -354,12 +360,16 @@ impl Subject<'_> {
                 // A kubelet that died within its W had not all of it: that it lived through must
                 // be seen.
                 let unseen = until <= self.now && last < until;
-                let until = if unseen { self.now + LOOK_AGAIN } else { until };
+                let until = if unseen {
+                    self.now + look_again(wait)
+                } else {
+                    until
+                };
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
             Standing::Listening => {
                 // Whatever W is: what it does there is not known yet.
-                let until = self.now + wait.max(LOOK_AGAIN);
+                let until = self.now + wait.max(look_again(wait));
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
             Standing::Silent => {

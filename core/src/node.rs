@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{clearance::LOOK_AGAIN, time::Moment};
+use crate::{clearance::look_again, time::Moment};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
 pub const NO_SANDBOXES_ANNOTATION: &str = "ipgc.dev/no-sandboxes";
@@ -284,12 +284,12 @@ impl Node {
             (Some(_), Some(beat)) => beat.since(suspect.since),
             (Some(_), None) if self.is_silent(now) => return Some(None),
             // Its Lease has not been watched long enough to tell.
-            (Some(_), None) => return Some(Some(now + wait.max(LOOK_AGAIN))),
+            (Some(_), None) => return Some(Some(now + wait.max(look_again(wait)))),
         };
         let until = since + wait;
         // Where it should be over by now, that is yet to be seen.
         Some(Some(if until <= now {
-            now + LOOK_AGAIN
+            now + look_again(wait)
         } else {
             until
         }))

@@ -41,11 +41,28 @@ pub struct Knowledge {
     pub limits: Limits,
     /// Pools that are one node's slice.
     pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
-    /// The pools that the last sweep saw, and whether their range overlaps another's in the same
-    /// network; none before it.
-    pub overlaps: Mutex<Option<HashMap<PoolKey, bool>>>,
+    /// The pools by the last sweep; none before it, so that each may overlap any.
+    pub overlaps: Mutex<Overlaps>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+}
+
+/// The pools that a sweep saw, and whether their range overlaps another's in the same network.
+#[derive(Clone, Debug, Default)]
+pub struct Overlaps(pub Arc<HashMap<PoolKey, bool>>);
+
+impl Overlaps {
+    /// Whether another pool that was seen may have a row of the same address in the same network.
+    #[must_use]
+    pub fn may_overlap(&self, pool: &PoolKey) -> bool {
+        self.0.get(pool).is_none_or(|overlaps| *overlaps)
+    }
+
+    /// Whether all of these pools were seen: those that were not may overlap any.
+    #[must_use]
+    pub fn saw(&self, mut pools: impl Iterator<Item = PoolKey>) -> bool {
+        pools.all(|pool| self.0.contains_key(&pool))
+    }
 }
 
 /// What is known of a podref when its rows are judged.
@@ -133,21 +150,10 @@ impl Knowledge {
         }
     }
 
-    /// Whether another pool that the last sweep saw may have a row of the same address in the same
-    /// network.
+    /// The pools by the last sweep.
     #[must_use]
-    pub fn may_overlap(&self, pool: &PoolKey) -> bool {
-        let overlaps = lock(&self.overlaps);
-        let overlaps = overlaps.as_ref().and_then(|pools| pools.get(pool));
-        overlaps.is_none_or(|overlaps| *overlaps)
-    }
-
-    /// Whether the last sweep saw all of these pools: those that it did not may overlap any.
-    #[must_use]
-    pub fn saw_pools(&self, pools: impl IntoIterator<Item = PoolKey>) -> bool {
-        let overlaps = lock(&self.overlaps);
-        let known = |pool| overlaps.as_ref().is_some_and(|o| o.contains_key(&pool));
-        pools.into_iter().all(known)
+    pub fn overlaps(&self) -> Overlaps {
+        lock(&self.overlaps).clone()
     }
 
     /// Uses the facts about a row.

@@ -112,11 +112,10 @@ impl PoolApi {
             Err(error) => return Err(error.into()),
         };
         let read_at = self.clock.now();
-        let wanted: BTreeSet<&str> = podrefs.iter().map(PodRef::as_str).collect();
         // Rows of nobody come along: they are kept, and somebody should hear of it.
         let is_wanted = |row: &Glance<'_>| {
             row.podref
-                .is_none_or(|podref| wanted.contains(podref) || !PodRef::is_valid(podref))
+                .is_none_or(|podref| podrefs.contains(podref) || !PodRef::is_valid(podref))
         };
         Ok(Some(ObservedPool::parse(&text, read_at, is_wanted)?))
     }

@@ -3,9 +3,8 @@
 //! Jobs for a pool gather while its writer is busy; each turn takes all of them, so that a mass delete
 //! costs a few patches per pool and not one per pod (a patch on a large pool costs the server the same
 //! whatever it removes). The first job is served at once, with all that are due together with it. After
-//! a turn the writer pauses, the longer
-//! the longer the pool's own requests took, and then gathers for as long as more items of the queue are
-//! about to be due; it lives as long as there are jobs.
+//! a turn the writer pauses, in proportion to what the requests on the pool took, and then gathers for as
+//! long as more items of the queue are about to be due; it lives as long as there are jobs.
 //!
 //! Writers that gather at the same time end that at the same beat, so that their proofs are one list.
 //! Reservations are not waited for: while those of one turn are released, the next turn removes rows.
@@ -36,6 +35,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_FOR_WORK: u32 = 3;
 /// Items that are due so soon are waited for.
 const SOON: Duration = Duration::from_millis(500);
+/// The first turn waits no longer than that for those who come with it.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// Items that are due so soon come together with the first.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// How often it is looked at whether more are coming.
@@ -109,7 +110,7 @@ impl Writers {
     async fn gather_at_once(&self, inbox: &Inbox<PoolKey, Job>) {
         let begun = Instant::now();
         while inbox.len() < MANY
-            && begun.elapsed() < SOON
+            && begun.elapsed() < LONGEST_WAIT
             && self.queue.next_due().is_some_and(|wait| wait <= AT_ONCE)
         {
             sleep(AT_ONCE).await;

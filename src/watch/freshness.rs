@@ -53,8 +53,25 @@ struct State {
     ended: Option<Moment>,
     /// When it was heard first after nothing was.
     since: Moment,
+    /// When the present watch began.
+    head: Moment,
+    /// When something was heard last before that.
+    before: Moment,
     /// When it was heard last before it was lost.
     until: Moment,
+}
+
+impl State {
+    fn hear(&mut self, now: Moment) {
+        let ended = self.ended.take();
+        // What comes after a silence is what was missed, whether or not the watch ended meanwhile.
+        let is_gap = self.heard.is_none_or(|heard| now.since(heard) > FRESH)
+            || ended.is_some_and(|ended| now.since(ended) > TAKEN_UP);
+        if is_gap {
+            self.since = now;
+        }
+        self.heard = Some(now);
+    }
 }
 
 impl Freshness {
@@ -67,19 +84,19 @@ impl Freshness {
         }
     }
 
+    /// A watch begins.
+    fn begin(&self) {
+        let now = self.clock.now();
+        let mut state = lock(&self.state);
+        state.before = state.heard.unwrap_or(state.until);
+        state.head = now;
+        state.hear(now);
+    }
+
     /// Something was heard.
     fn hear(&self) {
         let now = self.clock.now();
-        let mut state = lock(&self.state);
-        let is_gap = match (state.heard, state.ended.take()) {
-            (None, _) => true,
-            (Some(_), Some(ended)) => now.since(ended) > TAKEN_UP,
-            (Some(_), None) => false,
-        };
-        if is_gap {
-            state.since = now;
-        }
-        state.heard = Some(now);
+        lock(&self.state).hear(now);
     }
 
     /// The watch ended in order.
@@ -90,10 +107,13 @@ impl Freshness {
 
     /// The watch failed: stale until something is heard again.
     pub fn lose(&self) {
+        let now = self.clock.now();
         let mut state = lock(&self.state);
         state.ended = None;
         if let Some(heard) = state.heard.take() {
-            state.until = heard;
+            // One that fails as it begins is an answer to what was missed, and tells nothing of it.
+            let is_new = now.since(state.head) < CATCH_UP;
+            state.until = if is_new { state.before } else { heard };
         }
     }
 
@@ -156,7 +176,7 @@ struct Watch(Arc<Freshness>);
 
 impl Watch {
     fn of(freshness: Arc<Freshness>) -> Self {
-        freshness.hear();
+        freshness.begin();
         Self(freshness)
     }
 }
@@ -164,5 +184,81 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn seconds(seconds: u64) {
+        sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// A watch that was heard for long, at present.
+    async fn heard() -> (Arc<Freshness>, Watch, Moment) {
+        let freshness = Arc::new(Freshness::new(Clock::start()));
+        let watch = Watch::of(Arc::clone(&freshness));
+        seconds(60).await;
+        freshness.hear();
+        assert!(freshness.is_fresh());
+        let now = freshness.clock.now();
+        (freshness, watch, now)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_as_it_begins_says_nothing_of_what_was_missed() {
+        let (freshness, watch, heard) = heard().await;
+        seconds(295).await;
+        drop(watch);
+        // An answer of 200, and in it that the version is too old. Twice.
+        for _ in 0..2 {
+            let watch = Watch::of(Arc::clone(&freshness));
+            freshness.hear();
+            freshness.lose();
+            drop(watch);
+            assert_eq!(freshness.heard_until(), heard);
+            seconds(1).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_was_heard_for_a_while_says_until_when() {
+        let (freshness, watch, _) = heard().await;
+        drop(watch);
+        let _next = Watch::of(Arc::clone(&freshness));
+        seconds(10).await;
+        freshness.hear();
+        let heard = freshness.clock.now();
+        seconds(10).await;
+        freshness.lose();
+        assert_eq!(freshness.heard_until(), heard);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_after_a_silence_is_taken_in_first() {
+        for ends in [false, true] {
+            let (freshness, watch, _) = heard().await;
+            seconds(295).await;
+            assert!(!freshness.is_fresh());
+            let _next = ends.then(|| {
+                drop(watch);
+                Watch::of(Arc::clone(&freshness))
+            });
+            freshness.hear();
+            assert!(!freshness.is_fresh(), "at once; it had ended: {ends}");
+            sleep(CATCH_UP).await;
+            assert!(freshness.is_fresh(), "never; it had ended: {ends}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_taken_up_at_once_stays_fresh() {
+        let (freshness, watch, _) = heard().await;
+        drop(watch);
+        assert!(!freshness.is_fresh());
+        sleep(TAKEN_UP).await;
+        let _next = Watch::of(Arc::clone(&freshness));
+        assert!(freshness.is_fresh());
     }
 }

@@ -164,6 +164,13 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         raw::patch_for_metadata(client, &path, &changes.collect()).await
     };
     let idle = idle(&server).await?;
+    let read = each(&server, idle, patches, async || {
+        for _ in 0..patches {
+            raw::get(client, &path).await?;
+        }
+        Ok(())
+    })
+    .await?;
     let removal = each(&server, idle, patches, async || {
         for offset in 1..=patches {
             remove(offset..offset + 1).await?;
@@ -176,13 +183,6 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         for number in 0..batches {
             let first = 1 + patches + number * BATCH;
             remove(first..first + BATCH).await?;
-        }
-        Ok(())
-    })
-    .await?;
-    let read = each(&server, idle, patches, async || {
-        for _ in 0..patches {
-            raw::get(client, &path).await?;
         }
         Ok(())
     })

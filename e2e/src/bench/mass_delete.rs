@@ -21,7 +21,7 @@ use super::{
     upstream_loop::Took,
     watch,
 };
-use crate::Result;
+use crate::{Error, Result};
 
 /// Names that return are not freed before it is sure that nobody bore them before ipgc was started. By
 /// default that takes minutes; with [`SHORT_WAITS`] it is so by now. The wait after an end that proves the
@@ -133,7 +133,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
 
     let mut lines = times(variant, &population, &seen, bare, upstream);
     if variant.reservations {
-        let what = "longest from a proof's begin to a DELETE of it";
+        let what = "longest from a proof's first request to a DELETE";
         lines.push(Line::new(scene, what, Amount::time(seen.oldest_proof)).at_most(2.0));
     }
     lines.extend(costs(bench, variant, pods, &seen, upstream));
@@ -191,12 +191,18 @@ async fn end_all(
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ours = collector.requests(mark)?;
     bench.say(scene, format!("ipgc asked: {}", ours.summary()));
+    all_are_counted(&ours, population)?;
     let peak = meter.peak()?;
     let (cpu, server_cpu) = (
         meter.cpu()?.saturating_sub(cpu),
         stage.api_server().cpu()?.saturating_sub(server_cpu),
     );
-    let oldest_proof = collector.stop().await?.counted("longest_proof_age_ms")?;
+    let counted = collector.stop().await?;
+    let oldest_proof = if population.reservations {
+        counted.counted("longest_proof_age_ms")?
+    } else {
+        0
+    };
     Ok(Seen {
         begun,
         gone,
@@ -210,6 +216,23 @@ async fn end_all(
         peak,
         oldest_proof: Duration::from_millis(oldest_proof),
     })
+}
+
+/// That few requests were counted says something only if those are among them that there must be.
+fn all_are_counted(ours: &Ours, population: &Population) -> Result<()> {
+    let deleted = ours.count("delete", RESERVATIONS);
+    let expected = if population.reservations {
+        population.pods
+    } else {
+        0
+    };
+    if deleted < expected || ours.count("patch", "ippools") == 0 {
+        return Err(Error::Malformed {
+            what: "the audit log".into(),
+            why: format!("not all that ipgc did is in it: {}", ours.summary()),
+        });
+    }
+    Ok(())
 }
 
 fn times(
@@ -230,12 +253,20 @@ fn times(
         ),
         line("rows that were there then", Amount::count(seen.rows_then)),
         line(
+            "those a second, the cooldown included",
+            rate(seen.rows_then, rows),
+        )
+        .against(
+            "upstream, all its rows",
+            rate(upstream.addresses, upstream.rows),
+        ),
+        line(
             "rows empty, from the last pod gone; cooldown 2 s",
             Amount::time(rows),
         )
         .at_most((COOLDOWN + Duration::from_secs(1)).as_secs_f64()),
         line(
-            "rows freed a second, from the last pod gone",
+            "all rows a second, from the last pod gone",
             rate(pods, rows),
         )
         .against(
@@ -261,6 +292,10 @@ fn times(
             "reservations that were there then",
             Amount::count(seen.reservations_then),
         ),
+        line("those a second", rate(seen.reservations_then, reservations)).against(
+            "upstream, all its reservations",
+            rate(upstream.addresses, upstream.reservations),
+        ),
         line(
             &format!("reservations empty, from the last pod gone{waits}"),
             Amount::time(reservations),
@@ -273,7 +308,7 @@ fn times(
         )
         .against(of, bare),
         line(
-            "rows with reservations freed a second, from the last pod gone",
+            "all rows with reservations a second, from the last pod gone",
             rate(pods, reservations),
         )
         .against("upstream", rate(upstream.addresses, upstream.reservations))

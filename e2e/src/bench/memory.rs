@@ -106,7 +106,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         line(&what("peak of the first sweep"), Amount::bytes(first_sweep)).at_most(44.0 * MB),
         line(&what("peak of a relist"), Amount::bytes(relist)).at_most(44.0 * MB),
         line(&what("peak of a sweep"), Amount::bytes(sweep)).at_most(44.0 * MB),
-        line(&what("settled again"), Amount::bytes(settled)),
+        line(&what("settled again"), Amount::bytes(settled)).at_most(36.0 * MB),
         line(&what("CPU of the first list"), Amount::cpu(large.list_cpu)).at_most(10.0),
         line("memory per pod", Amount::new(per_pod, Unit::Bytes)),
     ]);

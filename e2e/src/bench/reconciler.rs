@@ -4,7 +4,8 @@
 //! Each has servers of its own with the same objects. Upstream's pass is counted from its first list. Ours
 //! is counted from the end of our wait, which upstream does not have. It begins with the first sweep, is
 //! set to a few seconds by `--grace`, `--del-budget` and `--max-pod-grace`, and ends when all nodes were
-//! seen at work since: a first renewal of a Lease is known to come after it, and another one is seen.
+//! seen at work since: a first renewal of a Lease is known to come after it, and another one is seen. If
+//! the first row is patched away before that, that is when the wait was over.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::{
     Bench,
     measure::Meter,
     population::Population,
-    requests,
+    requests::{self, Ours},
     seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
     table::{Amount, Line},
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    audit::Mark,
+    audit::{Mark, Request},
     upstream::Upstream,
     wait::{self, Probe},
 };
@@ -138,6 +139,7 @@ async fn awaited(
 async fn ours(bench: &Bench, stage: &Stage, population: &Population) -> Result<Took> {
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let (mut rows, mut reservations) = awaited(stage, population, orphans(bench)).await?;
+    let mark = stage.plane.audit().mark()?;
     let collector = stage.start(&SHORT_WAITS)?;
     let swept = collector.swept(1).await?;
     let wait_over = collector.begun() + collector.after_start(&swept)? + WAIT + 2 * BEAT;
@@ -146,6 +148,11 @@ async fn ours(bench: &Bench, stage: &Stage, population: &Population) -> Result<T
     let what = "free the orphaned reservations";
     let freed = reservations.done();
     let reservations = collector.within(PATIENCE, what, freed).await?;
+    let patch = |request: &Request| Ours::is_ours(request) && request.verb == "patch";
+    let wait_over = match first(stage, mark, "ippools", patch)? {
+        Some(begun) => wait_over.min(begun),
+        None => wait_over,
+    };
     let meter = collector.meter();
     let took = took(&meter, wait_over, rows, reservations)?;
     collector.stop().await?;
@@ -189,12 +196,22 @@ fn took(meter: &Meter, from: Instant, rows: Instant, reservations: Instant) -> R
 
 /// When upstream first listed the pools.
 fn first_list(stage: &Stage, mark: Mark) -> Result<Option<Instant>> {
+    let list = |request: &Request| {
+        request.user_agent.starts_with("ip-reconciler/") && request.verb == "list"
+    };
+    first(stage, mark, "ippools", list)
+}
+
+/// When the first such request about a resource came in.
+fn first(
+    stage: &Stage,
+    mark: Mark,
+    resource: &str,
+    is_it: impl Fn(&Request) -> bool,
+) -> Result<Option<Instant>> {
     let asked = stage.plane.audit().since(mark)?;
-    let first = asked.iter().find(|request| {
-        let its = request.user_agent.starts_with("ip-reconciler/");
-        its && request.verb == "list" && request.resource == "ippools"
-    });
-    let Some(first) = first else {
+    let mut of_resource = asked.iter().filter(|request| request.resource == resource);
+    let Some(first) = of_resource.find(|request| is_it(request)) else {
         return Ok(None);
     };
     let ago = Timestamp::now().duration_since(requests::time(&first.received)?);

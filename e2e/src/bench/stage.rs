@@ -163,12 +163,10 @@ impl Stage {
 pub struct Counted(String);
 
 impl Counted {
-    /// A counter. Those that never counted are not told of.
+    /// A counter. Those that never counted are not told of, and an error here.
     pub fn counted(&self, name: &str) -> Result<u64> {
         let words = format!("counted name=\"{name}\" value=");
-        let Some(value) = self.0.split(&words).nth(1) else {
-            return Ok(0);
-        };
+        let value = self.0.split(&words).nth(1).unwrap_or_default();
         let value = value.split_whitespace().next().unwrap_or_default();
         value.parse().map_err(Error::malformed(name))
     }
@@ -233,7 +231,7 @@ impl Collector {
             }
             self.process.still_up()?;
             if asked.elapsed() > START {
-                return Err(self.late(&format!("say {words:?} for the {times}. time")));
+                return Err(self.late(&format!("say {words:?} {times} times")));
             }
             tokio::time::sleep(LOOK).await;
         }

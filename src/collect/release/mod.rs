@@ -45,11 +45,13 @@ const CONCURRENCY: usize = 16;
 const ROUND: Duration = Duration::from_millis(1_400);
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
+/// Where a whole round came too late, this many times as long as the proof and the reads after it took.
+const PATIENCE: f64 = 1.25;
 /// Fewest and most reservations to a round.
 const SMALLEST_ROUND: usize = 50;
 const LARGEST_ROUND: usize = 2_000;
 /// Reservations to the first round, before it is known how long they take: a quick server does them in
-/// a second, and a slow one at least proves some of them late.
+/// a second, and on a slow one some come too late and are proven again.
 const FIRST_ROUND: usize = 200;
 
 /// A reservation that is to go: of a row that is gone, or one that had none.
@@ -163,7 +165,7 @@ impl Releaser {
             .into_iter();
         let mut late = Vec::new();
         let mut size = FIRST_ROUND;
-        let mut in_time = true;
+        let mut patient = false;
         loop {
             let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
@@ -181,9 +183,9 @@ impl Releaser {
             let count = late.len();
             let begun = Instant::now();
             late = self
-                .release_round(context, namespace, late, in_time, &mut outcomes)
+                .release_round(context, namespace, late, patient, &mut outcomes)
                 .await;
-            in_time &= late.len() < count;
+            patient |= count > 0 && late.len() == count;
             if count == size || !late.is_empty() {
                 size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
                 size = size.max(late.len());
@@ -212,37 +214,35 @@ impl Releaser {
     }
 
     /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
-    /// may be all while `in_time` is asked for.
+    /// may be all unless it is `patient`.
     async fn release_round<'r>(
         &self,
         context: &Context,
         namespace: &str,
         marked: Vec<Marked<'r>>,
-        in_time: bool,
+        patient: bool,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let (begun, proven, mut alive) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         alive.extend(used);
         let mut late = Vec::new();
-        // Where proofs take so long every time, what follows may as well, or there were no end.
-        let latest = if in_time {
-            LATEST
+        // Where proofs themselves take so long, so may what follows, or it would never end: the first
+        // DELETEs begin at once.
+        let latest = if patient {
+            LATEST.max(begun.elapsed().mul_f64(PATIENCE))
         } else {
-            LATEST.max(begun.elapsed().mul_f64(1.25))
+            LATEST
         };
-        let deleting = proven
-            .into_iter()
-            .enumerate()
-            .map(|(number, one)| async move {
-                let age = begun.elapsed();
-                if (in_time || number >= CONCURRENCY) && age > latest {
-                    return Err(one);
-                }
-                let counters = &context.counters;
-                counters.longest_proof_age_ms.raise_to(age.as_millis());
-                Ok(self.delete(namespace, one).await)
-            });
+        let deleting = proven.into_iter().map(|one| async move {
+            let age = begun.elapsed();
+            if age > latest {
+                return Err(one);
+            }
+            let counters = &context.counters;
+            counters.longest_proof_age_ms.raise_to(age.as_millis());
+            Ok(self.delete(namespace, one).await)
+        });
         for result in run(deleting).await {
             match result {
                 Ok(Ok(work)) => outcomes.deleted(work),

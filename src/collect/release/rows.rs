@@ -12,13 +12,15 @@ use futures::{StreamExt, TryStreamExt, future::try_join, stream};
 use ipgc_core::{podref::PodRef, pool::PoolKey};
 
 use super::{Marked, Outcomes, Proven, Work};
-use crate::collect::{context::Context, pool_api::ObserveError, second_look::second_look};
+use crate::collect::{
+    context::Context, knowledge::Overlaps, pool_api::ObserveError, second_look::second_look,
+};
 
 /// Pools read at a time: a full one is more than a megabyte.
 const CONCURRENCY: usize = 2;
 
 /// Addresses of pods with claimed reservations, and the networks that these may be of.
-type Claimed<'w> = HashMap<(IpAddr, &'w PodRef), &'w BTreeSet<Option<Box<str>>>>;
+type Claimed<'w> = HashMap<(IpAddr, &'w PodRef), BTreeSet<Option<&'w str>>>;
 
 /// Those of which no row of the same pod has the address; and the others.
 pub(super) async fn without_row<'w>(
@@ -27,20 +29,23 @@ pub(super) async fn without_row<'w>(
     proven: Vec<Proven<'w>>,
     outcomes: &mut Outcomes,
 ) -> (Vec<Proven<'w>>, Vec<Marked<'w>>) {
+    // Another sweep may end meanwhile; both questions are for the same one.
+    let overlaps = context.knowledge.overlaps();
     // Where ranges overlap, the row may be in any pool.
     let mut anywhere = Claimed::new();
     let mut by_pool = BTreeMap::<&PoolKey, Claimed<'w>>::new();
     for Proven(marked) in proven.iter().filter(|Proven(marked)| marked.claimed) {
         let Work { wanted, pool, .. } = marked.work;
-        let claimed = if context.knowledge.may_overlap(pool) {
+        let claimed = if overlaps.may_overlap(pool) {
             &mut anywhere
         } else {
             by_pool.entry(pool).or_default()
         };
         let of = (wanted.row.address, &wanted.row.podref);
-        claimed.insert(of, &wanted.networks);
+        let networks = wanted.networks.iter().map(Option::as_deref);
+        claimed.entry(of).or_default().extend(networks);
     }
-    match used(context, namespace, by_pool, anywhere).await {
+    match used(context, &overlaps, namespace, by_pool, anywhere).await {
         Ok(used) => {
             let is_used = |Proven(marked): &Proven<'_>| {
                 let row = &marked.work.wanted.row;
@@ -68,44 +73,54 @@ pub(super) async fn without_row<'w>(
 /// Those of these addresses of pods that a row may hold.
 async fn used<'w>(
     context: &Context,
+    overlaps: &Overlaps,
     namespace: &str,
     by_pool: BTreeMap<&'w PoolKey, Claimed<'w>>,
     mut anywhere: Claimed<'w>,
 ) -> Result<HashSet<(IpAddr, PodRef)>, ObserveError> {
-    let reads: Vec<_> = by_pool
-        .iter()
-        .map(|(pool, claimed)| used_in(context, pool, claimed))
-        .collect();
-    let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-    let reads = reads.try_collect::<Vec<_>>();
-    let (used, is_all) = match by_pool.first_key_value() {
-        Some(_) => try_join(reads, no_other_pool(context, namespace)).await?,
-        None => (Vec::new(), true),
+    let (used, is_all) = {
+        let reads: Vec<_> = by_pool
+            .iter()
+            .map(|(pool, claimed)| used_in(context, pool, claimed))
+            .collect();
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        let reads = reads.try_collect::<Vec<_>>();
+        if by_pool.is_empty() {
+            (Vec::new(), true)
+        } else {
+            try_join(reads, no_other_pool(context, overlaps, namespace)).await?
+        }
     };
     if !is_all {
-        anywhere.extend(by_pool.values().flatten());
+        for (of, networks) in by_pool.into_values().flatten() {
+            anywhere.entry(of).or_default().extend(networks);
+        }
     }
     let mut used: HashSet<_> = used.into_iter().flatten().collect();
     if !anywhere.is_empty() {
         let addresses = anywhere.keys().map(|(address, _)| *address).collect();
         let found = second_look(context, Some(namespace), &addresses, |_| false).await?;
         let taken = anywhere.into_iter().filter(|((address, _), networks)| {
-            let mut networks = networks.iter().map(Option::as_deref);
-            networks.any(|network| found.has_row(namespace, network, *address))
+            let mut networks = networks.iter();
+            networks.any(|network| found.has_row(namespace, *network, *address))
         });
         used.extend(taken.map(|((address, podref), _)| (address, podref.clone())));
     }
     Ok(used)
 }
 
-/// Whether the last sweep saw all the pools that there are now: one that was made since may overlap any.
-async fn no_other_pool(context: &Context, namespace: &str) -> Result<bool, ObserveError> {
+/// Whether the sweep saw all the pools that there are now: one that was made since may overlap any.
+async fn no_other_pool(
+    context: &Context,
+    overlaps: &Overlaps,
+    namespace: &str,
+) -> Result<bool, ObserveError> {
     let names = context.pools.names(namespace).await?.into_iter();
     let keys = names.map(|name| PoolKey {
         namespace: namespace.to_owned(),
         name,
     });
-    Ok(context.knowledge.saw_pools(keys))
+    Ok(overlaps.saw(keys))
 }
 
 async fn used_in(

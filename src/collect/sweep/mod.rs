@@ -28,7 +28,10 @@ use tracing::{info, warn};
 
 use self::look::Look;
 pub use self::report::SweepReport;
-use super::{context::Context, directory::Directory, pool_api::ObserveError, worker::ItemQueue};
+use super::{
+    context::Context, directory::Directory, knowledge::Overlaps, pool_api::ObserveError,
+    worker::ItemQueue,
+};
 use crate::{backoff::Backoff, lock::lock};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
@@ -143,8 +146,12 @@ impl Sweeper {
         report.remembered = lock(&knowledge.sightings).len();
         // A pool that cannot be read may overlap any.
         let is_whole = report.pools_unreadable == 0;
-        *lock(&knowledge.overlaps) = is_whole.then_some(overlaps);
-        if report.pools_unreadable == 0 {
+        *lock(&knowledge.overlaps) = if is_whole {
+            Overlaps(Arc::new(overlaps))
+        } else {
+            Overlaps::default()
+        };
+        if is_whole {
             let mut pods = lock(&knowledge.pods);
             let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.context.policy.wait(Some(grace), 1);
