@@ -12,7 +12,7 @@ use common::{
     nodes_with, not_ready, pod, reporting, row_content, sandbox, secs,
 };
 use ipgc_core::{
-    clearance::{Clearance, LOOK_AGAIN, Subject, Wait},
+    clearance::{Clearance, LOOK_AGAIN, Subject, Wait, look_again},
     evidence::{Ended, Grade, Policy, SandboxTag, Sandboxes, Unfenced},
     node::{NodeState, Nodes},
     pod::PodState,
@@ -48,6 +48,7 @@ fn a_grace_that_is_not_known_is_thirty_seconds_at_least() {
 fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing() {
     let none = std::time::Duration::ZERO;
     let policy = Policy {
+        cooldown: none,
         grace: none,
         max_pod_grace: none,
         del_budget: none,
@@ -56,7 +57,7 @@ fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing
     let known = Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, false)])
         .on(nodes_with(&[("node-1", node_state())]));
     let clearance = weigh(&known, &policy, 200);
-    assert_eq!(clearance.wait, Wait::Until(at(200) + LOOK_AGAIN));
+    assert_eq!(clearance.wait, Wait::Until(at(200) + look_again(none)));
 }
 
 #[rstest]
