@@ -137,8 +137,11 @@ pub fn sum_up(stage: &Stage, paper: Paper, outcomes: &[Outcome<'_>]) {
 /// Requests, with what each was for, or on what terms it wrote.
 pub fn requests(entries: &[Entry]) -> Table {
     let mut table = Table::new(&["  REQUEST", "TARGET", "ANSWER", ""]);
+    let mut is_claimed = false;
     for entry in entries {
         let purpose = match (entry.verb, entry.resource.as_str()) {
+            // No sweep has seen the pool yet, so its range may overlap another's.
+            ("LIST", "ippools") if is_claimed => "does a row hold it in any pool?",
             ("LIST", "ippools") => "find the pool",
             ("GET", "ippools") => "observe its rows",
             ("LIST", "nodeslicepools" | "overlappingrangeipreservations") => "sweep",
@@ -147,6 +150,8 @@ pub fn requests(entries: &[Entry]) -> Table {
             ("POST", "events") => "tell",
             _ => entry.terms.as_str(),
         };
+        is_claimed |=
+            (entry.verb, entry.resource.as_str()) == ("PATCH", "overlappingrangeipreservations");
         let status = entry
             .status
             .map_or("none".to_owned(), |status| status.to_string());
