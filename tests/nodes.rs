@@ -60,6 +60,20 @@ async fn goes_after_w(bench: &Bench) {
     assert!(waited >= W, "freed {waited} s after, which is before W");
 }
 
+/// However short the waits are: for one that begins later it is enough to know that there is a kubelet.
+#[tokio::test(start_paused = true)]
+async fn leases_are_read_every_ten_seconds_while_nobody_waits() {
+    let mut config = no_sweeps();
+    config.policy.grace = Duration::from_secs(1);
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, config).await;
+    seconds(60).await;
+    let reads = bench.sent(Match::list("leases")).len();
+    assert!((5..=8).contains(&reads), "{reads} reads in a minute");
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn witnessed_end_waits_from_the_first_change_of_the_lease() {
     let (bench, beat) = stage(no_sweeps()).await;

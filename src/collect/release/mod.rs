@@ -405,11 +405,11 @@ async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &Canc
             loop {
                 stop.run_until_cancelled(sleep(GATHER)).await;
                 let more = inbox.take_more();
-                if more.is_empty() || begun.elapsed() >= LONGEST_GATHERING || stop.is_cancelled() {
-                    requests.extend(more);
+                let is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING;
+                requests.extend(more);
+                if is_all || stop.is_cancelled() {
                     break;
                 }
-                requests.extend(more);
             }
         }
         let namespace = inbox.key();

@@ -25,7 +25,7 @@ use crate::{
     collect::{
         context::Context,
         item::Found,
-        knowledge::Known,
+        knowledge::{Known, Overlaps},
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,
         second_look::second_look,
@@ -325,7 +325,7 @@ impl<'l> Look<'l> {
     }
 
     /// All pools, and whether their range overlaps another's in the same network.
-    pub fn overlaps(&self) -> HashMap<PoolKey, bool> {
+    pub fn overlaps(&self) -> Overlaps {
         let mut networks = HashMap::<_, Vec<(Range, &PoolKey)>>::new();
         let mut overlaps = HashMap::new();
         for place in &self.places {
@@ -351,7 +351,7 @@ impl<'l> Look<'l> {
                 }
             }
         }
-        overlaps
+        Overlaps(Arc::new(overlaps))
     }
 
     /// What was found, and the numbers.

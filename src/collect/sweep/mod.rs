@@ -147,7 +147,7 @@ impl Sweeper {
         // A pool that cannot be read may overlap any.
         let is_whole = report.pools_unreadable == 0;
         *lock(&knowledge.overlaps) = if is_whole {
-            Overlaps(Arc::new(overlaps))
+            overlaps
         } else {
             Overlaps::default()
         };
