@@ -366,7 +366,7 @@ fn rate(count: usize, time: Duration) -> Amount {
 
 /// What a client costs that only deletes: as many equal reservations in a namespace of their own, by some
 /// connections at a time. Where names return, each is patched before, as a claim would.
-async fn bare_loop(stage: &Stage, population: &Population) -> Result<Duration> {
+pub(super) async fn bare_loop(stage: &Stage, population: &Population) -> Result<Duration> {
     let namespace = stage.cluster.namespace("bare").await?;
     let equal = Population {
         namespace: namespace.name.clone(),

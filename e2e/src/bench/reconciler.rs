@@ -13,8 +13,9 @@ use k8s_openapi::jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 
 use super::{
     Bench,
+    mass_delete::bare_loop,
     measure::Meter,
-    population::Population,
+    population::{Owner, Population},
     requests::{self, Ours},
     seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
@@ -52,11 +53,18 @@ struct Took {
 
 /// Runs both.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
-    let ours = {
+    let (ours, bare) = {
         let (stage, population) = seeded(bench, "ipgc").await?;
         let took = ours(bench, &stage, &population).await?;
+        bench.say(NAME, "the bare loop");
+        let as_many = Population {
+            owner: Owner::StatefulSet,
+            pods: orphans(bench),
+            ..population
+        };
+        let bare = bare_loop(&stage, &as_many).await?;
         stage.stop().await?;
-        took
+        (took, bare)
     };
     let theirs = {
         let (stage, population) = seeded(bench, "ip-reconciler").await?;
@@ -78,6 +86,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             Amount::time(theirs.reservations),
         )
         .ratio_at_most(0.02),
+        line(
+            "as many reservations by a bare PATCH+DELETE loop",
+            Amount::time(bare),
+            Amount::time(theirs.reservations),
+        ),
         line(
             "memory at the most",
             Amount::bytes(ours.peak),
