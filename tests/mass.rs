@@ -186,6 +186,25 @@ async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
     crowd.bench.stop().await;
 }
 
+/// One refusal is enough: only what was under way by then is refused as well.
+#[rstest]
+#[case::to_claim("StatefulSet", Match::patch)]
+#[case::to_delete("ReplicaSet", Match::delete)]
+#[tokio::test(start_paused = true)]
+async fn who_is_refused_once_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) -> Match) {
+    let crowd = Crowd::gather(1, kind).await;
+    let write = verb("overlappingrangeipreservations");
+    let denied = crowd.bench.server.deny(write);
+    crowd.end();
+    crowd.wait_rows().await;
+    seconds(5).await;
+    assert!((1..=16).contains(&denied.hits()), "{}", denied.hits());
+    denied.remove();
+    seconds(120).await;
+    assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
+    crowd.bench.stop().await;
+}
+
 /// The DELETEs of these reservations take half a minute here. Rows of those who end meanwhile go as if
 /// nothing else were to do.
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use ipgc_core::{
     fact::{Fact, Finding},
+    patch::Answer,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
 };
@@ -171,7 +172,7 @@ impl Releaser {
             if new.is_empty() && late.is_empty() {
                 return outcomes;
             }
-            if stop.is_cancelled() {
+            if !may_write(context, stop) {
                 // No failure: whatever is left is postponed.
                 let left = new.into_iter().chain(found).map(|(_, work)| work);
                 for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work)) {
@@ -179,7 +180,8 @@ impl Releaser {
                 }
                 return outcomes;
             }
-            late.extend(self.mark_all(namespace, new, &mut outcomes).await);
+            let marked = self.mark_all(context, namespace, new, stop, &mut outcomes);
+            late.extend(marked.await);
             let count = late.len();
             let begun = Instant::now();
             late = self
@@ -193,28 +195,38 @@ impl Releaser {
         }
     }
 
-    /// Marks them all, a few at a time.
+    /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
     async fn mark_all<'r>(
         &self,
+        context: &Context,
         namespace: &str,
         found: Vec<(Reservation, Work<'r>)>,
+        stop: &CancellationToken,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
-        let marking = found
-            .into_iter()
-            .map(|(reservation, work)| self.mark(namespace, reservation, work));
+        let marking = found.into_iter().map(|(reservation, work)| async move {
+            if !may_write(context, stop) {
+                return Err((work, None));
+            }
+            let marked = self.mark(namespace, reservation, work).await;
+            marked.map_err(|(work, error)| {
+                shut_if_forbidden(context, &error);
+                (work, Some(error))
+            })
+        });
         let mut all = Vec::new();
         for result in run(marking).await {
             match result {
                 Ok(marked) => all.extend(marked),
-                Err((work, error)) => outcomes.fail(work, &error),
+                Err((work, Some(error))) => outcomes.fail(work, &error),
+                Err((work, None)) => outcomes.refuse(work),
             }
         }
         all
     }
 
     /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
-    /// may be all unless it is `patient`.
+    /// may be all unless it is `patient`, and those that nobody may delete any more.
     async fn release_round<'r>(
         &self,
         context: &Context,
@@ -236,12 +248,16 @@ impl Releaser {
         };
         let deleting = proven.into_iter().map(|one| async move {
             let age = begun.elapsed();
-            if age > latest {
+            if age > latest || !context.gate.wait().is_zero() {
                 return Err(one);
             }
             let counters = &context.counters;
             counters.longest_proof_age_ms.raise_to(age.as_millis());
-            Ok(self.delete(namespace, one).await)
+            let deleted = self.delete(namespace, one).await;
+            if let Err((_, error)) = &deleted {
+                shut_if_forbidden(context, error);
+            }
+            Ok(deleted)
         });
         for result in run(deleting).await {
             match result {
@@ -392,6 +408,18 @@ impl Releaser {
                 Err((work, error))
             }
         }
+    }
+}
+
+/// Whether another write may begin.
+fn may_write(context: &Context, stop: &CancellationToken) -> bool {
+    !stop.is_cancelled() && context.gate.wait().is_zero()
+}
+
+/// At once, so that thousands of others are not refused as well.
+fn shut_if_forbidden(context: &Context, error: &CallError) {
+    if error.answer() == Answer::Forbidden {
+        context.gate.refused("release reservations", error);
     }
 }
 
