@@ -182,3 +182,28 @@ async fn one_bad_reservation_keeps_no_other() {
     );
     bench.stop().await;
 }
+
+/// However often the server asks for patience, and at whichever step.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_waited_for(#[values("find", "claim", "delete")] step: &str) {
+    let bench = one().await;
+    let matcher = || match step {
+        "find" => Match::get(ORIP),
+        "claim" => Match::patch(ORIP),
+        _ => Match::delete(ORIP),
+    };
+    let rule = bench.server.on(matcher()).times(2);
+    rule.answer(Failure::too_many_requests(17));
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    let sent = bench.sent(matcher());
+    let at: Vec<_> = sent.iter().map(|request| request.at).collect();
+    assert_eq!(at.len(), 3);
+    for pair in at.windows(2) {
+        let wait = pair[1] - pair[0];
+        assert!((17..19).contains(&wait.as_secs()), "{wait:?}");
+    }
+    bench.stop().await;
+}

@@ -10,6 +10,8 @@ use common::{
     put_pool, run_pod, server,
 };
 use ipgc::config::Config;
+use rstest::rstest;
+use serde_json::json;
 use testkit::{Match, Server, fixtures};
 
 const ORIP: &str = "overlappingrangeipreservations";
@@ -286,5 +288,48 @@ async fn claim_with_a_row_in_another_pool_is_given_back() {
     seconds(900).await;
     let reservation = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(reservation["spec"]["podref"], "default/web-9");
+    bench.stop().await;
+}
+
+/// A pod that is gone left two reservations of the same address, in two networks; in one of them it
+/// comes back and uses it, unseen, before the claims.
+#[rstest]
+#[case::without_a_name(POOL, "10.0.0.9")]
+#[case::with_a_name("blue-10.0.0.0-24", "blue-10.0.0.9")]
+#[tokio::test(start_paused = true)]
+async fn row_in_either_of_two_networks_comes_before_the_claim(
+    #[case] pool: &'static str,
+    #[case] reservation: &str,
+) {
+    let server = room();
+    put_wider_pool(&server);
+    for range in [RANGE, "10.0.0.0/16"] {
+        let network = json!({ "type": "whereabouts", "range": range, "network_name": "blue" });
+        let name = format!("blue-{}", fixtures::pool_name(range));
+        server.put(fixtures::nad_with_ipam(NS, &name, &network));
+        let pool = fixtures::pool(NS, range).network_name("blue");
+        server.put(pool.build());
+    }
+    reserve(&server, "10.0.0.9", "gone");
+    reserve(&server, "blue-10.0.0.9", "gone");
+    let bench = Bench::start(server).await;
+    let claims = bench.server.on(Match::patch(ORIP)).times(2);
+    let claims = claims.before(move |server| async move {
+        server.edit("ippools", NS, pool, |pool| {
+            let row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
+            pool["spec"]["allocations"]["9"] = row;
+        });
+    });
+    while claims.hits() < 2 {
+        seconds(1).await;
+    }
+    seconds(60).await;
+    let left = bench.server.get(ORIP, NS, reservation).expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    // Then all go.
+    left_after(&bench, &["10.0.0.2"], 900).await;
+    bench
+        .wait_rows(pool, if pool == POOL { &["2"] } else { &[] })
+        .await;
     bench.stop().await;
 }

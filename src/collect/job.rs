@@ -64,12 +64,12 @@ impl Waiting {
 }
 
 impl Outcome {
-    /// A failure, to be tried again after the backoff.
+    /// A failure, to be tried again after the backoff, which is `at_least` so long.
     #[must_use]
-    pub fn retry(reason: String) -> Self {
+    pub fn retry(reason: String, at_least: Duration) -> Self {
         Self::Retry {
             reason,
-            at_least: Duration::ZERO,
+            at_least,
             later: Waiting::default(),
         }
     }

@@ -58,10 +58,10 @@ impl Overlaps {
         self.0.get(pool).is_none_or(|overlaps| *overlaps)
     }
 
-    /// Whether all of these pools were seen: those that were not may overlap any.
+    /// Whether this pool was seen: one that was not may overlap any.
     #[must_use]
-    pub fn saw(&self, mut pools: impl Iterator<Item = PoolKey>) -> bool {
-        pools.all(|pool| self.0.contains_key(&pool))
+    pub fn saw(&self, pool: &PoolKey) -> bool {
+        self.0.contains_key(pool)
     }
 }
 

@@ -145,7 +145,7 @@ impl Shared {
                     if shared.stop.is_cancelled() {
                         return Outcome::Postponed(Duration::ZERO);
                     }
-                    Outcome::retry("its writer ended early".to_owned())
+                    Outcome::retry("its writer ended early".to_owned(), Duration::ZERO)
                 };
                 all = all.and(outcome.await.unwrap_or_else(|_| lost()));
             }
@@ -168,11 +168,8 @@ impl Shared {
             self.gate.refused("look for pools", error);
             return Outcome::Postponed(self.gate.wait());
         }
-        Outcome::Retry {
-            reason: format!("could not look for pools: {error}"),
-            at_least: error.retry_after().unwrap_or(Duration::ZERO),
-            later: Waiting::default(),
-        }
+        let at_least = error.retry_after().unwrap_or_default();
+        Outcome::retry(format!("could not look for pools: {error}"), at_least)
     }
 
     fn give_back(&self, key: &str, item: &Arc<Item>, outcome: Outcome) {

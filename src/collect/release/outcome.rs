@@ -1,5 +1,7 @@
 //! What became of the reservations that were to go, for each request that asked.
 
+use std::time::Duration;
+
 use ipgc_core::{patch::Answer, podref::PodRef};
 
 use super::Work;
@@ -12,6 +14,8 @@ pub struct Released {
     pub deleted: usize,
     /// Podrefs to try again.
     pub failed: Vec<(PodRef, String)>,
+    /// The longest wait that the server asked for.
+    pub retry_after: Duration,
     /// Podrefs that nothing was done for, since we may not write or are shutting down.
     pub refused: Vec<PodRef>,
     /// The words of the refusal.
@@ -69,6 +73,8 @@ impl Outcomes {
             self.of(work).forbidden = Some(error.to_string());
         } else {
             self.fail_for(work, error.to_string());
+            let wait = &mut self.of(work).retry_after;
+            *wait = error.retry_after().unwrap_or_default().max(*wait);
         }
     }
 

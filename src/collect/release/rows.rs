@@ -11,7 +11,11 @@ use std::{
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
 use ipgc_core::{podref::PodRef, pool::PoolKey};
 
-use super::{Marked, Outcomes, Proven, Work};
+use super::{
+    Work,
+    outcome::Outcomes,
+    steps::{Marked, Proven},
+};
 use crate::collect::{
     context::Context, knowledge::Overlaps, pool_api::ObserveError, second_look::second_look,
 };
@@ -34,8 +38,11 @@ pub(super) async fn without_row<'w>(
     // Where ranges overlap, the row may be in any pool.
     let mut anywhere = Claimed::new();
     let mut by_pool = BTreeMap::<&PoolKey, Claimed<'w>>::new();
-    for Proven(marked) in proven.iter().filter(|Proven(marked)| marked.claimed) {
-        let Work { wanted, pool, .. } = marked.work;
+    for marked in proven.iter().map(Proven::marked) {
+        if !marked.is_claimed() {
+            continue;
+        }
+        let Work { wanted, pool, .. } = marked.work();
         let claimed = if overlaps.may_overlap(pool) {
             &mut anywhere
         } else {
@@ -47,23 +54,19 @@ pub(super) async fn without_row<'w>(
     }
     match used(context, &overlaps, namespace, by_pool, anywhere).await {
         Ok(used) => {
-            let is_used = |Proven(marked): &Proven<'_>| {
-                let row = &marked.work.wanted.row;
-                marked.claimed && used.contains(&(row.address, row.podref.clone()))
+            let is_used = |proven: &Proven<'_>| {
+                let row = &proven.marked().work().wanted.row;
+                proven.marked().is_claimed() && used.contains(&(row.address, row.podref.clone()))
             };
             let (taken, free): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_used);
-            let taken = taken.into_iter().map(|Proven(marked)| marked);
-            (free, taken.collect())
+            (free, taken.into_iter().map(Proven::into_marked).collect())
         }
-        Err(ObserveError::Call(error)) => {
-            for Proven(marked) in &proven {
-                outcomes.fail(marked.work, &error);
-            }
-            (Vec::new(), Vec::new())
-        }
-        Err(error @ ObserveError::Unreadable(_)) => {
-            for Proven(marked) in &proven {
-                outcomes.fail_for(marked.work, error.to_string());
+        Err(error) => {
+            for work in proven.iter().map(|proven| proven.marked().work()) {
+                match &error {
+                    ObserveError::Call(error) => outcomes.fail(work, error),
+                    ObserveError::Unreadable(_) => outcomes.fail_for(work, error.to_string()),
+                }
             }
             (Vec::new(), Vec::new())
         }
@@ -76,27 +79,25 @@ async fn used<'w>(
     overlaps: &Overlaps,
     namespace: &str,
     by_pool: BTreeMap<&'w PoolKey, Claimed<'w>>,
-    mut anywhere: Claimed<'w>,
+    anywhere: Claimed<'w>,
 ) -> Result<HashSet<(IpAddr, PodRef)>, ObserveError> {
-    let (used, is_all) = {
-        let reads: Vec<_> = by_pool
-            .iter()
-            .map(|(pool, claimed)| used_in(context, pool, claimed))
+    let mut used = HashSet::new();
+    if !by_pool.is_empty() {
+        let known = by_pool.iter().map(|(pool, claimed)| (*pool, claimed));
+        let (found, unseen) = try_join(
+            used_in_all(context, known.collect()),
+            unseen_pools(context, overlaps, namespace),
+        )
+        .await?;
+        used.extend(found);
+        // They may overlap any.
+        let claimed = by_pool.values().flatten();
+        let claimed = claimed
+            .map(|(of, networks)| (*of, networks.clone()))
             .collect();
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-        let reads = reads.try_collect::<Vec<_>>();
-        if by_pool.is_empty() {
-            (Vec::new(), true)
-        } else {
-            try_join(reads, no_other_pool(context, overlaps, namespace)).await?
-        }
-    };
-    if !is_all {
-        for (of, networks) in by_pool.into_values().flatten() {
-            anywhere.entry(of).or_default().extend(networks);
-        }
+        let unseen = unseen.iter().map(|pool| (pool, &claimed)).collect();
+        used.extend(used_in_all(context, unseen).await?);
     }
-    let mut used: HashSet<_> = used.into_iter().flatten().collect();
     if !anywhere.is_empty() {
         let addresses = anywhere.keys().map(|(address, _)| *address).collect();
         let found = second_look(context, Some(namespace), &addresses, |_| false).await?;
@@ -109,18 +110,30 @@ async fn used<'w>(
     Ok(used)
 }
 
-/// Whether the sweep saw all the pools that there are now: one that was made since may overlap any.
-async fn no_other_pool(
+/// The pools that there are now and that the sweep did not see.
+async fn unseen_pools(
     context: &Context,
     overlaps: &Overlaps,
     namespace: &str,
-) -> Result<bool, ObserveError> {
+) -> Result<Vec<PoolKey>, ObserveError> {
     let names = context.pools.names(namespace).await?.into_iter();
     let keys = names.map(|name| PoolKey {
         namespace: namespace.to_owned(),
         name,
     });
-    Ok(overlaps.saw(keys))
+    Ok(keys.filter(|pool| !overlaps.saw(pool)).collect())
+}
+
+/// Those that a row of these pools holds.
+async fn used_in_all(
+    context: &Context,
+    pools: Vec<(&PoolKey, &Claimed<'_>)>,
+) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
+    let reads = pools.into_iter();
+    let reads = reads.map(|(pool, claimed)| used_in(context, pool, claimed));
+    // Collected first, or the compiler cannot tell that the whole is Send.
+    let reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
+    Ok(reads.try_collect::<Vec<_>>().await?.concat())
 }
 
 async fn used_in(

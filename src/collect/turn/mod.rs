@@ -30,7 +30,7 @@ use tracing::{debug, warn};
 use super::{
     context::Context,
     item::{Item, Removed},
-    job::{Job, Outcome, Waiting},
+    job::{Job, Outcome},
     jobs::Jobs,
     pool_api::ObserveError,
 };
@@ -314,11 +314,7 @@ impl<'t> Turn<'t> {
     fn finish(self, freed: Result<(), Failure>) {
         let common = match freed {
             Ok(()) => Outcome::Done,
-            Err(Failure::Retry { reason, at_least }) => Outcome::Retry {
-                reason,
-                at_least,
-                later: Waiting::default(),
-            },
+            Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason, at_least),
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
         };
         self.jobs.finish(|podref| {
@@ -328,10 +324,10 @@ impl<'t> Turn<'t> {
     }
 
     /// A failure, or no failure but a refusal, after which all has to wait.
-    fn failed(&mut self, podref: &PodRef, reason: String) {
+    fn failed(&mut self, podref: &PodRef, reason: String, at_least: Duration) {
         let wait = self.context.gate.wait();
         let outcome = if wait.is_zero() {
-            Outcome::retry(reason)
+            Outcome::retry(reason, at_least)
         } else {
             Outcome::Postponed(wait)
         };

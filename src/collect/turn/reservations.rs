@@ -1,6 +1,6 @@
 //! The reservations of a turn: those of rows that are gone, and those that had no row.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::{reservation_address, split_reservation_name},
@@ -77,7 +77,7 @@ impl Turn<'_> {
         }
         for (podref, reason) in outcome.failed {
             let reason = format!("could not release a reservation: {reason}");
-            self.failed(&podref, reason);
+            self.failed(&podref, reason, outcome.retry_after);
             failed.insert(podref);
         }
         self.jobs.reservations_done(&failed);
@@ -144,7 +144,11 @@ impl Turn<'_> {
             }
             Err(error @ ObserveError::Unreadable(_)) => {
                 for wanted in std::mem::take(wanted) {
-                    self.failed(&wanted.row.podref, format!("could not read pools: {error}"));
+                    self.failed(
+                        &wanted.row.podref,
+                        format!("could not read pools: {error}"),
+                        Duration::ZERO,
+                    );
                 }
             }
         }
@@ -154,7 +158,8 @@ impl Turn<'_> {
         if error.answer() == Answer::Forbidden {
             self.context.gate.refused(&format!("read {what}"), error);
         }
-        self.failed(podref, format!("could not read {what}: {error}"));
+        let at_least = error.retry_after().unwrap_or_default();
+        self.failed(podref, format!("could not read {what}: {error}"), at_least);
     }
 
     fn orphan(&mut self, item: &Arc<Item>, found: &Reservation) -> Option<Wanted> {

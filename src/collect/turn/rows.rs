@@ -1,6 +1,9 @@
 //! What may go: first by what the watch tells, then by the proof.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ipgc_core::{
     breaker::Open,
@@ -164,7 +167,7 @@ impl Turn<'_> {
                 }
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
-                    self.failed(podref, reason);
+                    self.failed(podref, reason, Duration::ZERO);
                 }
                 Err(Verdict::Unknown(reason)) => {
                     self.context.report_unknown(observed, row, &reason);

@@ -1,0 +1,196 @@
+//! Rounds of reservations that share a proof: which are marked, proven and deleted when.
+//!
+//! A round is as large as this server does in the time that a proof is good for. Nothing is decided
+//! here: a step that comes too late, or that we may not do any more, is left out.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use ipgc_core::{patch::Answer, reservation::Reservation};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Releaser, Request, Work, outcome::Outcomes, rows::without_row, steps::Marked};
+use crate::{calls::CallError, collect::context::Context};
+
+/// Writes in flight at a time.
+const CONCURRENCY: usize = 16;
+/// A proof and the DELETEs that follow it take about so long: none of them comes late.
+const ROUND: Duration = Duration::from_millis(1_400);
+/// No DELETE begins so long after the proof began; it is proven anew.
+const LATEST: Duration = Duration::from_millis(1_800);
+/// Where a whole round came too late, this many times as long as the proof and the reads after it took.
+const PATIENCE: f64 = 1.25;
+/// Fewest and most reservations to a round.
+const SMALLEST_ROUND: usize = 50;
+const LARGEST_ROUND: usize = 2_000;
+/// Reservations to the first round, before it is known how long they take: a quick server does them in
+/// a second, and on a slow one some come too late and are proven again.
+const FIRST_ROUND: usize = 200;
+
+impl Releaser {
+    /// Removes those of all these requests.
+    pub(super) async fn release_all(
+        &self,
+        context: &Context,
+        namespace: &str,
+        requests: &[Request],
+        stop: &CancellationToken,
+    ) -> Outcomes {
+        let mut outcomes = Outcomes::new(requests.len());
+        let works = requests.iter().enumerate().flat_map(|(number, request)| {
+            request.wanted.iter().map(move |wanted| Work {
+                wanted,
+                pool: &request.pool,
+                request: number,
+            })
+        });
+        let works: Vec<_> = works.collect();
+        let mut found = self
+            .find(namespace, &works, &mut outcomes)
+            .await
+            .into_iter();
+        let mut late = Vec::new();
+        let mut size = FIRST_ROUND;
+        let mut patient = false;
+        loop {
+            let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
+            if new.is_empty() && late.is_empty() {
+                return outcomes;
+            }
+            if !may_write(context, stop) {
+                // No failure: whatever is left is postponed.
+                let left = new.into_iter().chain(found).map(|(_, work)| work);
+                for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
+                    outcomes.refuse(work);
+                }
+                return outcomes;
+            }
+            let marked = self.mark_all(context, namespace, new, stop, &mut outcomes);
+            late.extend(marked.await);
+            let count = late.len();
+            let begun = Instant::now();
+            late = self
+                .release_round(context, namespace, late, patient, &mut outcomes)
+                .await;
+            patient |= count > 0 && late.len() == count;
+            if count == size || !late.is_empty() {
+                size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
+                size = size.max(late.len());
+            }
+        }
+    }
+
+    /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
+    async fn mark_all<'r>(
+        &self,
+        context: &Context,
+        namespace: &str,
+        found: Vec<(Reservation, Work<'r>)>,
+        stop: &CancellationToken,
+        outcomes: &mut Outcomes,
+    ) -> Vec<Marked<'r>> {
+        let marking = found.into_iter().map(|(reservation, work)| async move {
+            if !may_write(context, stop) {
+                return Err((work, None));
+            }
+            let marked = self.mark(namespace, reservation, work).await;
+            marked.map_err(|(work, error)| {
+                shut_if_forbidden(context, &error);
+                (work, Some(error))
+            })
+        });
+        let mut all = Vec::new();
+        for result in run(marking).await {
+            match result {
+                Ok(marked) => all.extend(marked),
+                Err((work, Some(error))) => outcomes.fail(work, &error),
+                Err((work, None)) => outcomes.refuse(work),
+            }
+        }
+        all
+    }
+
+    /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
+    /// may be all unless it is `patient`, and those that nobody may delete any more.
+    async fn release_round<'r>(
+        &self,
+        context: &Context,
+        namespace: &str,
+        marked: Vec<Marked<'r>>,
+        patient: bool,
+        outcomes: &mut Outcomes,
+    ) -> Vec<Marked<'r>> {
+        let (begun, proven, mut alive) = self.prove(marked, outcomes).await;
+        let (proven, used) = without_row(context, namespace, proven, outcomes).await;
+        alive.extend(used);
+        let mut late = Vec::new();
+        // Where proofs themselves take so long, so may what follows, or it would never end: the first
+        // DELETEs begin at once.
+        let latest = if patient {
+            LATEST.max(begun.elapsed().mul_f64(PATIENCE))
+        } else {
+            LATEST
+        };
+        let deleting = proven.into_iter().map(|one| async move {
+            let age = begun.elapsed();
+            if age > latest || !context.gate.wait().is_zero() {
+                return Err(one);
+            }
+            let counters = &context.counters;
+            counters.longest_proof_age_ms.raise_to(age.as_millis());
+            let deleted = self.delete(namespace, one).await;
+            if let Err((_, error)) = &deleted {
+                shut_if_forbidden(context, error);
+            }
+            Ok(deleted)
+        });
+        for result in run(deleting).await {
+            match result {
+                Ok(Ok(work)) => outcomes.deleted(work),
+                Ok(Err((work, error))) => outcomes.fail(work, &error),
+                Err(proven) => late.push(proven.into_marked()),
+            }
+        }
+        for result in run(alive
+            .into_iter()
+            .map(|marked| self.restore(namespace, marked)))
+        .await
+        {
+            if let Err((work, error)) = result {
+                outcomes.fail(work, &error);
+            }
+        }
+        late
+    }
+}
+
+/// Whether another write may begin.
+fn may_write(context: &Context, stop: &CancellationToken) -> bool {
+    !stop.is_cancelled() && context.gate.wait().is_zero()
+}
+
+/// At once, so that thousands of others are not refused as well.
+fn shut_if_forbidden(context: &Context, error: &CallError) {
+    if error.answer() == Answer::Forbidden {
+        context.gate.refused("release reservations", error);
+    }
+}
+
+/// How many take so long, if this many took that long.
+fn round_that_takes(wanted: Duration, size: usize, took: Duration) -> usize {
+    let (wanted, took) = (wanted.as_millis(), took.as_millis().max(1));
+    let next = u128::try_from(size).unwrap_or(u128::MAX) * wanted / took;
+    usize::try_from(next).map_or(LARGEST_ROUND, |next| {
+        next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
+    })
+}
+
+/// A few at a time.
+async fn run<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    // Collected first, or the compiler cannot tell that the whole is Send.
+    stream::iter(futures.collect::<Vec<_>>())
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await
+}
