@@ -1,6 +1,10 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ipgc_core::{
     address::excerpt,
@@ -76,6 +80,8 @@ pub struct PoolPage {
     pub pools: Vec<Result<ObservedPool, (String, NotAPool)>>,
     /// The length of its text.
     pub bytes: usize,
+    /// How long it took to parse it and to pass over what was not wanted.
+    pub parsing: Duration,
     /// The parameters of the next page.
     pub next: Option<ListParams>,
 }
@@ -136,6 +142,7 @@ impl PoolApi {
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
+        let begun = Instant::now();
         let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         let pools = pools.into_iter();
         let pools = pools
@@ -143,6 +150,7 @@ impl PoolApi {
             .collect();
         Ok(PoolPage {
             pools,
+            parsing: begun.elapsed(),
             bytes: text.len(),
             next: next_page(params, &metadata),
         })

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ipgc::api::IpPool;
 use serde_json::json;
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     population::Population,
     raw,
     requests::Ours,
-    seed::{BEAT, Heartbeats, WHEREABOUTS},
+    seed::{BEAT, Heartbeats},
     stage::Stage,
     table::{Amount, Line, Unit, float},
     watch,
@@ -149,11 +150,7 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         .collect();
     let client = &stage.client("bench-loop").await?;
     let server = stage.api_server();
-    let path = format!(
-        "{WHEREABOUTS}/namespaces/{}/ippools/{}",
-        population.namespace,
-        population.pool(0)
-    );
+    let path = raw::one::<IpPool>(&population.namespace, population.pool(0));
     let remove = async |rows: Range<usize>| {
         let changes = rows.flat_map(|offset| {
             let path = format!("/spec/allocations/{offset}");

@@ -11,6 +11,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use ipgc::api::IpPool;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::json;
 
@@ -19,7 +21,7 @@ use super::{
     load::Kubelet,
     population::Population,
     raw,
-    seed::{BEAT, Heartbeats, WHEREABOUTS},
+    seed::{BEAT, Heartbeats},
     stage::Stage,
     table::{Amount, Line, float},
     watch::{self, Change, Named, Pool},
@@ -135,9 +137,9 @@ async fn bare(stage: &Stage, tries: usize) -> Result<Vec<Duration>> {
     for row in (0..POOLS).flat_map(rows).take(tries) {
         tokio::time::sleep(EVERY / 2).await;
         let pool = population.pool(row.pool);
-        let pool = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools/{pool}");
+        let pool = raw::one::<IpPool>(namespace, &pool);
         let pod = population.pod(row.pod);
-        let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let pod = raw::one::<Pod>(namespace, &pod);
         let path = format!("/spec/allocations/{}", row.offset);
         let removal = json!([
             {"op": "test", "path": format!("{path}/podref"), "value": population.podref(row.pod)},
@@ -154,7 +156,7 @@ async fn bare(stage: &Stage, tries: usize) -> Result<Vec<Duration>> {
     }
     for pool in 0..POOLS {
         let pool = population.pool(pool);
-        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools/{pool}");
+        let path = raw::one::<IpPool>(namespace, &pool);
         // Its rows have no pods, and would be held as orphans.
         raw::delete(&client, &path).await?;
     }
@@ -170,8 +172,8 @@ async fn delays(
     begun: tokio::sync::oneshot::Sender<()>,
 ) -> Result<Vec<Duration>> {
     let home = &population.namespace;
-    let pods = format!("/api/v1/namespaces/{home}/pods");
-    let pools = format!("{WHEREABOUTS}/namespaces/{home}/ippools");
+    let pods = raw::all::<Pod>(home);
+    let pools = raw::all::<IpPool>(home);
     let pods = watch::changes::<Named>(&client, &pods, true).await?;
     let pools = watch::changes::<Pool>(&client, &pools, false).await?;
     let pods = pods.map_ok(|(at, change)| (at, Seen::Pod(change)));

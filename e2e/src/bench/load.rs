@@ -10,6 +10,7 @@ use std::{
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use tokio::sync::Semaphore;
 
@@ -131,5 +132,5 @@ async fn persist<F: Future<Output = Result<()>>>(request: impl Fn() -> F) -> Res
 
 fn path(population: &Population, pod: usize) -> String {
     let (namespace, name) = (&population.namespace, population.pod(pod));
-    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+    raw::one::<Pod>(namespace, name)
 }

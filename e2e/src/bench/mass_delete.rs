@@ -6,16 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::json;
-
 use super::{
     Bench,
+    bare_loop::{self, CONNECTIONS},
     load::Kubelet,
     population::{Owner, Population},
-    raw,
     requests::{Ours, RESERVATIONS},
-    seed::{Heartbeats, WHEREABOUTS},
+    seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
     table::{Amount, Line, Unit, float},
     upstream_loop::Took,
@@ -36,9 +33,6 @@ const COOLDOWN: Duration = Duration::from_secs(2);
 
 /// Connections of the load driver: a node pool of a few dozen kubelets.
 const KUBELETS: usize = 32;
-
-/// Connections of the bare loop.
-const CONNECTIONS: usize = 16;
 
 /// Of a short run: patches of pools for each row. Single patches would be one.
 const SHORT_PATCHES: f64 = 0.2;
@@ -122,9 +116,18 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         ..stage.population(pods)
     };
     stage.seeder.everything(&population).await?;
+    let mut paces = Vec::new();
     let bare = if variant.reservations {
         bench.say(scene, "the bare loop");
-        Some(bare_loop(&stage, &population).await?)
+        let few = Population {
+            pods: pods / 10,
+            ..population.clone()
+        };
+        for connections in bare_loop::OTHERS {
+            let took = bare_loop::run(&stage, &few, connections).await?;
+            paces.push((connections, rate(few.pods, took)));
+        }
+        Some(bare_loop::run(&stage, &population, CONNECTIONS).await?)
     } else {
         None
     };
@@ -137,6 +140,13 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         lines.push(Line::new(scene, what, Amount::time(seen.oldest_proof)).at_most(2.0));
     }
     lines.extend(costs(bench, variant, pods, &seen, upstream));
+    if let Some(bare) = bare {
+        let by_ours = rate(pods, bare);
+        lines.extend(paces.into_iter().map(|(connections, pace)| {
+            let what = format!("bare loop, reservations a second by {connections} connections");
+            Line::new(scene, what, pace).against("by as many as ipgc's", by_ours)
+        }));
+    }
     Ok(lines)
 }
 
@@ -362,37 +372,4 @@ fn rate(count: usize, time: Duration) -> Amount {
     // Never nothing: a rate has to be a number.
     let seconds = time.as_secs_f64().max(0.001);
     Amount::new(float(count as u64) / seconds, Unit::PerSecond)
-}
-
-/// What a client costs that only deletes: as many equal reservations in a namespace of their own, by some
-/// connections at a time. Where names return, each is patched before, as a claim would.
-pub(super) async fn bare_loop(stage: &Stage, population: &Population) -> Result<Duration> {
-    let namespace = stage.cluster.namespace("bare").await?;
-    let equal = Population {
-        namespace: namespace.name.clone(),
-        ..population.clone()
-    };
-    let all = || (0..equal.pools).flat_map(|pool| equal.rows_of(pool));
-    stage.seeder.reservations(&equal, all()).await?;
-    let client = &stage.client("bench-loop").await?;
-    let claims = population.owner == Owner::StatefulSet;
-    let begun = Instant::now();
-    let deletions = stream::iter(all()).map(|address| {
-        let ip = equal.ip(address);
-        let place = &namespace.name;
-        let path = format!("{WHEREABOUTS}/namespaces/{place}/overlappingrangeipreservations/{ip}");
-        let claim = json!([
-            {"op": "test", "path": "/spec/podref", "value": equal.podref(address.pod)},
-            {"op": "replace", "path": "/spec/podref", "value": "bench.example/releasing"},
-        ]);
-        async move {
-            if claims {
-                raw::patch(client, &path, "json-patch", &claim).await?;
-            }
-            raw::delete(client, &path).await
-        }
-    });
-    let deletions = deletions.buffer_unordered(CONNECTIONS);
-    deletions.try_collect::<()>().await?;
-    Ok(begun.elapsed())
 }

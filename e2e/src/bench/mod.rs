@@ -8,6 +8,7 @@
 //!    ├ load       the kubelet's part in the end of pods
 //!    ├ watch      when rows, reservations and pods went
 //!    ├ requests   what ipgc asked, from the audit log
+//!    ├ bare_loop  what the server takes for as many DELETEs
 //!    └ measure    memory and CPU of a process
 //!    │
 //!  table, plot  lines with goals, printed and written as JSON; how costs grow, as a picture
@@ -17,6 +18,7 @@
 //! the same server. A scene that comes to no end is reported and does not keep the others from running.
 //! The short form is a tenth of the size and judges only what no busy machine changes: counts of requests.
 
+mod bare_loop;
 mod churn;
 mod etcd;
 mod growth;

@@ -1,10 +1,12 @@
 //! Requests as bytes: what a load driver sends must not cost it the parsing of every answer.
 
+use std::fmt::Display;
+
 use http::{
     Method, Request,
     header::{ACCEPT, CONTENT_TYPE},
 };
-use kube::{Client, client::Body, core::Status};
+use kube::{Client, Resource, client::Body, core::Status};
 use serde_json::Value;
 
 use crate::{Error, Result};
@@ -13,6 +15,16 @@ use crate::{Error, Result};
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 const JSON: &str = "application/json";
+
+/// The path of all objects of a kind in a namespace.
+pub fn all<K: Resource<DynamicType = ()>>(namespace: &str) -> String {
+    K::url_path(&(), Some(namespace))
+}
+
+/// The path of one of them.
+pub fn one<K: Resource<DynamicType = ()>>(namespace: &str, name: impl Display) -> String {
+    format!("{}/{name}", all::<K>(namespace))
+}
 
 /// Sends a request and returns the answer's text. A refusal is an error.
 async fn send(

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 
 use super::{
-    Bench,
-    mass_delete::bare_loop,
+    Bench, bare_loop,
     measure::Meter,
     population::{Owner, Population},
     requests::{self, Ours},
@@ -62,7 +61,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             pods: orphans(bench),
             ..population
         };
-        let bare = bare_loop(&stage, &as_many).await?;
+        let bare = bare_loop::run(&stage, &as_many, bare_loop::CONNECTIONS).await?;
         stage.stop().await?;
         (took, bare)
     };

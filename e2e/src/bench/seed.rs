@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use ipgc::api::{IpPool, NetworkAttachmentDefinition, Reservation};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -25,9 +27,6 @@ use crate::{
 
 /// Requests of a seeding in flight at a time.
 const CONCURRENCY: usize = 16;
-
-/// Where the API has the objects of whereabouts.
-pub const WHEREABOUTS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1";
 
 /// Where etcd has them.
 const STORED: &str = "/registry/whereabouts.cni.cncf.io";
@@ -67,9 +66,7 @@ impl Seeder {
     /// One network attachment for each pool.
     pub async fn attachments(&self, population: &Population) -> Result<()> {
         let namespace = &population.namespace;
-        let path = format!(
-            "/apis/k8s.cni.cncf.io/v1/namespaces/{namespace}/network-attachment-definitions"
-        );
+        let path = raw::all::<NetworkAttachmentDefinition>(namespace);
         let created = (0..population.pools).map(|pool| {
             let mut network =
                 Network::range(Population::attachment(pool), &population.range(pool));
@@ -114,7 +111,7 @@ impl Seeder {
         rows: impl Fn(&Population, usize) -> R,
     ) -> Result<()> {
         let namespace = &population.namespace;
-        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools");
+        let path = raw::all::<IpPool>(namespace);
         let spec = |pool| {
             let allocations = template::allocations(population, rows(population, pool));
             json!({"range": population.range(pool), "allocations": allocations})
@@ -160,7 +157,7 @@ impl Seeder {
             (key, template.reservation(population, address))
         });
         self.etcd.put_all(objects).await?;
-        let path = format!("{WHEREABOUTS}/namespaces/{namespace}/{kind}");
+        let path = raw::all::<Reservation>(namespace);
         self.counted(&path, count).await
     }
 
@@ -173,7 +170,7 @@ impl Seeder {
             (key, template.pod(population, pod))
         });
         self.etcd.put_all(objects).await?;
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let path = raw::all::<Pod>(namespace);
         self.counted(&path, population.pods).await
     }
 
@@ -293,10 +290,9 @@ mod tests {
         let client = &seeder.client;
 
         let home = &namespace.name;
-        let pods = format!("/api/v1/namespaces/{home}/pods");
-        let pools = format!("{WHEREABOUTS}/namespaces/{home}/ippools");
-        let reservations =
-            format!("{WHEREABOUTS}/namespaces/{home}/overlappingrangeipreservations");
+        let pods = raw::all::<Pod>(home);
+        let pools = raw::all::<IpPool>(home);
+        let reservations = raw::all::<Reservation>(home);
         let ip = population.ip(population.addresses(3).next().unwrap());
         let paths = [
             format!("{pods}/{}", population.pod(3)),

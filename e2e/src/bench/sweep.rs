@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use ipgc::api::IpPool;
+
 use super::{
     Bench,
     measure::Meter,
     memory,
     population::Population,
     raw,
-    seed::WHEREABOUTS,
     stage::Stage,
     table::{Amount, Line, float},
 };
-use crate::Result;
+use crate::{Error, Result};
 
 pub const NAME: &str = "sweep";
 
@@ -62,17 +63,13 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             "CPU of a bare client that reads the same",
             Amount::cpu(transport),
         ),
-        line(
-            "the difference: parse and judge",
-            Amount::cpu(second_cpu.saturating_sub(transport)),
-        )
-        .at_most(0.6),
+        line("parse and judge", Amount::cpu(told(&swept, "judging=")?)).at_most(0.6),
         line("CPU of the first sweep", Amount::cpu(first_cpu)),
         line(
             "rows a second of CPU",
             Amount::new(rate, super::table::Unit::PerSecond),
         ),
-        line("time of a sweep", Amount::time(took(&swept))),
+        line("time of a sweep", Amount::time(told(&swept, "took=")?)),
         line("memory, settled", Amount::bytes(settled)),
         line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
     ])
@@ -84,7 +81,7 @@ async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
     let client = stage.client("bench-loop").await?;
     let meter = Meter::own();
     let cpu = meter.cpu()?;
-    let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools?limit=2");
+    let path = format!("{}?limit=2", raw::all::<IpPool>(namespace));
     let mut next = path.clone();
     loop {
         let page = raw::get(&client, &next).await?;
@@ -98,20 +95,20 @@ async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
     }
 }
 
-/// The `took=1.5s` of a sweep's line.
-fn took(line: &str) -> Duration {
-    let text = line.split("took=").nth(1).unwrap_or_default();
+/// A time that a sweep's line tells, as in `took=1.5s`.
+fn told(line: &str, what: &str) -> Result<Duration> {
+    let text = line.split(what).nth(1).unwrap_or_default();
     let text = text.split_whitespace().next().unwrap_or_default();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let value: f64 = digits.parse().unwrap_or(f64::NAN);
     let scale = match &text[digits.len()..] {
         "s" => 1.0,
         "ms" => 1e-3,
         "µs" => 1e-6,
         "ns" => 1e-9,
-        _ => f64::NAN,
+        _ => return Err(Error::Unsupported(format!("no {what} in {line:?}"))),
     };
-    Duration::try_from_secs_f64(value * scale).unwrap_or_default()
+    let value: f64 = digits.parse().map_err(Error::malformed(what))?;
+    Duration::try_from_secs_f64(value * scale).map_err(Error::malformed(what))
 }
 
 #[cfg(test)]
@@ -119,14 +116,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_sweep_is_read_from_its_line() {
-        let line = |text: &str| format!("… sweep ended pools=1 rows=2 took={text}");
-        assert_eq!(took(&line("1.5s")), Duration::from_millis(1_500));
-        assert_eq!(
-            took(&line("12.25ms orphans=0")),
-            Duration::from_micros(12_250)
-        );
-        assert_eq!(took(&line("80µs")), Duration::from_micros(80));
-        assert_eq!(took("none"), Duration::ZERO);
+    fn times_are_read_from_a_sweeps_line() {
+        let took = |text: &str| told(&format!("… sweep ended rows=2 took={text}"), "took=");
+        let is = |text: &str, micros| {
+            assert_eq!(took(text).ok(), Some(Duration::from_micros(micros)));
+        };
+        is("1.5s judging=3s", 1_500_000);
+        is("12.25ms orphans=0", 12_250);
+        is("80µs", 80);
+        assert!(took("none").is_err());
+        assert!(told("took=1s", "judging=").is_err());
     }
 }

@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use k8s_openapi::jiff::Timestamp;
+use ipgc::api::Reservation;
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::Client;
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -120,7 +121,7 @@ pub fn allocations(population: &Population, rows: impl Iterator<Item = Address>)
 
 /// A pod that runs, made by its controller, reported by multus and by the kubelet.
 pub async fn pod(client: &Client, namespace: &str, owner: Owner) -> Result<Template> {
-    let all = format!("/api/v1/namespaces/{namespace}/pods");
+    let all = raw::all::<Pod>(namespace);
     let one = format!("{all}/{NAME}");
     let (kind, controller) = match owner {
         Owner::ReplicaSet => ("ReplicaSet", "web-7d4b9c6f5d"),
@@ -189,9 +190,7 @@ pub async fn lease(client: &Client) -> Result<Template> {
 
 /// A reservation as the plugin makes it.
 pub async fn reservation(client: &Client, namespace: &str) -> Result<Template> {
-    let all = format!(
-        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/overlappingrangeipreservations"
-    );
+    let all = raw::all::<Reservation>(namespace);
     let object = json!({
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
         "metadata": {"name": NAME}, "spec": {"podref": PODREF, "ifname": IFNAME},

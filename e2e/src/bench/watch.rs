@@ -17,6 +17,7 @@ use std::{
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use http::{Request, header::ACCEPT};
+use ipgc::api::{IpPool, Reservation};
 use kube::{Client, api::WatchEvent};
 use serde::{
     Deserialize, Deserializer,
@@ -24,7 +25,7 @@ use serde::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{raw::METADATA, seed::WHEREABOUTS};
+use super::raw::{self, METADATA};
 use crate::{Error, Result, wait::PATIENCE};
 
 /// An object of which only the name is read.
@@ -222,7 +223,7 @@ pub async fn rows_left(
     pools: usize,
     left: usize,
 ) -> Result<Awaited> {
-    let path = format!("{WHEREABOUTS}/namespaces/{namespace}/ippools");
+    let path = raw::all::<IpPool>(namespace);
     let mut rows = BTreeMap::new();
     let over = move |change: Change<Pool>| {
         if let Change::Is(pool) = change {
@@ -247,7 +248,7 @@ pub async fn reservations_left(
     count: usize,
     left: usize,
 ) -> Result<Awaited> {
-    let path = format!("{WHEREABOUTS}/namespaces/{namespace}/overlappingrangeipreservations");
+    let path = raw::all::<Reservation>(namespace);
     let mut there = BTreeSet::new();
     let mut complete = false;
     let over = move |change: Change<Named>| {

@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
+    time::Instant,
 };
 
 use ipgc_core::{
@@ -138,6 +139,7 @@ impl<'l> Look<'l> {
             let page = page.await?;
             self.report.held += held;
             let next = following_page(&page);
+            let begun = Instant::now();
             for pool in page.pools {
                 match pool {
                     Ok(pool) => self.at_pool(&pool),
@@ -148,6 +150,7 @@ impl<'l> Look<'l> {
                     }
                 }
             }
+            self.report.judging += page.parsing + begun.elapsed();
             match next {
                 Some(next) => params = next,
                 None => return Ok(()),

@@ -1,6 +1,6 @@
 //! What a sweep found, in numbers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ipgc_core::{
     clearance::Wait,
@@ -41,6 +41,8 @@ pub struct SweepReport {
     pub orphans: usize,
     /// Reservations that say nothing of whose they are, or where.
     pub reservations_unreadable: usize,
+    /// How long pools were parsed and rows judged: what a sweep takes beside waiting for answers.
+    pub judging: Duration,
 }
 
 impl SweepReport {
@@ -76,6 +78,7 @@ impl SweepReport {
                 unknown = self.unknown,
                 orphans = self.orphans,
                 ?took,
+                judging = ?self.judging,
                 "sweep ended"
             );
         }
