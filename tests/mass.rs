@@ -245,6 +245,9 @@ async fn each_delete_comes_soon_after_a_proof(
     // Once, the server takes its time.
     let list = crowd.bench.server.on(Match::list("pods")).skip(3).once();
     list.delay(Duration::from_secs(3));
+    // And a claim of the next round is never answered.
+    let claim = crowd.bench.server.on(Match::patch(reservations)).skip(250);
+    claim.once().hang();
     let writes = Match::verbs(&[Verb::Delete, Verb::Patch], reservations);
     let pace = Duration::from_millis(milliseconds);
     crowd.bench.server.on(writes).delay(pace);

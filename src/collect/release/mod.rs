@@ -22,6 +22,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::outcome::Released;
+use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
     context::Context,
@@ -116,6 +117,7 @@ impl Releaser {
 /// Releases the reservations of one namespace as long as there are some.
 async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &CancellationToken) {
     let releaser = &context.releaser;
+    let mut size = FIRST_ROUND;
     while let Some(mut requests) = inbox.take() {
         let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
         if works > FEW {
@@ -132,7 +134,7 @@ async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &Canc
         }
         let namespace = inbox.key();
         let outcomes = releaser
-            .release_all(context, namespace, &requests, stop)
+            .release_all(context, namespace, &requests, &mut size, stop)
             .await;
         for (request, released) in requests.into_iter().zip(outcomes.into_inner()) {
             // Nobody waits any more when we are shutting down.

@@ -26,15 +26,16 @@ const SMALLEST_ROUND: usize = 50;
 const LARGEST_ROUND: usize = 2_000;
 /// Reservations to the first round, before it is known how long they take: a quick server does them in
 /// a second, and on a slow one some come too late and are proven again.
-const FIRST_ROUND: usize = 200;
+pub(super) const FIRST_ROUND: usize = 200;
 
 impl Releaser {
-    /// Removes those of all these requests.
+    /// Removes those of all these requests, in rounds of this `size`, which it learns meanwhile.
     pub(super) async fn release_all(
         &self,
         context: &Context,
         namespace: &str,
         requests: &[Request],
+        size: &mut usize,
         stop: &CancellationToken,
     ) -> Outcomes {
         let mut outcomes = Outcomes::new(requests.len());
@@ -51,10 +52,9 @@ impl Releaser {
             .await
             .into_iter();
         let mut late = Vec::new();
-        let mut size = FIRST_ROUND;
         let mut patient = false;
         loop {
-            let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
+            let new: Vec<_> = found.by_ref().take(*size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
                 return outcomes;
             }
@@ -74,9 +74,9 @@ impl Releaser {
                 .release_round(context, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
-            if count == size || !late.is_empty() {
-                size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
-                size = size.max(late.len());
+            if count == *size || !late.is_empty() {
+                *size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
+                *size = late.len().max(*size);
             }
         }
     }
