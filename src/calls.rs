@@ -14,6 +14,9 @@ use kube::{Client, api::ListParams};
 /// that a worker is never lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Nobody waits longer than that because a server asks for it.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
 /// Objects to a page of a list of metadata.
 pub const PAGE: u32 = 500;
 
@@ -74,11 +77,11 @@ impl CallError {
             .map_or(Answer::Unclear, |status| Answer::of_code(status.code))
     }
 
-    /// How long the server asked us to wait.
+    /// How long the server asked us to wait, within reason.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
     }
 
     /// Whether a refusal names fields: the object itself is not to the server's liking.

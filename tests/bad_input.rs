@@ -7,19 +7,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod, seldom};
+use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod, seconds, seldom};
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::{Match, Server, fixtures};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const MEGABYTE: usize = 1_000_000;
 const ODD: &str = "default/odd";
-
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 
 /// A server with the definition `default/net` that takes any pool: what is bad here would be refused
 /// or pruned otherwise, at the latest when we patch.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{
     Bench, NS, POOL, RANGE, launch,
-    nodes::{W, goes_after, pool_events, seconds},
-    reporting, run_pod,
+    nodes::{W, goes_after, pool_events},
+    reporting, run_pod, seconds,
 };
 use ipgc::config::Config;
 use ipgc_core::breaker::Limits;

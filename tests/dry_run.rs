@@ -7,8 +7,8 @@ mod common;
 use common::{
     Bench, NS, POOL, launch,
     log::Log,
-    nodes::{Beat, fall_silent, live_node, run_on, seconds},
-    put_pool, server,
+    nodes::{Beat, fall_silent, live_node, run_on},
+    put_pool, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Verb, fixtures};

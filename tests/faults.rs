@@ -8,18 +8,14 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    Bench, NS, PODS, POOL, put_pool, reporting, run_pod, seldom, server, three, three_with,
+    Bench, NS, PODS, POOL, put_pool, reporting, run_pod, seconds, seldom, server, three, three_with,
 };
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, RuleBuilder, Verb, fixtures};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
-
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 
 fn successor(name: &str, offset: u64) -> serde_json::Value {
     reporting(name, offset)

@@ -13,10 +13,9 @@ use std::sync::{
 use common::{
     Bench, NS, POOL,
     nodes::{
-        Beat, W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, seconds,
-        silent_node, stays,
+        Beat, W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, silent_node, stays,
     },
-    put_pool, reporting, server,
+    put_pool, reporting, seconds, server,
 };
 use http::{Request, Response, header::CONTENT_LENGTH};
 use http_body_util::BodyExt;

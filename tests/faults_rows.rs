@@ -5,16 +5,9 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{Bench, PODS, POOL, put_pool, run_pod, seldom, server, three};
+use common::{Bench, PODS, POOL, put_pool, run_pod, seconds, seldom, server, three};
 use serde_json::json;
 use testkit::{Failure, Match, Request};
-use tokio::time::sleep;
-
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 
 /// Whether a patch concerns the row with this key.
 fn removes(request: &Request, key: &str) -> bool {

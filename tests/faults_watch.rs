@@ -6,15 +6,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, launch, put_pool, reporting, run_pod, seldom, server};
+use common::{Bench, NS, POOL, launch, put_pool, reporting, run_pod, seconds, seldom, server};
 use ipgc::{config::Config, run::Phase};
 use rstest::rstest;
 use testkit::{ChangeKind, Cut, Failure, Garble, Match, Verb, fixtures};
 use tokio::time::{Instant, sleep};
-
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 
 /// A collector that follows two running pods, each with a row and a reservation.
 async fn two() -> Bench {

@@ -8,11 +8,8 @@ mod common;
 use common::{
     Bench, NS, POOL, RANGE,
     log::Log,
-    nodes::{
-        W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second,
-        seconds,
-    },
-    put_pool, reporting, run_pod, server,
+    nodes::{W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second},
+    put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use serde_json::json;

@@ -10,9 +10,9 @@ use common::{
     Bench, NS, POOL, RANGE, launch,
     nodes::{
         NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,
-        put_neighbour, run_on, second, seconds, stays,
+        put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, server,
+    put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, Server, Verb, fixtures};

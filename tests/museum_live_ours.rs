@@ -10,9 +10,9 @@ use common::{
     Bench, NS, POOL,
     nodes::{
         Beat, SECOND, W, adopt, come_back, fall_silent, goes_after, live_node, neighbour_goes,
-        put_neighbour, run_on, second, seconds, stays,
+        put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, server,
+    put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Server, fixtures};

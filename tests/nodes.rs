@@ -11,9 +11,9 @@ use common::{
     Bench, NS, POOL,
     nodes::{
         Beat, W, come_back, declare_empty, fall_silent, goes_after, live_node, neighbour_goes,
-        pool_events, put_neighbour, run_on, seconds, silent_node, stays, taint,
+        pool_events, put_neighbour, run_on, silent_node, stays, taint,
     },
-    put_pool, reporting, server,
+    put_pool, reporting, seconds, server,
 };
 use ipgc::config::Config;
 use ipgc_core::evidence::Unfenced;

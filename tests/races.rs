@@ -7,7 +7,7 @@ mod common;
 use common::{
     Bench, NS, POOL,
     nodes::{NEIGHBOUR, NEIGHBOUR_KEY, W, goes_after, put_neighbour},
-    put_pool, reporting, run_pod, server,
+    put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use serde_json::json;
@@ -17,9 +17,6 @@ use tokio::time::sleep;
 
 const ORIP: &str = "overlappingrangeipreservations";
 const B: &str = "00000000-0000-4000-8000-00000000beef";
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 fn adopt(s: &testkit::Server) {
     s.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();

@@ -9,10 +9,9 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{
-        SECOND, adopt, fall_silent, goes_after, live_node, put_neighbour, run_on, second, seconds,
-        stays,
+        SECOND, adopt, fall_silent, goes_after, live_node, put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, server,
+    put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Server, fixtures};

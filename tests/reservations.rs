@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seldom, server};
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
 use ipgc::{
     config::Config,
     core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
@@ -14,13 +14,9 @@ use ipgc::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::{Match, Server, Verb, fixtures, fixtures::PodBuilder};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const ORIP: &str = "overlappingrangeipreservations";
-
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
 
 /// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {

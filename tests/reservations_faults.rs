@@ -6,25 +6,24 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, server};
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{Failure, Match, fixtures::PodBuilder};
-use tokio::time::sleep;
 
 const ORIP: &str = "overlappingrangeipreservations";
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
-async fn seconds(n: u64) {
-    sleep(Duration::from_secs(n)).await;
-}
-
 /// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {
+    one_with(Config::default()).await
+}
+
+async fn one_with(config: Config) -> Bench {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
     run_pod(&server, "web-1", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, config).await;
     seconds(1).await;
     bench
 }
@@ -187,7 +186,7 @@ async fn one_bad_reservation_keeps_no_other() {
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_waited_for(#[values("find", "claim", "delete")] step: &str) {
-    let bench = one().await;
+    let bench = one_with(seldom()).await;
     let matcher = || match step {
         "find" => Match::get(ORIP),
         "claim" => Match::patch(ORIP),

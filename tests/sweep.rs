@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second, seconds},
-    put_pool, reporting, run_pod, seldom, server,
+    nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
+    put_pool, reporting, run_pod, seconds, seldom, server,
 };
 use ipgc::config::Config;
 use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};

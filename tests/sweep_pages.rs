@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use common::{
     Bench, NS,
-    nodes::{W, goes_after, seconds},
-    server,
+    nodes::{W, goes_after},
+    seconds, server,
 };
 use testkit::{Match, Requests, Server, fixtures};
 

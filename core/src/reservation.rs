@@ -169,7 +169,7 @@ impl Reservation {
         Patch(operations)
     }
 
-    /// Puts the podref of a claimed reservation back, since its pod lives again.
+    /// Puts the podref of a claimed reservation back, since its pod lives again or a row has its address.
     #[must_use]
     pub fn restore(&self) -> Patch {
         Patch(vec![

@@ -1,4 +1,4 @@
-//! What all writers share.
+//! What turns, sweeps and releases share.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,7 +1,8 @@
-//! What is known beside the API server's answers: pods, nodes, earlier observations, the breaker.
+//! What is known beside the API server's answers: pods and whether their watch is heard, nodes, earlier
+//! observations, slices and overlaps, the breaker.
 //!
 //! The one place where the facts for a judgement are put together. Each part has a lock of its
-//! own, held for a moment and never across a wait; no two are taken at once but nodes last.
+//! own, held for a moment and never across a wait; no two are taken at once but nodes or freshness last.
 
 use std::{
     collections::HashMap,
@@ -21,6 +22,7 @@ use ipgc_core::{
     sighting::{Sighting, Sightings},
     time::Moment,
 };
+use jiff::Timestamp;
 
 use crate::{
     lock::lock,
@@ -209,13 +211,26 @@ impl Knowledge {
         clearance: &Clearance,
         now: Moment,
     ) -> Result<(), Open> {
+        let seen = lock(&self.sightings).get(observed.uid(), row);
+        let stale_since = seen.map_or(now, |seen| seen.first);
+        self.check_breaker_since(stale_since, observed.acknowledged(), clearance, now)
+    }
+
+    /// The same for anything that is stale since that moment, in a pool that was acknowledged so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_breaker_since(
+        &self,
+        stale_since: Moment,
+        acknowledged: Option<Timestamp>,
+        clearance: &Clearance,
+        now: Moment,
+    ) -> Result<(), Open> {
         if clearance.watched {
             return Ok(());
         }
-        let seen = lock(&self.sightings).get(observed.uid(), row);
-        let stale_since = seen.map_or(now, |seen| seen.first);
         let listed = lock(&self.pods).listed_at();
-        let acknowledged = observed.acknowledged();
         lock(&self.breaker).check(&self.limits, stale_since, listed, acknowledged, now)
     }
 }

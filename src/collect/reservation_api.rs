@@ -1,12 +1,12 @@
-//! The requests on reservations: find, get, list, patch, delete.
+//! The requests on reservations: get, list, patch, delete.
 //!
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{address::reservation_names, reservation::Reservation};
+use ipgc_core::reservation::Reservation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
@@ -15,7 +15,6 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::release::Work;
 use crate::{
     api,
     calls::{CallError, next_page, text},
@@ -45,68 +44,6 @@ impl ReservationApi {
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self(client)
-    }
-
-    /// The reservations of these rows, looked up by every name that they may have.
-    ///
-    /// # Errors
-    /// When the server does not say.
-    pub async fn find_by_name<'w>(
-        &self,
-        namespace: &str,
-        wanted: &[Work<'w>],
-    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
-        let mut reads = Vec::new();
-        for work in wanted {
-            for network in &work.wanted.networks {
-                for name in reservation_names(work.wanted.row.address, network.as_deref()) {
-                    reads.push(async move {
-                        let found = self.get(namespace, &name).await?;
-                        let row = &work.wanted.row;
-                        let found = found.filter(|it| it.belongs_to(row, network.as_deref()));
-                        Ok::<_, CallError>(found.map(|reservation| (reservation, *work)))
-                    });
-                }
-            }
-        }
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-        reads
-            .try_filter_map(async |found| Ok(found))
-            .try_collect()
-            .await
-    }
-
-    /// The same, of many rows: from a list of the whole namespace.
-    ///
-    /// # Errors
-    /// When a page cannot be read.
-    pub async fn find_in_list<'w>(
-        &self,
-        namespace: &str,
-        wanted: &[Work<'w>],
-    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
-        let mut by_owner = HashMap::<&str, Vec<Work<'w>>>::new();
-        for work in wanted {
-            let owner = work.wanted.row.podref.as_str();
-            by_owner.entry(owner).or_default().push(*work);
-        }
-        let mut found = Vec::new();
-        let mut page = Some(Self::first_page());
-        while let Some(params) = page {
-            let (reservations, next) = self.page(Some(namespace), &params).await?;
-            for reservation in reservations {
-                let owned = by_owner.get(reservation.owner()).into_iter().flatten();
-                let matching = owned.copied().find(|work| {
-                    let mut networks = work.wanted.networks.iter();
-                    networks.any(|n| reservation.belongs_to(&work.wanted.row, n.as_deref()))
-                });
-                if let Some(work) = matching {
-                    found.push((reservation, work));
-                }
-            }
-            page = next;
-        }
-        Ok(found)
     }
 
     /// Reservations by their names: a few one by one, more from a list of the namespace. Those that

@@ -114,11 +114,6 @@ impl Bench {
             .count(|r| &*r.client == "ipgc" && r.resource == resource)
     }
 
-    /// `reason: note` of all events that regard pods.
-    pub fn pod_events(&self) -> Vec<String> {
-        self.events("Pod")
-    }
-
     /// `type reason note` of all events that regard this kind, sorted.
     pub fn events(&self, kind: &str) -> Vec<String> {
         let mut events: Vec<_> = self
@@ -255,4 +250,9 @@ pub async fn three_with(config: Config) -> Bench {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     bench
+}
+
+/// Lets time pass.
+pub async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -7,17 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testkit::{Match, Server, fixtures, pods::Kubelet};
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::task::JoinHandle;
 
-use super::{Bench, NS, reporting};
+use super::{Bench, NS, reporting, seconds};
 
 /// W of a pod with one row and the default termination grace: 120 s + 30 s + 60 s.
 pub const W: u64 = 210;
-
-/// Lets time pass.
-pub async fn seconds(seconds: u64) {
-    sleep(Duration::from_secs(seconds)).await;
-}
 
 /// A kubelet that renews its Lease every ten seconds until it is dropped.
 pub struct Beat(JoinHandle<()>);

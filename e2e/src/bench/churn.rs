@@ -8,7 +8,7 @@ use super::{
     load::Kubelet,
     population::{Address, Population},
     seed::{BEAT, Heartbeats},
-    table::{Amount, Line, Unit, float},
+    table::{Amount, Line},
 };
 use crate::Result;
 
@@ -62,7 +62,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let gone = kubelet
         .end_evenly(&population, 0..ending, Duration::from_secs(1) / RATE, LEAD)
         .await?;
-    let rate = float(ending as u64) / (gone - begun).as_secs_f64();
+    let rate = Amount::rate(ending, gone - begun);
     tokio::time::sleep(AFTER).await;
     let ours = collector.requests(mark)?;
     bench.say(NAME, format!("ipgc asked: {}", ours.summary()));
@@ -86,7 +86,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         line("events", Amount::count(ours.events)),
         line(
             &format!("pods that ended a second, of {RATE} that were asked for"),
-            Amount::new(rate, Unit::PerSecond),
+            rate,
         ),
         line("ipgc's CPU", Amount::cpu(meter.cpu()?.saturating_sub(cpu))),
         line(

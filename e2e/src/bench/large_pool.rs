@@ -17,8 +17,8 @@ use serde_json::json;
 use super::{
     Bench,
     load::Kubelet,
-    measure::Meter,
     population::Population,
+    price::Prices,
     raw,
     requests::Ours,
     seed::{BEAT, Heartbeats},
@@ -149,7 +149,7 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         .map(|row| (row.offset, population.podref(row.pod)))
         .collect();
     let client = &stage.client("bench-loop").await?;
-    let server = stage.api_server();
+    let prices = Prices::of(stage.api_server()).await?;
     let path = raw::one::<IpPool>(&population.namespace, population.pool(0));
     let remove = async |rows: Range<usize>| {
         let changes = rows.flat_map(|offset| {
@@ -160,30 +160,32 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         });
         raw::patch_for_metadata(client, &path, &changes.collect()).await
     };
-    let idle = idle(&server).await?;
-    let read = each(&server, idle, patches, async || {
-        for _ in 0..patches {
-            raw::get(client, &path).await?;
-        }
-        Ok(())
-    })
-    .await?;
-    let removal = each(&server, idle, patches, async || {
-        for offset in 1..=patches {
-            remove(offset..offset + 1).await?;
-        }
-        Ok(())
-    })
-    .await?;
+    let read = prices
+        .each(patches, async || {
+            for _ in 0..patches {
+                raw::get(client, &path).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    let removal = prices
+        .each(patches, async || {
+            for offset in 1..=patches {
+                remove(offset..offset + 1).await?;
+            }
+            Ok(())
+        })
+        .await?;
     let batches = (rows - patches) / BATCH / 2;
-    let removal_of_many = each(&server, idle, batches, async || {
-        for number in 0..batches {
-            let first = 1 + patches + number * BATCH;
-            remove(first..first + BATCH).await?;
-        }
-        Ok(())
-    })
-    .await?;
+    let removal_of_many = prices
+        .each(batches, async || {
+            for number in 0..batches {
+                let first = 1 + patches + number * BATCH;
+                remove(first..first + BATCH).await?;
+            }
+            Ok(())
+        })
+        .await?;
     // Its rows have no pods, and would be held as orphans.
     raw::delete(client, &path).await?;
     Ok(Price {
@@ -191,28 +193,6 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
         batch: removal_of_many,
         get: read,
     })
-}
-
-/// What the server does by itself, as part of a core.
-async fn idle(server: &Meter) -> Result<f64> {
-    let (cpu, begun) = (server.cpu()?, Instant::now());
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let used = server.cpu()?.saturating_sub(cpu);
-    Ok(used.as_secs_f64() / begun.elapsed().as_secs_f64())
-}
-
-/// The server's CPU for one of many equal requests.
-async fn each(
-    server: &Meter,
-    idle: f64,
-    count: usize,
-    requests: impl AsyncFnOnce() -> Result<()>,
-) -> Result<Duration> {
-    let (cpu, begun) = (server.cpu()?, Instant::now());
-    requests().await?;
-    let used = server.cpu()?.saturating_sub(cpu);
-    let own = used.saturating_sub(begun.elapsed().mul_f64(idle));
-    Ok(own.div_f64(float(count as u64)))
 }
 
 fn pace(bench: &Bench, rows: usize) -> Duration {

@@ -14,7 +14,7 @@ use super::{
     requests::{Ours, RESERVATIONS},
     seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
-    table::{Amount, Line, Unit, float},
+    table::{Amount, Line},
     upstream_loop::Took,
     watch,
 };
@@ -125,7 +125,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         };
         for connections in bare_loop::OTHERS {
             let took = bare_loop::run(&stage, &few, connections).await?;
-            paces.push((connections, rate(few.pods, took)));
+            paces.push((connections, Amount::rate(few.pods, took)));
         }
         Some(bare_loop::run(&stage, &population, CONNECTIONS).await?)
     } else {
@@ -141,7 +141,7 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
     }
     lines.extend(costs(bench, variant, pods, &seen, upstream));
     if let Some(bare) = bare {
-        let by_ours = rate(pods, bare);
+        let by_ours = Amount::rate(pods, bare);
         lines.extend(paces.into_iter().map(|(connections, pace)| {
             let what = format!("bare loop, reservations a second by {connections} connections");
             Line::new(scene, what, pace).against("by as many as ipgc's", by_ours)
@@ -260,11 +260,11 @@ fn times(
         line("rows that were there then", Amount::count(seen.rows_then)),
         line(
             "those a second, the cooldown included",
-            rate(seen.rows_then, rows),
+            Amount::rate(seen.rows_then, rows),
         )
         .against(
             "upstream, all its rows",
-            rate(upstream.addresses, upstream.rows),
+            Amount::rate(upstream.addresses, upstream.rows),
         ),
         line(
             "rows empty, from the last pod gone; cooldown 2 s",
@@ -273,11 +273,11 @@ fn times(
         .at_most((COOLDOWN + Duration::from_secs(1)).as_secs_f64()),
         line(
             "all rows a second, from the last pod gone",
-            rate(pods, rows),
+            Amount::rate(pods, rows),
         )
         .against(
             "upstream, with reservations",
-            rate(upstream.addresses, upstream.rows),
+            Amount::rate(upstream.addresses, upstream.rows),
         )
         .ratio_at_least(1_000.0),
     ];
@@ -298,9 +298,13 @@ fn times(
             "reservations that were there then",
             Amount::count(seen.reservations_then),
         ),
-        line("those a second", rate(seen.reservations_then, reservations)).against(
+        line(
+            "those a second",
+            Amount::rate(seen.reservations_then, reservations),
+        )
+        .against(
             "upstream, all its reservations",
-            rate(upstream.addresses, upstream.reservations),
+            Amount::rate(upstream.addresses, upstream.reservations),
         ),
         line(
             &format!("reservations empty, from the last pod gone{waits}"),
@@ -315,9 +319,12 @@ fn times(
         .against(of, bare),
         line(
             "all rows with reservations a second, from the last pod gone",
-            rate(pods, reservations),
+            Amount::rate(pods, reservations),
         )
-        .against("upstream", rate(upstream.addresses, upstream.reservations))
+        .against(
+            "upstream",
+            Amount::rate(upstream.addresses, upstream.reservations),
+        )
         .ratio_at_least(300.0),
     ]);
     lines
@@ -366,10 +373,4 @@ fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: T
         line("ipgc's memory at the most", Amount::bytes(seen.peak))
             .against("upstream", Amount::bytes(upstream.peak)),
     ]
-}
-
-fn rate(count: usize, time: Duration) -> Amount {
-    // Never nothing: a rate has to be a number.
-    let seconds = time.as_secs_f64().max(0.001);
-    Amount::new(float(count as u64) / seconds, Unit::PerSecond)
 }

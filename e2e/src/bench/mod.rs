@@ -8,7 +8,10 @@
 //!    ├ load       the kubelet's part in the end of pods
 //!    ├ watch      when rows, reservations and pods went
 //!    ├ requests   what ipgc asked, from the audit log
-//!    ├ bare_loop  what the server takes for as many DELETEs
+//!    ├ bare_loop  what the server takes for as many writes of reservations
+//!    ├ upstream_loop  upstream's loop on 100 pods, once for all scenes
+//!    ├ raw        requests as bytes
+//!    ├ price      what a request costs the API server
 //!    └ measure    memory and CPU of a process
 //!    │
 //!  table, plot  lines with goals, printed and written as JSON; how costs grow, as a picture
@@ -21,6 +24,7 @@
 mod bare_loop;
 mod churn;
 mod etcd;
+mod floor;
 mod growth;
 mod large_pool;
 mod latency;
@@ -30,6 +34,7 @@ pub mod measure;
 mod memory;
 mod plot;
 mod population;
+mod price;
 mod raw;
 mod reconciler;
 mod requests;
@@ -144,6 +149,11 @@ const SCENES: &[Scene] = &[
         name: reconciler::NAME,
         is_short: false,
         run: |bench| reconciler::run(bench).boxed_local(),
+    },
+    Scene {
+        name: floor::NAME,
+        is_short: false,
+        run: |bench| floor::run(bench).boxed_local(),
     },
     Scene {
         name: growth::NAME,

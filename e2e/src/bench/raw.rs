@@ -81,9 +81,14 @@ pub async fn tell(
     Err(Error::api(what)(kube::Error::Api(status.boxed())))
 }
 
+/// GET of another representation.
+pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<String> {
+    send(client, Method::GET, path, accept, JSON, Vec::new()).await
+}
+
 /// GET.
 pub async fn get(client: &Client, path: &str) -> Result<String> {
-    send(client, Method::GET, path, JSON, JSON, Vec::new()).await
+    get_as(client, path, JSON).await
 }
 
 /// POST, and the answer's text.

@@ -11,7 +11,7 @@ use super::{
     population::Population,
     raw,
     stage::Stage,
-    table::{Amount, Line, float},
+    table::{Amount, Line},
 };
 use crate::{Error, Result};
 
@@ -56,7 +56,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
 
     let line = |what: &str, ours| Line::new(NAME, what, ours);
     let above = peak.saturating_sub(settled);
-    let rate = float(rows as u64) / second_cpu.as_secs_f64();
     Ok(vec![
         line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(2.0),
         line(
@@ -65,10 +64,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         ),
         line("parse and judge", Amount::cpu(told(&swept, "judging=")?)).at_most(0.6),
         line("CPU of the first sweep", Amount::cpu(first_cpu)),
-        line(
-            "rows a second of CPU",
-            Amount::new(rate, super::table::Unit::PerSecond),
-        ),
+        line("rows a second of CPU", Amount::rate(rows, second_cpu)),
         line("time of a sweep", Amount::time(told(&swept, "took=")?)),
         line("memory, settled", Amount::bytes(settled)),
         line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
@@ -85,9 +81,8 @@ async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
     let mut next = path.clone();
     loop {
         let page = raw::get(&client, &next).await?;
-        // Metadata stand first.
-        let (head, _) = page.split_once(r#""items":"#).unwrap_or_default();
-        let token = head.split(r#""continue":""#).nth(1).unwrap_or_default();
+        // Metadata stand first or last, and no row has such a text.
+        let token = page.split(r#""continue":""#).nth(1).unwrap_or_default();
         match token.split('"').next() {
             None | Some("") => return Ok(meter.cpu()?.saturating_sub(cpu)),
             Some(token) => next = format!("{path}&continue={token}"),

@@ -3,7 +3,10 @@
 //! A line judges itself: its goal is for our own figure or for the ratio to the baseline of the same run.
 //! Nothing here measures.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 use serde::{Serialize, Serializer};
 
@@ -40,13 +43,13 @@ pub enum Unit {
 impl Amount {
     /// An amount of time.
     #[must_use]
-    pub fn time(time: std::time::Duration) -> Self {
+    pub fn time(time: Duration) -> Self {
         Self::new(time.as_secs_f64(), Unit::Seconds)
     }
 
     /// An amount of CPU time.
     #[must_use]
-    pub fn cpu(time: std::time::Duration) -> Self {
+    pub fn cpu(time: Duration) -> Self {
         Self::new(time.as_secs_f64(), Unit::CpuSeconds)
     }
 
@@ -66,6 +69,14 @@ impl Amount {
     #[must_use]
     pub fn each(count: usize, of: usize) -> Self {
         Self::new(float(count as u64) / float(of.max(1) as u64), Unit::Each)
+    }
+
+    /// A number of pieces in a time.
+    #[must_use]
+    pub fn rate(count: usize, time: Duration) -> Self {
+        // Never nothing: a rate has to be a number.
+        let seconds = time.as_secs_f64().max(0.001);
+        Self::new(float(count as u64) / seconds, Unit::PerSecond)
     }
 
     /// A value in a unit.

@@ -1,10 +1,12 @@
 //! Reservations of rows that are gone: find, claim, prove, delete (docs/safety.md).
 //!
 //! Those of one namespace are released together, whatever pools their rows were in: they are found
-//! in one list, and deleted in rounds that share a proof and end soon after it. Here is how they
-//! come together; [`rounds`] says when which is done, [`steps`] how, and in which order alone.
+//! in one list ([`find`]), and deleted in rounds that share a proof and end soon after it. Here is how
+//! they come together; [`rounds`] says when which is done, [`steps`] how, and in which order alone.
 
+mod find;
 mod outcome;
+mod permission;
 mod rounds;
 mod rows;
 mod steps;
@@ -22,7 +24,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::outcome::Released;
-use self::rounds::FIRST_ROUND;
+use self::{permission::Refused, rounds::FIRST_ROUND};
 use super::{
     batches::{Batches, Inbox},
     context::Context,
@@ -69,6 +71,7 @@ pub struct Releaser {
     api: ReservationApi,
     prover: Prover,
     requests: Batches<String, Request>,
+    refused: Refused,
 }
 
 impl Releaser {
@@ -79,6 +82,7 @@ impl Releaser {
             api,
             prover,
             requests: Batches::new(tasks),
+            refused: Refused::default(),
         }
     }
 
@@ -133,10 +137,10 @@ async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &Canc
             }
         }
         let namespace = inbox.key();
-        let outcomes = releaser
+        let all = releaser
             .release_all(context, namespace, &requests, &mut size, stop)
             .await;
-        for (request, released) in requests.into_iter().zip(outcomes.into_inner()) {
+        for (request, released) in requests.into_iter().zip(all) {
             // Nobody waits any more when we are shutting down.
             let _ = request.done.send(released);
         }

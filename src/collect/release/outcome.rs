@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipgc_core::{patch::Answer, podref::PodRef};
 
-use super::Work;
+use super::{Work, permission::Refused};
 use crate::calls::CallError;
 
 /// What became of those of one request.
@@ -42,15 +42,35 @@ impl Released {
 }
 
 /// Those of all requests, in their order.
-pub(super) struct Outcomes(Vec<Released>);
+pub(super) struct Outcomes {
+    all: Vec<Released>,
+    /// Those that the server refused to change, each with the number of its request.
+    denied: Vec<(usize, PodRef, String)>,
+}
 
 impl Outcomes {
     pub(super) fn new(requests: usize) -> Self {
-        Self((0..requests).map(|_| Released::default()).collect())
+        Self {
+            all: (0..requests).map(|_| Released::default()).collect(),
+            denied: Vec::new(),
+        }
     }
 
-    pub(super) fn into_inner(self) -> Vec<Released> {
-        self.0
+    /// What each request hears. Where a refusal is about the object, that is tried again as after any
+    /// failure; where it is about us, all wait.
+    pub(super) fn into_inner(mut self, refused: &Refused, is_given: bool) -> Vec<Released> {
+        let podrefs = self.denied.iter().map(|(_, podref, _)| podref);
+        let are_failures = refused.are_about_objects(podrefs, is_given);
+        for (request, podref, reason) in self.denied {
+            let released = &mut self.all[request];
+            if are_failures {
+                released.failed.push((podref, reason));
+            } else {
+                released.refused.push(podref);
+                released.forbidden = Some(reason);
+            }
+        }
+        self.all
     }
 
     /// It is gone, and it was us if there is one.
@@ -69,8 +89,8 @@ impl Outcomes {
     /// A request failed, or was refused.
     pub(super) fn fail(&mut self, work: Work<'_>, error: &CallError) {
         if error.answer() == Answer::Forbidden {
-            self.refuse(work);
-            self.of(work).forbidden = Some(error.to_string());
+            let podref = work.wanted.row.podref.clone();
+            self.denied.push((work.request, podref, error.to_string()));
         } else {
             self.fail_for(work, error.to_string());
             let wait = &mut self.of(work).retry_after;
@@ -85,6 +105,6 @@ impl Outcomes {
     }
 
     fn of(&mut self, work: Work<'_>) -> &mut Released {
-        &mut self.0[work.request]
+        &mut self.all[work.request]
     }
 }

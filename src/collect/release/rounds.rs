@@ -6,12 +6,18 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use ipgc_core::{patch::Answer, reservation::Reservation};
+use ipgc_core::reservation::Reservation;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Releaser, Request, Work, outcome::Outcomes, rows::without_row, steps::Marked};
-use crate::{calls::CallError, collect::context::Context};
+use super::{
+    Releaser, Request, Work,
+    outcome::{Outcomes, Released},
+    permission::Permission,
+    rows::without_row,
+    steps::Marked,
+};
+use crate::collect::context::Context;
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
@@ -37,7 +43,8 @@ impl Releaser {
         requests: &[Request],
         size: &mut usize,
         stop: &CancellationToken,
-    ) -> Outcomes {
+    ) -> Vec<Released> {
+        let permission = Permission::new(context, stop);
         let mut outcomes = Outcomes::new(requests.len());
         let works = requests.iter().enumerate().flat_map(|(number, request)| {
             request.wanted.iter().map(move |wanted| Work {
@@ -56,49 +63,48 @@ impl Releaser {
         loop {
             let new: Vec<_> = found.by_ref().take(*size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
-                return outcomes;
+                break;
             }
-            if !may_write(context, stop) {
+            if !permission.lasts() {
                 // No failure: whatever is left is postponed.
                 let left = new.into_iter().chain(found).map(|(_, work)| work);
                 for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
                     outcomes.refuse(work);
                 }
-                return outcomes;
+                break;
             }
-            let marked = self.mark_all(context, namespace, new, stop, &mut outcomes);
+            let marked = self.mark_all(&permission, namespace, new, &mut outcomes);
             late.extend(marked.await);
             let count = late.len();
             let begun = Instant::now();
             late = self
-                .release_round(context, namespace, late, patient, &mut outcomes)
+                .release_round(&permission, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
-            if count == *size || !late.is_empty() {
+            // What a few take tells little of what many would.
+            let is_telling = 2 * count >= *size || !late.is_empty();
+            if permission.lasts() && is_telling {
                 *size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
-                *size = late.len().max(*size);
             }
+            *size = late.len().max(*size);
         }
+        outcomes.into_inner(&self.refused, permission.is_given())
     }
 
     /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
     async fn mark_all<'r>(
         &self,
-        context: &Context,
+        permission: &Permission<'_>,
         namespace: &str,
         found: Vec<(Reservation, Work<'r>)>,
-        stop: &CancellationToken,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let marking = found.into_iter().map(|(reservation, work)| async move {
-            if !may_write(context, stop) {
+            if !permission.lasts() {
                 return Err((work, None));
             }
-            let marked = self.mark(namespace, reservation, work).await;
-            marked.map_err(|(work, error)| {
-                shut_if_forbidden(context, &error);
-                (work, Some(error))
-            })
+            let marked = self.mark(permission, namespace, reservation, work).await;
+            marked.map_err(|(work, error)| (work, Some(error)))
         });
         let mut all = Vec::new();
         for result in run(marking).await {
@@ -115,15 +121,16 @@ impl Releaser {
     /// may be all unless it is `patient`, and those that nobody may delete any more.
     async fn release_round<'r>(
         &self,
-        context: &Context,
+        permission: &Permission<'_>,
         namespace: &str,
         marked: Vec<Marked<'r>>,
         patient: bool,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
-        let (begun, proven, mut alive) = self.prove(marked, outcomes).await;
+        let context = permission.context;
+        let (begun, proven, mut kept) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
-        alive.extend(used);
+        kept.extend(used);
         let mut late = Vec::new();
         // Where proofs themselves take so long, so may what follows, or it would never end: the first
         // DELETEs begin at once.
@@ -134,16 +141,12 @@ impl Releaser {
         };
         let deleting = proven.into_iter().map(|one| async move {
             let age = begun.elapsed();
-            if age > latest || !context.gate.wait().is_zero() {
+            if age > latest || !permission.lasts_while_shutting_down() {
                 return Err(one);
             }
             let counters = &context.counters;
             counters.longest_proof_age_ms.raise_to(age.as_millis());
-            let deleted = self.delete(namespace, one).await;
-            if let Err((_, error)) = &deleted {
-                shut_if_forbidden(context, error);
-            }
-            Ok(deleted)
+            Ok(self.delete(permission, namespace, one).await)
         });
         for result in run(deleting).await {
             match result {
@@ -152,7 +155,7 @@ impl Releaser {
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
-        for result in run(alive
+        for result in run(kept
             .into_iter()
             .map(|marked| self.restore(namespace, marked)))
         .await
@@ -162,18 +165,6 @@ impl Releaser {
             }
         }
         late
-    }
-}
-
-/// Whether another write may begin.
-fn may_write(context: &Context, stop: &CancellationToken) -> bool {
-    !stop.is_cancelled() && context.gate.wait().is_zero()
-}
-
-/// At once, so that thousands of others are not refused as well.
-fn shut_if_forbidden(context: &Context, error: &CallError) {
-    if error.answer() == Answer::Forbidden {
-        context.gate.refused("release reservations", error);
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
-use ipgc_core::{podref::PodRef, pool::PoolKey};
+use ipgc_core::{patch::Answer, podref::PodRef, pool::PoolKey};
 
 use super::{
     Work,
@@ -62,6 +62,11 @@ pub(super) async fn without_row<'w>(
             (free, taken.into_iter().map(Proven::into_marked).collect())
         }
         Err(error) => {
+            if let ObserveError::Call(error) = &error
+                && error.answer() == Answer::Forbidden
+            {
+                context.gate.refused("read pools", error);
+            }
             for work in proven.iter().map(|proven| proven.marked().work()) {
                 match &error {
                     ObserveError::Call(error) => outcomes.fail(work, error),
@@ -79,61 +84,58 @@ async fn used<'w>(
     overlaps: &Overlaps,
     namespace: &str,
     by_pool: BTreeMap<&'w PoolKey, Claimed<'w>>,
-    anywhere: Claimed<'w>,
+    mut anywhere: Claimed<'w>,
 ) -> Result<HashSet<(IpAddr, PodRef)>, ObserveError> {
     let mut used = HashSet::new();
     if !by_pool.is_empty() {
-        let known = by_pool.iter().map(|(pool, claimed)| (*pool, claimed));
-        let (found, unseen) = try_join(
-            used_in_all(context, known.collect()),
-            unseen_pools(context, overlaps, namespace),
-        )
-        .await?;
-        used.extend(found);
-        // They may overlap any.
-        let claimed = by_pool.values().flatten();
-        let claimed = claimed
-            .map(|(of, networks)| (*of, networks.clone()))
+        // Collected first, or the compiler cannot tell that the whole is Send.
+        let reads: Vec<_> = by_pool
+            .iter()
+            .map(|(pool, claimed)| used_in(context, pool, claimed))
             .collect();
-        let unseen = unseen.iter().map(|pool| (pool, &claimed)).collect();
-        used.extend(used_in_all(context, unseen).await?);
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        let reads = reads.try_collect::<Vec<_>>();
+        let others = saw_all(context, overlaps, namespace);
+        let (found, saw_all) = try_join(reads, others).await?;
+        used.extend(found.into_iter().flatten());
+        if !saw_all {
+            for (of, networks) in by_pool.into_values().flatten() {
+                anywhere.entry(of).or_default().extend(networks);
+            }
+        }
     }
     if !anywhere.is_empty() {
         let addresses = anywhere.keys().map(|(address, _)| *address).collect();
-        let found = second_look(context, Some(namespace), &addresses, |_| false).await?;
-        let taken = anywhere.into_iter().filter(|((address, _), networks)| {
-            let mut networks = networks.iter();
-            networks.any(|network| found.has_row(namespace, *network, *address))
-        });
+        let podrefs: HashSet<_> = anywhere.keys().map(|(_, podref)| podref.as_str()).collect();
+        let wanted = |podref: &str| podrefs.contains(podref);
+        let found = second_look(context, Some(namespace), &addresses, wanted).await?;
+        let taken = anywhere
+            .into_iter()
+            .filter(|((address, podref), networks)| {
+                let mut networks = networks.iter();
+                // The pod's own counts in any network: of a slice that no sweep saw it is not known.
+                let own = found.rows.get(*podref).into_iter().flatten();
+                networks.any(|network| found.has_row(namespace, *network, *address))
+                    || own.into_iter().any(|row| row.address == *address)
+            });
         used.extend(taken.map(|((address, podref), _)| (address, podref.clone())));
     }
     Ok(used)
 }
 
-/// The pools that there are now and that the sweep did not see.
-async fn unseen_pools(
+/// Whether the sweep saw all the pools that there are now: one that was made since may overlap any.
+async fn saw_all(
     context: &Context,
     overlaps: &Overlaps,
     namespace: &str,
-) -> Result<Vec<PoolKey>, ObserveError> {
-    let names = context.pools.names(namespace).await?.into_iter();
-    let keys = names.map(|name| PoolKey {
-        namespace: namespace.to_owned(),
-        name,
-    });
-    Ok(keys.filter(|pool| !overlaps.saw(pool)).collect())
-}
-
-/// Those that a row of these pools holds.
-async fn used_in_all(
-    context: &Context,
-    pools: Vec<(&PoolKey, &Claimed<'_>)>,
-) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
-    let reads = pools.into_iter();
-    let reads = reads.map(|(pool, claimed)| used_in(context, pool, claimed));
-    // Collected first, or the compiler cannot tell that the whole is Send.
-    let reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
-    Ok(reads.try_collect::<Vec<_>>().await?.concat())
+) -> Result<bool, ObserveError> {
+    let mut names = context.pools.names(namespace).await?.into_iter();
+    Ok(names.all(|name| {
+        overlaps.saw(&PoolKey {
+            namespace: namespace.to_owned(),
+            name,
+        })
+    }))
 }
 
 async fn used_in(

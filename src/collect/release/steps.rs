@@ -11,13 +11,10 @@ use ipgc_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Releaser, Work, outcome::Outcomes};
+use super::{Releaser, Work, outcome::Outcomes, permission::Permission};
 use crate::{
     calls::CallError,
-    collect::{
-        prover::Asked,
-        reservation_api::{FEW, ReservationApi},
-    },
+    collect::{prover::Asked, reservation_api::ReservationApi},
 };
 
 /// A reservation that no ADD accepts any more.
@@ -55,29 +52,10 @@ impl<'r> Proven<'r> {
 }
 
 impl Releaser {
-    /// The reservations of the rows, found by parsing names.
-    pub(super) async fn find<'r>(
-        &self,
-        namespace: &str,
-        works: &[Work<'r>],
-        outcomes: &mut Outcomes,
-    ) -> Vec<(Reservation, Work<'r>)> {
-        let found = if works.len() <= FEW {
-            self.api.find_by_name(namespace, works).await
-        } else {
-            self.api.find_in_list(namespace, works).await
-        };
-        found.unwrap_or_else(|error| {
-            for work in works {
-                outcomes.fail(*work, &error);
-            }
-            Vec::new()
-        })
-    }
-
     /// Makes sure that no ADD accepts the reservation any more; `None` when it is gone.
     pub(super) async fn mark<'r>(
         &self,
+        permission: &Permission<'_>,
         namespace: &str,
         reservation: Reservation,
         work: Work<'r>,
@@ -96,11 +74,10 @@ impl Releaser {
         if !may_be_accepted || reservation.is_claimed() {
             return Ok(Some(mark(reservation)));
         }
-        match self
-            .api
-            .patch(namespace, &reservation.name, reservation.claim())
-            .await
-        {
+        let claim = reservation.claim();
+        let answer = self.api.patch(namespace, &reservation.name, claim).await;
+        permission.note(&answer);
+        match answer {
             // Its resourceVersion is the one that the DELETE must find again.
             Ok(claimed) => Ok(claimed.map(mark)),
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
@@ -109,7 +86,7 @@ impl Releaser {
     }
 
     /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
-    /// absent, and those that are there. Nothing else makes a [`Proven`].
+    /// absent, and those that are kept. Nothing else makes a [`Proven`].
     pub(super) async fn prove<'r>(
         &self,
         marked: Vec<Marked<'r>>,
@@ -122,29 +99,32 @@ impl Releaser {
             *state |= wanted.fact != Fact::Absent;
         }
         let (begun, presence) = self.prover.presence(&asked).await;
-        let (mut proven, mut alive) = (Vec::new(), Vec::new());
+        let (mut proven, mut kept) = (Vec::new(), Vec::new());
         for marked in marked {
             let wanted = marked.work.wanted;
             let found = presence.get(&wanted.row.podref);
             match wanted.fact.check(found, wanted.row.address) {
                 Finding::Holds => proven.push(Proven(marked)),
-                Finding::DoesNot => alive.push(marked),
+                Finding::DoesNot => kept.push(marked),
                 Finding::Unknown(reason) => outcomes.fail_for(marked.work, reason.into_string()),
             }
         }
-        (begun, proven, alive)
+        (begun, proven, kept)
     }
 
     /// Deletes it; the work, if it was there.
     pub(super) async fn delete<'r>(
         &self,
+        permission: &Permission<'_>,
         namespace: &str,
         Proven(marked): Proven<'r>,
     ) -> Result<Option<Work<'r>>, (Work<'r>, CallError)> {
         let Marked {
             reservation, work, ..
         } = marked;
-        match self.api.delete(namespace, &reservation).await {
+        let answer = self.api.delete(namespace, &reservation).await;
+        permission.note_deletion(&answer);
+        match answer {
             Ok(()) => {
                 let podref = &work.wanted.row.podref;
                 info!(namespace, reservation = reservation.name, %podref, "freed reservation");
@@ -155,7 +135,7 @@ impl Releaser {
         }
     }
 
-    /// The pod is back: whoever accepted the reservation keeps it.
+    /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
     pub(super) async fn restore<'r>(
         &self,
         namespace: &str,
@@ -176,7 +156,7 @@ impl Releaser {
         {
             Ok(_) => {
                 let podref = &work.wanted.row.podref;
-                debug!(namespace, reservation = reservation.name, %podref, "its pod is back, reservation kept");
+                debug!(namespace, reservation = reservation.name, %podref, "reservation kept: its pod is back, or a row has its address");
                 Ok(())
             }
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(()),

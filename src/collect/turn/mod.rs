@@ -41,7 +41,7 @@ use crate::{api::IpPool, calls::CallError};
 const MAX_ROUNDS: usize = 64;
 
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
-const ACKNOWLEDGED: Duration = Duration::from_mins(1);
+const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
 const LINGER: Duration = Duration::from_secs(30);
 

@@ -66,8 +66,6 @@ impl Turn<'_> {
             .add(outcome.deleted);
         if let Some(error) = &outcome.forbidden {
             gate.refused("release reservations", error);
-        } else if outcome.deleted > 0 {
-            gate.passed();
         }
         let mut failed = BTreeSet::new();
         let wait = gate.wait();
@@ -194,15 +192,9 @@ impl Turn<'_> {
             self.wait(podref, &found.name, &stale);
             return None;
         }
-        if !stale.clearance.watched && !found.is_claimed() {
-            let listed = lock(&knowledge.pods).listed_at();
-            let stopped = lock(&knowledge.breaker).check(
-                &knowledge.limits,
-                sighting.first,
-                listed,
-                self.acknowledged,
-                now,
-            );
+        if !found.is_claimed() {
+            let (since, acknowledged) = (sighting.first, self.acknowledged);
+            let stopped = knowledge.check_breaker_since(since, acknowledged, &stale.clearance, now);
             if let Err(open) = stopped {
                 self.stopped(podref, &found.name, open, now);
                 return None;

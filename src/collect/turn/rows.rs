@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use tracing::debug;
 
-use super::{ACKNOWLEDGED, Failure, LINGER, Turn};
+use super::{Failure, LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     collect::{job::Outcome, prover::Asked},
     lock::lock,
@@ -213,7 +213,7 @@ impl Turn<'_> {
                 {
                     self.context.counters.frees_stopped.increment();
                 }
-                moment.min(now + ACKNOWLEDGED)
+                moment.min(now + LOOK_FOR_ACK)
             }
         };
         self.outcome(podref, Outcome::not_before(again));

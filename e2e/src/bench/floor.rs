@@ -1,0 +1,119 @@
+//! Where the floor is: what single requests cost the API server, whoever sends them.
+//!
+//! They are sent one after the other by a client that does nothing else.
+
+use ipgc::api::IpPool;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::{
+    Bench,
+    population::Population,
+    price::Prices,
+    raw,
+    table::{Amount, Line},
+};
+use crate::{Error, Result};
+
+pub const NAME: &str = "floor";
+
+/// Rows of each pool: a range of 254 that is full.
+const ROWS: usize = 254;
+
+/// Pools, whose pods are all in one namespace.
+const POOLS: usize = 20;
+
+/// Requests of a kind, and lists.
+const TRIES: usize = 100;
+const LISTS: usize = 10;
+
+/// Names of objects and nothing else of them.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+/// Runs it.
+pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
+    let stage = bench.stage_alone().await?;
+    let population = Population {
+        pools: POOLS,
+        reservations: false,
+        ..stage.population(POOLS * ROWS)
+    };
+    bench.say(NAME, format!("seeding {} pods", population.pods));
+    stage.seeder.everything(&population).await?;
+    let client = &stage.client("bench-loop").await?;
+    let home = &population.namespace;
+    let prices = Prices::of(stage.api_server()).await?;
+    let pool_of = |number: usize| raw::one::<IpPool>(home, population.pool(number % POOLS));
+
+    let get = prices
+        .each(TRIES, async || {
+            for number in 0..TRIES {
+                raw::get(client, &pool_of(number)).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    let absent = prices
+        .each(TRIES, async || {
+            for number in 0..TRIES {
+                let pod = raw::one::<Pod>(home, format!("nobody-{number}"));
+                match raw::get(client, &pod).await {
+                    Err(error) if error.api_code() == Some(404) => {}
+                    _ => return Err(Error::Unsupported(format!("{pod} exists"))),
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    let patch = prices
+        .each(TRIES, async || {
+            for number in 0..TRIES {
+                let row = population.rows_of(number % POOLS).nth(number / POOLS);
+                let row = row.ok_or_else(|| Error::Unsupported("a pool is too small".into()))?;
+                let row_path = format!("/spec/allocations/{}", row.offset);
+                let podref = population.podref(row.pod);
+                let removal = json!([
+                    {"op": "test", "path": format!("{row_path}/podref"), "value": podref},
+                    {"op": "remove", "path": row_path},
+                ]);
+                raw::patch_for_metadata(client, &pool_of(number), &removal).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    let mut lists = Vec::new();
+    for accept in [TABLE, METADATA] {
+        let none = if accept == TABLE {
+            "&includeObject=None"
+        } else {
+            ""
+        };
+        let all = format!("{}?limit=10000{none}", raw::all::<Pod>(home));
+        let mut bytes = 0;
+        let cpu = prices
+            .each(LISTS, async || {
+                for _ in 0..LISTS {
+                    bytes = raw::get_as(client, &all, accept).await?.len();
+                }
+                Ok(())
+            })
+            .await?;
+        lists.push((Amount::cpu(cpu), Amount::bytes(bytes as u64)));
+    }
+    stage.stop().await?;
+
+    let line = |what: String, ours| Line::new(NAME, what, ours);
+    let pods = population.pods;
+    let mut lines = vec![
+        line(format!("GET of a pool of {ROWS} rows"), Amount::cpu(get)),
+        line("GET of a pod that is not there".into(), Amount::cpu(absent)),
+        line(format!("PATCH of one row of {ROWS}"), Amount::cpu(patch)),
+    ];
+    if let [(names, short), (metadata, long)] = lists[..] {
+        let of = "as metadata";
+        lines.push(line(format!("names of {pods} pods as a Table"), names).against(of, metadata));
+        lines.push(line("the same, bytes".into(), short).against(of, long));
+    }
+    Ok(lines)
+}
