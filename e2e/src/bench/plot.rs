@@ -25,6 +25,9 @@ const RIGHT: f64 = 24.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 50.0;
 
+/// So near to the axis a label has no room beside its point.
+const NARROW: f64 = 40.0;
+
 /// Panels side by side.
 const COLUMNS: usize = 2;
 
@@ -112,10 +115,14 @@ fn draw(text: &mut String, panel: &Panel) {
     ));
     for (across, up) in &panel.points {
         let (at, height, label) = (x(*across), y(*up), number(*up));
+        // Above the line; beside the axis there is no room for that.
+        let (anchor, beside, below) = if at < LEFT + NARROW {
+            ("start", at + 6.0, height + 16.0)
+        } else {
+            ("end", at - 6.0, height - 8.0)
+        };
         put(format!(
-            r##"<circle cx="{at:.1}" cy="{height:.1}" r="4" fill="#1f6feb"/><text x="{:.1}" y="{:.1}" text-anchor="end" font-weight="600">{label}</text>"##,
-            at - 6.0,
-            height - 8.0
+            r##"<circle cx="{at:.1}" cy="{height:.1}" r="4" fill="#1f6feb"/><text x="{beside:.1}" y="{below:.1}" text-anchor="{anchor}" font-weight="600">{label}</text>"##
         ));
     }
 }
