@@ -1,6 +1,6 @@
 //! Where the floor is: what single requests cost the API server, whoever sends them.
 //!
-//! They are sent one after the other by a client that does nothing else.
+//! They are sent one after the other by a client that does nothing else. The pools are those of `latency`.
 
 use ipgc::api::IpPool;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{
     Bench,
+    latency::{POOLS, ROWS},
     population::Population,
     price::Prices,
     raw,
@@ -16,12 +17,6 @@ use super::{
 use crate::{Error, Result};
 
 pub const NAME: &str = "floor";
-
-/// Rows of each pool: a range of 254 that is full.
-const ROWS: usize = 254;
-
-/// Pools, whose pods are all in one namespace.
-const POOLS: usize = 20;
 
 /// Requests of a kind, and lists.
 const TRIES: usize = 100;

@@ -37,10 +37,10 @@ const COOLDOWN: Duration = Duration::from_secs(1);
 const SKEW: Duration = Duration::from_millis(50);
 
 /// Rows of each pool: a range of 254 that is full.
-const ROWS: usize = 254;
+pub const ROWS: usize = 254;
 
 /// Pools; two ends in one pool are seconds apart.
-const POOLS: usize = 20;
+pub const POOLS: usize = 20;
 
 /// From one end to the next: neither the cooldown nor [`LEAD`] is a multiple, so that no free meets the end
 /// of another pod.
