@@ -85,6 +85,11 @@ impl Exempt {
     }
 }
 
+/// Says of some rows of one pool which are kept.
+type Choose<'c> = dyn FnMut(&[Glance<'_>]) -> Vec<bool> + 'c;
+/// So many are asked about together.
+const ROWS_AT_A_TIME: usize = 32;
+
 /// One pool of a list, or the text of what is none and why.
 pub type ListedPool<'t> = Result<ObservedPool, (&'t str, NotAPool)>;
 
@@ -106,13 +111,15 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
+        let mut choose = |rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
         match serde_json::from_str::<PoolText<Plain>>(text) {
-            Ok(pool) => Ok(Self::read(pool, read_at, &mut wanted)),
-            Err(_) => Self::parse_any(text, read_at, &mut wanted),
+            Ok(pool) => Ok(Self::read(pool, read_at, &mut choose)),
+            Err(_) => Self::parse_any(text, read_at, &mut choose),
         }
     }
 
     /// Reads the JSON text of a list of IPPools in the same way. Its metadata is the caller's to know.
+    /// `choose` is asked about some rows of one pool at a time, and says of each whether it is kept.
     ///
     /// A pool that is none fails alone, with its text.
     ///
@@ -121,36 +128,37 @@ impl ObservedPool {
     pub fn parse_list<'t, M: Deserialize<'t>>(
         text: &'t str,
         read_at: Moment,
-        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+        mut choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
     ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
-        if let Ok(List { metadata, items }) = serde_json::from_str::<List<M, PoolText<Plain>>>(text)
-        {
+        let (metadata, pools) = Self::parse_pools(text, read_at, &mut choose)?;
+        Ok((serde_json::from_str(metadata.get())?, pools))
+    }
+
+    // Of no parameters: it is compiled here, where code is made fast, not where it is called.
+    fn parse_pools<'t>(
+        text: &'t str,
+        read_at: Moment,
+        choose: &mut Choose<'_>,
+    ) -> Result<(&'t RawValue, Vec<ListedPool<'t>>), NotAPool> {
+        if let Ok(List { metadata, items }) = serde_json::from_str::<List<PoolText<Plain>>>(text) {
             let pools = items.into_iter();
-            let pools = pools.map(|pool| Ok(Self::read(pool, read_at, &mut wanted)));
+            let pools = pools.map(|pool| Ok(Self::read(pool, read_at, choose)));
             return Ok((metadata, pools.collect()));
         }
-        let List { metadata, items } = serde_json::from_str::<List<M, &RawValue>>(text)?;
+        let List { metadata, items } = serde_json::from_str::<List<&RawValue>>(text)?;
         let pools = items.into_iter().map(|pool| {
             let pool = pool.get();
-            Self::parse_any(pool, read_at, &mut wanted).map_err(|reason| (pool, reason))
+            Self::parse_any(pool, read_at, choose).map_err(|reason| (pool, reason))
         });
         Ok((metadata, pools.collect()))
     }
 
-    fn parse_any(
-        text: &str,
-        read_at: Moment,
-        wanted: &mut impl FnMut(&Glance<'_>) -> bool,
-    ) -> Result<Self, NotAPool> {
+    fn parse_any(text: &str, read_at: Moment, choose: &mut Choose<'_>) -> Result<Self, NotAPool> {
         let pool = serde_json::from_str::<PoolText<&RawValue>>(text)?;
-        Ok(Self::read(pool, read_at, wanted))
+        Ok(Self::read(pool, read_at, choose))
     }
 
-    fn read<R: RowText>(
-        pool: PoolText<'_, R>,
-        read_at: Moment,
-        wanted: &mut impl FnMut(&Glance<'_>) -> bool,
-    ) -> Self {
+    fn read<R: RowText>(pool: PoolText<'_, R>, read_at: Moment, choose: &mut Choose<'_>) -> Self {
         let (range, allocations) = match pool.spec {
             Some(spec) => (spec.range, spec.allocations),
             None => (None, None),
@@ -158,17 +166,20 @@ impl ObservedPool {
         let range = range.as_deref().and_then(|r| Range::parse(r).ok());
         let allocations = allocations.map_or_else(Vec::new, |allocations| allocations.0);
         let total_rows = allocations.len();
-        let rows = allocations.iter().filter_map(|(key, row)| {
-            let (podref, sandbox) = row.head();
-            let glance = Glance {
+        let mut rows = Vec::new();
+        for allocations in allocations.chunks(ROWS_AT_A_TIME) {
+            let heads: Vec<_> = allocations.iter().map(|(_, row)| row.head()).collect();
+            let glances = allocations.iter().zip(&heads);
+            let glances = glances.map(|((key, _), (podref, sandbox))| Glance {
                 key: &key.0,
                 podref: podref.as_deref(),
                 sandbox: sandbox.as_deref(),
                 range,
-            };
-            wanted(&glance).then(|| Row::read(&key.0, row.stored(), range))
-        });
-        let rows = rows.collect();
+            });
+            let chosen = choose(&glances.collect::<Vec<_>>());
+            let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
+            rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
+        }
         let annotations = pool.metadata.annotations.unwrap_or_default();
         Self {
             key: PoolKey {
@@ -347,8 +358,10 @@ mod tests {
             let text =
                 format!(r#"{{"metadata":{{"continue":"c"}},"items":[{a},{b},{{"kind":"?"}}]}}"#);
             let (metadata, pools) =
-                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_| true)
-                    .unwrap();
+                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |rows| {
+                    vec![true; rows.len()]
+                })
+                .unwrap();
             assert_eq!(metadata["continue"], "c");
             let rows = |pool: &ObservedPool| {
                 let rows = pool.rows().iter();

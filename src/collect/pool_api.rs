@@ -127,7 +127,7 @@ impl PoolApi {
     }
 
     /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
-    /// those are kept that `wanted` asks for. A pool that cannot be read is an error of its own.
+    /// those are kept that `choose` asks for, which is asked about some at a time. A pool that cannot be read is an error of its own.
     ///
     /// # Errors
     /// As [`ObserveError`] says, when the page cannot be read.
@@ -135,7 +135,7 @@ impl PoolApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        wanted: impl FnMut(&Glance<'_>) -> bool,
+        choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
     ) -> Result<PoolPage, ObserveError> {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
@@ -143,7 +143,7 @@ impl PoolApi {
         let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
         let begun = Instant::now();
-        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
+        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, choose)?;
         let pools = pools.into_iter();
         let pools = pools
             .map(|pool| pool.map_err(|(text, reason)| (excerpt(text).to_owned(), reason)))

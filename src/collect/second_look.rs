@@ -5,7 +5,10 @@ use std::{
     net::IpAddr,
 };
 
-use ipgc_core::{podref::PodRef, pool::RowContent};
+use ipgc_core::{
+    podref::PodRef,
+    pool::{Glance, RowContent},
+};
 use tracing::warn;
 
 use super::{
@@ -64,11 +67,14 @@ pub async fn second_look(
     let mut found = SecondLook::default();
     let mut params = first_page();
     loop {
-        let page = context.pools.page(namespace, &params, |row| {
+        let is_wanted = |row: &Glance<'_>| {
             row.podref.is_some_and(&wanted)
                 || row
                     .address()
                     .is_some_and(|address| addresses.contains(&address))
+        };
+        let page = context.pools.page(namespace, &params, |rows| {
+            rows.iter().map(is_wanted).collect()
         });
         let page = page.await?;
         let next = following_page(&page);

@@ -13,6 +13,7 @@ mod interner;
 mod lean_node;
 mod lean_pod;
 mod live;
+mod live_pods;
 mod nad_index;
 mod packed;
 mod pod_index;

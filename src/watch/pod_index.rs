@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use foldhash::fast::RandomState;
 use ipgc_core::{
     clearance::Living,
     evidence::{Ended, SandboxTag},
@@ -25,14 +24,14 @@ use super::{
     census::{Census, hash_of},
     end::End,
     live::Live,
-    packed::{Packed, Packer},
+    live_pods::LivePods,
+    packed::Packer,
 };
 
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
-    // Boxed, since the map has room for up to twice as many. Each row of a sweep is looked up here.
-    live: HashMap<PodRef, Box<Packed>, RandomState>,
+    live: LivePods,
     packer: Packer,
     ended: HashMap<PodRef, Vec<End>>,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
@@ -74,12 +73,12 @@ impl PodIndex {
         let watched = !self.listing;
         let podref = &state.podref;
         let mut predecessor = None;
-        if let Some(packed) = self.live.get_mut(podref) {
+        if let Some(packed) = self.live.get_mut(podref.as_str()) {
             let mut live = packed.unpack(podref);
             if packed.has_uid(&state.uid) {
                 live.advance(state, watched, now);
                 live.generation = generation;
-                **packed = self.packer.pack(live);
+                *packed = self.packer.pack(live);
                 return None;
             }
             predecessor = Some(self.end(live, watched, now));
@@ -99,17 +98,17 @@ impl PodIndex {
         }
         let podref = podref.clone();
         let live = Live::new(state, generation, listed_at, watched, now);
-        self.live.insert(podref, Box::new(self.packer.pack(live)));
+        self.live.insert(podref, self.packer.pack(live));
         predecessor
     }
 
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
-        let known = match self.live.get(&last.podref) {
-            Some(packed) if packed.has_uid(&last.uid) => {
+        let known = match self.live.get(last.podref.as_str()) {
+            Some((_, packed)) if packed.has_uid(&last.uid) => {
                 let live = packed.unpack(&last.podref);
-                self.live.remove(&last.podref);
+                self.live.remove(last.podref.as_str());
                 Some(live)
             }
             Some(_) => None,
@@ -152,7 +151,7 @@ impl PodIndex {
         for live in self.live.values_mut() {
             live.sandboxes.forget_after(heard_until);
         }
-        self.packer.gap(self.live.values_mut().map(AsMut::as_mut));
+        self.packer.gap(self.live.values_mut());
     }
 
     /// Whoever bore a name before a list until `over`, and was not seen, answers no more.
@@ -175,10 +174,7 @@ impl PodIndex {
         self.listed_at = now;
         self.census = Census::default();
         self.others = std::mem::take(&mut self.listed_others);
-        let missing: Vec<_> = self
-            .live
-            .extract_if(|_, live| live.generation != generation)
-            .collect();
+        let missing = self.live.extract_if(|live| live.generation != generation);
         let missing: Vec<_> = missing
             .into_iter()
             .map(|(podref, live)| {
@@ -219,7 +215,7 @@ impl PodIndex {
     /// What the watch tells of the pod of a name.
     #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
-        match self.live.get_key_value(podref) {
+        match self.live.get(podref) {
             Some((podref, packed)) => {
                 let live = packed.unpack(podref);
                 let living = live.living();
@@ -228,6 +224,12 @@ impl PodIndex {
             None if self.others.contains(&hash_of(podref)) => Presumed::Other,
             None => Presumed::Absent,
         }
+    }
+
+    /// Fetches what [`glance`](Self::glance) reads of these pods from memory, for all of them at a
+    /// time: one by one, it would mostly wait.
+    pub fn fetch<'a>(&self, podrefs: impl Iterator<Item = &'a str>) {
+        self.live.fetch(podrefs);
     }
 
     /// Whether the pod of a name needs a row with this address, by what the watch tells; and if it
@@ -289,7 +291,7 @@ impl PodIndex {
         self.ended.retain(|podref, ends| {
             let recent = |end: &End| end.at >= swept || now.since(end.at) < keep;
             let is_kept = |end: &End| recent(end) || needed(&end.unpack(podref));
-            let living = live.get_mut(podref);
+            let living = live.get_mut(podref.as_str());
             if living.is_none() && !ends.iter().any(&is_kept) {
                 return false;
             }
@@ -315,14 +317,14 @@ impl PodIndex {
     #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live.len()
+        self.live.iter().len()
     }
 
     /// Whether there is none.
     #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live.is_empty()
+        self.len() == 0
     }
 
     /// The list before which somebody may have left rows to a pod that is first seen now.

@@ -37,10 +37,12 @@ pub(super) struct Spec<'a, R> {
     pub(super) allocations: Option<Allocations<'a, R>>,
 }
 
-/// A list whose items are `I`, with metadata `M`.
+/// A list whose items are `I`.
 #[derive(Deserialize)]
-pub(super) struct List<M, I> {
-    pub(super) metadata: M,
+#[serde(bound(deserialize = "I: Deserialize<'de>"))]
+pub(super) struct List<'a, I> {
+    #[serde(borrow)]
+    pub(super) metadata: &'a RawValue,
     pub(super) items: Vec<I>,
 }
 

@@ -129,11 +129,11 @@ impl<'l> Look<'l> {
             let mut held = 0;
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
-            let page = context.pools.page(self.namespace, &params, |row| {
+            let page = context.pools.page(self.namespace, &params, |rows| {
                 let ask = || (context.knowledge.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
-                let keep = deserves_a_look(context, row, fresh, now);
-                held += usize::from(!keep);
+                let keep = deserve_a_look(context, rows, fresh, now);
+                held += keep.iter().filter(|keep| !**keep).count();
                 keep
             });
             let page = page.await?;
@@ -372,12 +372,17 @@ struct Orphan {
     owner: PodRef,
 }
 
-/// Whether a row is not passed over at a glance.
-fn deserves_a_look(context: &Context, row: &Glance<'_>, fresh: bool, now: Moment) -> bool {
-    let Some(podref) = row.podref else {
-        return true;
-    };
+/// Which rows are not passed over at a glance.
+fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Moment) -> Vec<bool> {
     let mut pods = lock(&context.knowledge.pods);
-    let sandbox = row.sandbox.filter(|_| fresh && !pods.is_listing());
-    pods.glance(podref, row.address(), sandbox, now).is_none()
+    pods.fetch(rows.iter().filter_map(|row| row.podref));
+    let fresh = fresh && !pods.is_listing();
+    let deserves_it = |row: &Glance<'_>| {
+        let Some(podref) = row.podref else {
+            return true;
+        };
+        let sandbox = row.sandbox.filter(|_| fresh);
+        pods.glance(podref, row.address(), sandbox, now).is_none()
+    };
+    rows.iter().map(deserves_it).collect()
 }

@@ -132,7 +132,8 @@ proptest! {
                 Step::Apply(state) => {
                     let podref = state.podref.clone();
                     index.apply(state.clone(), now);
-                    plain.apply(state, index.live[&podref].listed_at, now);
+                    let (_, packed) = index.live.get(podref.as_str()).unwrap();
+                    plain.apply(state, packed.listed_at, now);
                 }
                 Step::Delete(state) => {
                     plain.delete(&state);

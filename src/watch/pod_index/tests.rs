@@ -335,7 +335,7 @@ fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
     ends[0].settled = true;
     sweep(&mut index, 110, None);
     index.apply(state(web("b").running()), at(120));
-    index.live.get_mut(&podref).unwrap().listed_at = None;
+    index.live.get_mut(podref.as_str()).unwrap().listed_at = None;
     index.forget(at(3_000), at(3_600), KEEP, |_| false);
     assert!(index.ended(&podref).is_empty());
     let ended = index.delete(state(web("b").running()), at(3_700)).unwrap();
