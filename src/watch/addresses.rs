@@ -1,20 +1,20 @@
-//! The addresses of a pod, few as they mostly are, in one place and without a pointer to it.
+//! The addresses of a pod: their octets in one place and, as few as they mostly are, without a pointer to
+//! it. It holds what it is given, and never looks further.
 
 use std::net::IpAddr;
 
-/// So many bytes of addresses are few: seven of IPv4, or three and one of IPv6.
+/// So many octets are few: seven addresses of IPv4, or three and one of IPv6.
 const FEW: usize = 29;
 
 /// Addresses in an order that only they know who gave them: see [`Addresses::fill`].
 #[derive(Clone, Debug)]
-pub enum Addresses {
-    /// First those of IPv4, then those of IPv6.
-    Few {
-        v4: u8,
-        v6: u8,
-        octets: [u8; FEW],
-    },
-    Many(Box<[IpAddr]>),
+pub struct Addresses(Octets);
+
+/// First those of IPv4, then those of IPv6.
+#[derive(Clone, Debug)]
+enum Octets {
+    Few { v4: u8, v6: u8, octets: [u8; FEW] },
+    Many { v4: usize, octets: Box<[u8]> },
 }
 
 impl Addresses {
@@ -24,71 +24,75 @@ impl Addresses {
             IpAddr::V4(v4) => Some(v4.octets()),
             IpAddr::V6(_) => None,
         });
-        let v6 = addresses.clone().filter_map(|address| match address {
+        let v6 = addresses.filter_map(|address| match address {
             IpAddr::V4(_) => None,
             IpAddr::V6(v6) => Some(v6.octets()),
         });
         let (count_v4, count_v6) = (v4.clone().count(), v6.clone().count());
-        let mut octets = [0; FEW];
-        match (count_v4.try_into(), count_v6.try_into()) {
-            (Ok(few_v4), Ok(few_v6)) if 4 * count_v4 + 16 * count_v6 <= FEW => {
-                let all = v4.flatten().chain(v6.flatten());
+        let all = v4.flatten().chain(v6.flatten());
+        Self(match (count_v4.try_into(), count_v6.try_into()) {
+            (Ok(v4), Ok(v6)) if 4 * count_v4 + 16 * count_v6 <= FEW => {
+                let mut octets = [0; FEW];
                 for (octet, place) in all.zip(&mut octets) {
                     *place = octet;
                 }
-                Self::Few {
-                    v4: few_v4,
-                    v6: few_v6,
-                    octets,
-                }
+                Octets::Few { v4, v6, octets }
             }
-            _ => Self::Many(addresses.copied().collect()),
-        }
+            _ => Octets::Many {
+                v4: count_v4,
+                octets: all.collect(),
+            },
+        })
+    }
+
+    /// Those of IPv4, and those of IPv6.
+    fn families(&self) -> (&[[u8; 4]], &[[u8; 16]]) {
+        let (v4, octets) = match &self.0 {
+            Octets::Few { v4, v6, octets } => {
+                let v4 = usize::from(*v4);
+                (v4, &octets[..4 * v4 + 16 * usize::from(*v6)])
+            }
+            Octets::Many { v4, octets } => (*v4, &**octets),
+        };
+        let (v4, v6) = octets.split_at(4 * v4);
+        (v4.as_chunks().0, v6.as_chunks().0)
+    }
+
+    /// Whether they lie elsewhere in memory. Told without a look there.
+    pub fn are_many(&self) -> bool {
+        matches!(self.0, Octets::Many { .. })
+    }
+
+    /// Reads both ends of them. The number means nothing.
+    pub fn touch(&self) -> u8 {
+        let (v4, v6) = self.families();
+        let ends = [v4.as_flattened().first(), v4.as_flattened().last()];
+        let ends = ends.into_iter().chain([v6.as_flattened().last()]);
+        ends.flatten().fold(0, |sum, octet| sum ^ octet)
     }
 
     /// Whether this is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self, address) {
-            (Self::Few { v4, v6, octets }, IpAddr::V4(address)) => {
-                let (addresses, _) = split(*v4, *v6, octets);
-                addresses.contains(&address.octets())
-            }
-            (Self::Few { v4, v6, octets }, IpAddr::V6(address)) => {
-                let (_, addresses) = split(*v4, *v6, octets);
-                addresses.contains(&address.octets())
-            }
-            (Self::Many(addresses), address) => addresses.contains(&address),
+        let (v4, v6) = self.families();
+        match address {
+            IpAddr::V4(address) => v4.contains(&address.octets()),
+            IpAddr::V6(address) => v6.contains(&address.octets()),
         }
     }
 
     /// Puts them in the places of others, which are of the same families in the same order as they
     /// were.
     pub fn fill<'a>(&self, places: impl Iterator<Item = &'a mut IpAddr>) {
-        match self {
-            Self::Few { v4, v6, octets } => {
-                let (v4, v6) = split(*v4, *v6, octets);
-                let (mut v4, mut v6) = (v4.iter(), v6.iter());
-                for place in places {
-                    let address = match place {
-                        IpAddr::V4(_) => v4.next().map(|octets| IpAddr::from(*octets)),
-                        IpAddr::V6(_) => v6.next().map(|octets| IpAddr::from(*octets)),
-                    };
-                    *place = address.unwrap_or(*place);
-                }
-            }
-            Self::Many(addresses) => {
-                for (place, address) in places.zip(addresses) {
-                    *place = *address;
-                }
-            }
+        let (v4, v6) = self.families();
+        let (mut v4, mut v6) = (v4.iter(), v6.iter());
+        for place in places {
+            let address = match place {
+                IpAddr::V4(_) => v4.next().map(|octets| IpAddr::from(*octets)),
+                IpAddr::V6(_) => v6.next().map(|octets| IpAddr::from(*octets)),
+            };
+            *place = address.unwrap_or(*place);
         }
     }
-}
-
-fn split(v4: u8, v6: u8, octets: &[u8; FEW]) -> (&[[u8; 4]], &[[u8; 16]]) {
-    let (first, rest) = octets.split_at(4 * usize::from(v4));
-    let (v6, _) = rest.split_at(16 * usize::from(v6));
-    (first.as_chunks().0, v6.as_chunks().0)
 }
 
 #[cfg(test)]

@@ -55,12 +55,12 @@ pub(super) trait RowText {
     fn stored(&self) -> Value;
 }
 
-/// A row of nothing but the three known texts.
+/// A row of nothing but the three known texts, without escapes.
 #[derive(Default)]
 pub(super) struct Plain<'a> {
-    id: Option<Text<'a>>,
-    podref: Option<Text<'a>>,
-    ifname: Option<Text<'a>>,
+    id: Option<&'a str>,
+    podref: Option<&'a str>,
+    ifname: Option<&'a str>,
 }
 
 /// By hand: what is derived takes a list for an object, and null for nothing.
@@ -71,13 +71,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
             type Value = Plain<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of the three known texts")
+                f.write_str("an object of the three known texts, without escapes")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut row = Plain::default();
-                while let Some(name) = map.next_key::<Text<'de>>()? {
-                    let field = match &*name.0 {
+                while let Some(name) = map.next_key::<&'de str>()? {
+                    let field = match name {
                         "id" => &mut row.id,
                         "podref" => &mut row.podref,
                         "ifname" => &mut row.ifname,
@@ -96,23 +96,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
 
 impl RowText for Plain<'_> {
     fn head<'s>(&'s self) -> (Option<Cow<'s, str>>, Option<Cow<'s, str>>) {
-        let borrowed = |text: &'s Text<'_>| Cow::Borrowed(&*text.0);
-        (
-            self.podref.as_ref().map(borrowed),
-            self.id.as_ref().map(borrowed),
-        )
+        (self.podref.map(Cow::Borrowed), self.id.map(Cow::Borrowed))
     }
 
     fn stored(&self) -> Value {
         let fields = [
-            ("id", &self.id),
-            ("podref", &self.podref),
-            ("ifname", &self.ifname),
+            ("id", self.id),
+            ("podref", self.podref),
+            ("ifname", self.ifname),
         ];
-        let fields = fields.into_iter().filter_map(|(name, text)| {
-            let text = text.as_ref()?;
-            Some((name.to_owned(), Value::from(&*text.0)))
-        });
+        let fields = fields.into_iter();
+        let fields = fields.filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
         Value::Object(fields.collect::<Map<_, _>>())
     }
 }
