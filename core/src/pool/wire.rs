@@ -95,7 +95,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
 }
 
 impl RowText for Plain<'_> {
-    fn head<'s>(&'s self) -> (Option<Cow<'s, str>>, Option<Cow<'s, str>>) {
+    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
         (self.podref.map(Cow::Borrowed), self.id.map(Cow::Borrowed))
     }
 
