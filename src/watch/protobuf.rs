@@ -67,7 +67,7 @@ pub fn speak(client: Client) -> Client {
                 Form::Watch => Ok(as_json(response, |body| watch(body, is_unreadable))),
                 Form::Whole => {
                     let (head, body) = response.into_parts();
-                    let whole = timeout(HEAD_DEADLINE, body.collect()).await??.to_bytes();
+                    let whole = timeout(HEAD_DEADLINE, whole(body)).await??;
                     let json = messages::to_json(whole).inspect_err(|error| {
                         give_up(&is_unreadable, error);
                     })?;
@@ -80,6 +80,18 @@ pub fn speak(client: Client) -> Client {
         }
     });
     ClientBuilder::new(send, namespace).build()
+}
+
+/// A body in one piece. Of its parts, which [`BodyExt::collect`] would hold until the end, each goes as soon as it
+/// is copied, and the connection reads the next one into the same memory.
+async fn whole(mut body: Body) -> kube::Result<Bytes> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(part) = frame?.into_data() {
+            whole.extend_from_slice(&part);
+        }
+    }
+    Ok(whole.into())
 }
 
 enum Form {
