@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Bench, PODS, POOL, put_pool, run_pod, seconds, seldom, server, three};
+use common::{Bench, PODS, POOL, put_pool, run_pod, seconds, seldom, server, three, three_with};
+use ipgc::config::Config;
 use serde_json::json;
 use testkit::{Failure, Match, Request};
 
@@ -104,5 +105,27 @@ async fn a_single_row_that_is_too_large_is_refused() {
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     assert_eq!(bench.counted("frees_refused"), 3);
     assert!(bench.sent(Match::patch("ippools")).len() <= 8);
+    bench.stop().await;
+}
+
+/// Two of three DELs were not lost. All end at once, and the patch for the third one's row fails:
+/// nobody is told that anything of the two is left.
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_fails_is_no_failure_of_pods_without_rows() {
+    let bench = three_with(Config {
+        max_retries: 0,
+        ..seldom()
+    })
+    .await;
+    put_pool(&bench.server, &[(1, "web-1")]);
+    let rule = bench.server.on(Match::patch("ippools")).fail(500);
+    bench.end(PODS);
+    seconds(600).await;
+    assert!(rule.hits() >= 1, "{}", bench.server.requests());
+    let told = bench.events("Pod");
+    assert!(
+        matches!(&told[..], [only] if only.contains("default/web-1")),
+        "{told:?}"
+    );
     bench.stop().await;
 }

@@ -317,9 +317,15 @@ impl<'t> Turn<'t> {
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason, at_least),
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
         };
+        let owners: HashSet<_> = self.addresses.iter().map(|(owner, _)| owner).collect();
         self.jobs.finish(|podref| {
             let own = self.outcomes.get(podref).cloned();
-            own.unwrap_or(Outcome::Done).and(common.clone())
+            let own = own.unwrap_or(Outcome::Done);
+            // The turn failed with the rows of others.
+            if self.is_observed && !owners.contains(podref) {
+                return own;
+            }
+            own.and(common.clone())
         });
     }
 
