@@ -127,7 +127,8 @@ impl PoolApi {
     }
 
     /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
-    /// those are kept that `choose` asks for, which is asked about some at a time. A pool that cannot be read is an error of its own.
+    /// those are kept that `choose` asks for, which is asked about some at a time. A pool that cannot be
+    /// read is an error of its own.
     ///
     /// # Errors
     /// As [`ObserveError`] says, when the page cannot be read.

@@ -2,7 +2,7 @@
 //!
 //! A hash table as std's, in less memory and with fewer waits for it: a sweep looks each row of the
 //! cluster up here. A place in it is one pointer to name and pod together, and names are compared by
-//! words, where the allocator's libc compares bytes. It holds what it is given and knows nothing of what
+//! words, where musl's `memcmp` compares bytes. It holds what it is given and knows nothing of what
 //! a pod's life means.
 
 use std::{hash::BuildHasher, hint::black_box};
