@@ -24,6 +24,7 @@
 //! | [`clearance`] | when a row may go, and how well that is known |
 //! | [`proof`] | presence of pods, learned after an observation |
 //! | [`judge`](mod@judge) | the verdict on a row |
+//! | [`election`] | who leads, by a Lease |
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
@@ -33,6 +34,7 @@
 pub mod address;
 pub mod breaker;
 pub mod clearance;
+pub mod election;
 pub mod evidence;
 pub mod fact;
 pub mod ipam;

@@ -1,0 +1,133 @@
+//! Leader election: when a copy of the program may take a Lease, and until when it may rely on it.
+//!
+//! client-go's algorithm (`tools/leaderelection`): whoever holds the Lease renews it; whoever does not
+//! takes it once it has not changed for its whole duration, by its own clock, which need not agree with
+//! anybody else's. A Lease is written by replacing the version that was read, so of two who take it one
+//! fails. Nothing here writes or reads; who does tells what it read and when its writes began.
+
+use std::time::Duration;
+
+use crate::time::Moment;
+
+/// The times of an election. In this order, each several times the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// A Lease that did not change for so long may be taken.
+    pub lease: Duration,
+    /// A leader relies on the Lease for so long after its last renewal began. Shorter than `lease`: it
+    /// has stepped down before anybody else may take the Lease.
+    pub renew: Duration,
+    /// Time between two looks at the Lease.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            renew: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a Lease said when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'r> {
+    /// Its resourceVersion, which any write changes.
+    pub version: &'r str,
+    /// Who holds it; nobody, if that is empty.
+    pub holder: &'r str,
+    /// For how long after a change it is held.
+    pub duration: Duration,
+}
+
+/// What to do about a Lease that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Somebody else holds it.
+    Wait,
+    /// Write it in our name for the first time: it is free, or its holder is gone.
+    Take,
+    /// Write it again.
+    Renew,
+}
+
+/// One who would lead.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    identity: Box<str>,
+    timing: Timing,
+    /// Somebody else's Lease: its version, and when it was first seen to have it.
+    seen: Option<(Box<str>, Moment)>,
+    held_until: Option<Moment>,
+}
+
+impl Candidate {
+    /// A candidate who leads nothing yet. Its identity must not be anybody else's, a former run of the
+    /// same copy included.
+    #[must_use]
+    pub fn new(identity: &str, timing: Timing) -> Self {
+        Self {
+            identity: identity.into(),
+            timing,
+            seen: None,
+            held_until: None,
+        }
+    }
+
+    /// The name in which the Lease is held.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Takes in what the Lease says, `None` where there is none, as read by an answer that came at
+    /// `now`. Steps down if it is not ours.
+    pub fn read(&mut self, record: Option<Record<'_>>, now: Moment) -> Step {
+        let Some(record) = record.filter(|record| !record.holder.is_empty()) else {
+            self.step_down();
+            return Step::Take;
+        };
+        // Ours also after a write whose answer was lost. That one may hold for less long than it could,
+        // which is why only `wrote` says until when.
+        if record.holder == &*self.identity {
+            return Step::Renew;
+        }
+        self.held_until = None;
+        match &self.seen {
+            Some((version, since)) if **version == *record.version => {
+                // A leader that was told longer times relies on them.
+                let lease = record.duration.max(self.timing.lease);
+                if now.since(*since) < lease {
+                    Step::Wait
+                } else {
+                    Step::Take
+                }
+            }
+            _ => {
+                self.seen = Some((record.version.into(), now));
+                Step::Wait
+            }
+        }
+    }
+
+    /// A write in our name was accepted, by a request that began at `begun`. What lies between the two
+    /// may be long, and the others' clocks began no earlier than that.
+    pub fn wrote(&mut self, begun: Moment) {
+        self.seen = None;
+        self.held_until = Some(begun + self.timing.renew);
+    }
+
+    /// Relies on the Lease no more.
+    pub fn step_down(&mut self) {
+        self.seen = None;
+        self.held_until = None;
+    }
+
+    /// Until when the Lease may be relied on; `None` where it is not ours.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Moment> {
+        self.held_until
+    }
+}

@@ -1,0 +1,158 @@
+//! Leader election: who may take a Lease, when, and that no two rely on one at a time.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use ipgc_core::{
+    election::{Candidate, Record, Step, Timing},
+    time::Moment,
+};
+use proptest::{collection::vec, prelude::*};
+
+fn at(seconds: u64) -> Moment {
+    Moment::new(Duration::from_secs(seconds))
+}
+
+fn candidate() -> Candidate {
+    Candidate::new("a", Timing::default())
+}
+
+fn held_by<'r>(holder: &'r str, version: &'r str) -> Option<Record<'r>> {
+    let duration = Duration::from_secs(15);
+    Some(Record {
+        version,
+        holder,
+        duration,
+    })
+}
+
+#[test]
+fn a_lease_that_is_missing_or_given_back_is_taken_at_once() {
+    assert_eq!(candidate().read(None, at(0)), Step::Take);
+    assert_eq!(candidate().read(held_by("", "1"), at(0)), Step::Take);
+}
+
+#[test]
+fn a_lease_that_changes_is_never_taken_and_one_that_does_not_after_its_duration() {
+    let mut candidate = candidate();
+    for second in 0..100 {
+        let version = second.to_string();
+        let step = candidate.read(held_by("b", &version), at(second));
+        assert_eq!(step, Step::Wait, "{second}");
+    }
+    for second in 100..114 {
+        let step = candidate.read(held_by("b", "99"), at(second));
+        assert_eq!(step, Step::Wait, "{second}");
+    }
+    assert_eq!(candidate.read(held_by("b", "99"), at(114)), Step::Take);
+}
+
+#[test]
+fn how_long_it_was_held_before_it_was_read_first_does_not_count() {
+    let mut candidate = candidate();
+    assert_eq!(candidate.read(held_by("b", "1"), at(1_000)), Step::Wait);
+}
+
+#[test]
+fn a_longer_duration_in_the_lease_counts_and_a_shorter_does_not() {
+    for (seconds, taken_at) in [(0, 15), (1, 15), (15, 15), (40, 40)] {
+        let mut candidate = candidate();
+        let record = Some(Record {
+            duration: Duration::from_secs(seconds),
+            ..held_by("b", "1").unwrap()
+        });
+        let first = (0..60).find(|second| candidate.read(record, at(*second)) == Step::Take);
+        assert_eq!(first, Some(taken_at), "{seconds}");
+    }
+}
+
+#[test]
+fn a_leader_relies_on_the_lease_from_the_beginning_of_its_last_write() {
+    let mut candidate = candidate();
+    assert_eq!(candidate.held_until(), None);
+    candidate.wrote(at(5));
+    assert_eq!(candidate.held_until(), Some(at(15)));
+    // Reading it is no renewal.
+    assert_eq!(candidate.read(held_by("a", "1"), at(14)), Step::Renew);
+    assert_eq!(candidate.held_until(), Some(at(15)));
+}
+
+#[test]
+fn a_write_whose_answer_was_lost_is_written_again_before_it_is_relied_on() {
+    let mut candidate = candidate();
+    assert_eq!(candidate.read(held_by("a", "1"), at(0)), Step::Renew);
+    assert_eq!(candidate.held_until(), None);
+}
+
+#[test]
+fn whoever_reads_that_it_lost_the_lease_steps_down() {
+    for lost in [None, held_by("", "2"), held_by("b", "2")] {
+        let mut candidate = candidate();
+        candidate.wrote(at(0));
+        candidate.read(lost, at(1));
+        assert_eq!(candidate.held_until(), None, "{lost:?}");
+    }
+}
+
+/// How far one of some candidates has come with its look at the Lease.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    /// It read this version and sent a write at this moment of its own clock.
+    Sent(Option<u64>, Moment),
+    /// The write was accepted; the answer is on its way.
+    Accepted(Moment),
+}
+
+/// Seconds between two of their moves: mostly few, sometimes about as long as a Lease lasts.
+fn pause() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..2_u64, 1 => 8..16_u64]
+}
+
+proptest! {
+    /// However long requests and answers are under way, and whatever the candidates' clocks show.
+    #[test]
+    fn no_two_rely_on_the_lease_at_a_time(
+        moves in vec((0..3_usize, pause(), prop::bool::weighted(0.1)), 0..400),
+        skews: [u32; 3],
+    ) {
+        let names = ["a", "b", "c"];
+        let mut candidates = names.map(|name| Candidate::new(name, Timing::default()));
+        let mut stages = [Stage::default(); 3];
+        let clock = |who: usize, now: u64| at(u64::from(skews[who]) + now);
+        let mut lease: Option<(&str, u64)> = None;
+        let mut now = 0;
+        for (who, pause, is_lost) in moves {
+            now += pause;
+            let version = lease.map(|(_, version)| version);
+            stages[who] = match stages[who] {
+                _ if is_lost => Stage::Idle,
+                Stage::Idle => {
+                    let text = version.unwrap_or_default().to_string();
+                    let record = lease.and_then(|(holder, _)| held_by(holder, &text));
+                    match candidates[who].read(record, clock(who, now)) {
+                        Step::Wait => Stage::Idle,
+                        Step::Take | Step::Renew => Stage::Sent(version, clock(who, now)),
+                    }
+                }
+                Stage::Sent(read, begun) if read == version => {
+                    lease = Some((names[who], version.unwrap_or_default() + 1));
+                    Stage::Accepted(begun)
+                }
+                // Somebody else was faster.
+                Stage::Sent(..) => Stage::Idle,
+                Stage::Accepted(begun) => {
+                    candidates[who].wrote(begun);
+                    Stage::Idle
+                }
+            };
+            let leaders = (0..3).filter(|who| {
+                let until = candidates[*who].held_until();
+                until.is_some_and(|until| until > clock(*who, now))
+            });
+            prop_assert!(leaders.count() <= 1);
+        }
+    }
+}
