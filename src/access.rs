@@ -1,6 +1,6 @@
 //! The rights that `ipgc run` needs, and which of them its account lacks.
 //!
-//! The rights are those that `manifests/base/rbac.yaml` grants, but for the Lease of leader election.
+//! The rights are those that `manifests/base/rbac.yaml` grants.
 //! The API server is asked by access reviews, so a right is known before it is used.
 //!
 //! Nothing here takes an error for a yes, and nothing uses a right to find out whether it is there.
@@ -27,6 +27,8 @@ pub use crate::calls::CallError;
 use crate::{
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     calls::call,
+    config::Config,
+    leader::LEASE,
 };
 
 /// Where the kubelets' heartbeats are.
@@ -47,6 +49,8 @@ pub struct Right {
     pub resource: Cow<'static, str>,
     /// Which objects of the kind.
     pub scope: Scope,
+    /// The only one of them, if that is enough.
+    pub name: Option<&'static str>,
 }
 
 /// Where a right is needed.
@@ -66,6 +70,9 @@ impl fmt::Display for Right {
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
         }
+        if let Some(name) = self.name {
+            write!(f, " {name}")?;
+        }
         match &self.scope {
             Scope::Cluster => f.write_str(" at the cluster scope"),
             Scope::AllNamespaces => f.write_str(" in all namespaces"),
@@ -74,12 +81,14 @@ impl fmt::Display for Right {
     }
 }
 
-/// All rights that a run needs which looks for pools in this namespace, or everywhere.
+/// All rights that a run needs.
 #[must_use]
-pub fn needed(pool_namespace: Option<&str>, dry_run: bool) -> Vec<Right> {
+pub fn needed(config: &Config) -> Vec<Right> {
     let everywhere = &Scope::AllNamespaces;
     let beats = &Scope::Namespace(NODE_LEASES.to_owned());
-    let pools = &pool_namespace.map_or(Scope::AllNamespaces, |name| Scope::Namespace(name.into()));
+    let namespace = |name: &str| Scope::Namespace(name.to_owned());
+    let pools = config.pool_namespace.as_deref();
+    let pools = &pools.map_or(Scope::AllNamespaces, namespace);
     let mut rights: Vec<_> = [
         on::<Pod>(everywhere, &READS),
         on::<Node>(&Scope::Cluster, &READS),
@@ -91,7 +100,17 @@ pub fn needed(pool_namespace: Option<&str>, dry_run: bool) -> Vec<Right> {
         on::<Event>(everywhere, &["create"]),
     ]
     .concat();
-    if dry_run {
+    if let Some(name) = config.election() {
+        let leases = &namespace(name);
+        // RBAC cannot limit it to a name: that of what is not there yet is not known.
+        rights.extend(on::<Lease>(leases, &["create"]));
+        let of_ours = on::<Lease>(leases, &["get", "update"]);
+        rights.extend(of_ours.into_iter().map(|right| Right {
+            name: Some(LEASE),
+            ..right
+        }));
+    }
+    if config.dry_run {
         rights.retain(|right| READS.contains(&right.verb));
     }
     rights
@@ -104,6 +123,7 @@ fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> V
         group: K::group(&()),
         resource: K::plural(&()),
         scope: scope.clone(),
+        name: None,
     };
     verbs.iter().map(right).collect()
 }
@@ -112,16 +132,12 @@ fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> V
 ///
 /// # Errors
 /// When one of them could not be asked for: then nothing is known.
-pub async fn missing(
-    client: &Client,
-    pool_namespace: Option<&str>,
-    dry_run: bool,
-) -> Result<Vec<Right>, CallError> {
+pub async fn missing(client: &Client, config: &Config) -> Result<Vec<Right>, CallError> {
     let lacking = async |right: Right| {
         let granted = is_granted(client, &right).await?;
         Ok((!granted).then_some(right))
     };
-    stream::iter(needed(pool_namespace, dry_run))
+    stream::iter(needed(config))
         .map(lacking)
         .buffered(CONCURRENCY)
         .try_filter_map(async |right| Ok(right))
@@ -143,6 +159,7 @@ async fn is_granted(client: &Client, right: &Right) -> Result<bool, CallError> {
             "group": right.group,
             "resource": right.resource,
             "namespace": namespace,
+            "name": right.name.unwrap_or_default(),
         }},
     });
     let request = Request::new(Review::url_path(&(), None))

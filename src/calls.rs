@@ -84,6 +84,12 @@ impl CallError {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
     }
 
+    /// Whether somebody else wrote first.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409)
+    }
+
     /// Whether a refusal names fields: the object itself is not to the server's liking.
     #[must_use]
     pub fn names_fields(&self) -> bool {

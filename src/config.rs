@@ -29,6 +29,18 @@ pub struct Config {
     pub dry_run: bool,
     /// Name of this process in the events it sends.
     pub instance: String,
+    /// Where the Lease of leader election is; without it this is the only copy.
+    pub lease_namespace: Option<String>,
+}
+
+impl Config {
+    /// Where the Lease is by which it is decided whether this copy writes; `None` where nothing is. A dry
+    /// run writes nothing, whoever leads.
+    #[must_use]
+    pub fn election(&self) -> Option<&str> {
+        let namespace = self.lease_namespace.as_deref();
+        namespace.filter(|_| !self.dry_run)
+    }
 }
 
 impl Default for Config {
@@ -46,6 +58,7 @@ impl Default for Config {
             // More pods than the largest cluster that Kubernetes supports can lose at once.
             queue_capacity: 200_000,
             instance: "ipgc".to_owned(),
+            lease_namespace: None,
         }
     }
 }

@@ -14,7 +14,8 @@
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
-//! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
+//! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
+//! | [`leader`] | which of several copies writes |
 //! | [`report`] | events and counters |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
@@ -29,9 +30,10 @@ pub mod cli;
 mod clock;
 mod collect;
 pub mod config;
+pub mod guard;
+pub mod leader;
 mod lock;
 mod queue;
-pub mod read_only;
 pub mod report;
 pub mod run;
 pub mod watch;

@@ -1,7 +1,7 @@
 //! One run of the collector: what is started, in which order, and how it ends.
 //!
-//! Informers first; workers only when every cache has finished its first list; on shutdown workers
-//! first, then the writers' turns in flight, then the events. The caller sees each step as a
+//! Informers first; workers only when every cache has finished its first list, and with them the
+//! candidacy; on shutdown workers first, then the writers' turns in flight, then the Lease and the events. The caller sees each step as a
 //! [`Phase`] and gets the error of a run that failed.
 
 use std::{
@@ -41,8 +41,9 @@ use crate::{
         writer::Writers,
     },
     config::Config,
+    guard::{read_only, while_leading},
+    leader::{Elector, Leadership},
     queue::Queue,
-    read_only::read_only,
     report::{self, Counters},
     watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow, protobuf},
 };
@@ -96,8 +97,19 @@ pub struct Running {
     sweeps: watch::Receiver<SweepHealth>,
     sweep_interval: Duration,
     clock: Clock,
+    leadership: Leadership,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
+    counters: Arc<Counters>,
+}
+
+/// The inner side of what a [`Running`] shows and is told.
+struct Shown {
+    gate: Arc<Gate>,
+    leadership: Leadership,
+    elector: Option<Elector>,
+    sweep: watch::Sender<SweepHealth>,
+    stop: CancellationToken,
     counters: Arc<Counters>,
 }
 
@@ -123,32 +135,46 @@ impl Collector {
         let stop = CancellationToken::new();
         let counters = Arc::new(Counters::default());
         let (phase, phases) = watch::channel(Phase::Starting);
-        let gate = Arc::new(Gate::new(self.clock));
+        let clock = self.clock;
+        let (elector, leadership) = match self.config.election() {
+            None => (None, Leadership::always(clock)),
+            Some(namespace) => {
+                let client = self.requests.clone();
+                let instance = &self.config.instance;
+                let (elector, leadership) = Elector::new(client, namespace, instance, clock);
+                (Some(elector), leadership)
+            }
+        };
+        let gate = Arc::new(Gate::new(clock, leadership.clone()));
         let may_write = gate.subscribe();
         let (sweep, sweeps) = watch::channel(SweepHealth::default());
-        let (sweep_interval, clock) = (self.config.sweep_interval, self.clock);
-        let run = self.run(gate, Arc::clone(&counters), stop.clone(), phase, sweep);
+        let sweep_interval = self.config.sweep_interval;
+        let run = self.run(
+            phase,
+            Shown {
+                gate,
+                leadership: leadership.clone(),
+                elector,
+                sweep,
+                stop: stop.clone(),
+                counters: Arc::clone(&counters),
+            },
+        );
         Running {
             phase: phases,
             may_write,
             sweeps,
             sweep_interval,
             clock,
+            leadership,
             stop,
             task: tokio::spawn(run),
             counters,
         }
     }
 
-    async fn run(
-        self,
-        gate: Arc<Gate>,
-        counters: Arc<Counters>,
-        stop: CancellationToken,
-        phase: watch::Sender<Phase>,
-        sweep: watch::Sender<SweepHealth>,
-    ) -> Result<(), RunError> {
-        let result = self.stages(gate, counters, stop, &phase, sweep).await;
+    async fn run(self, phase: watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
+        let result = self.stages(&phase, shown).await;
         phase.send_replace(Phase::Done);
         result
     }
@@ -157,14 +183,15 @@ impl Collector {
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(
-        self,
-        gate: Arc<Gate>,
-        counters: Arc<Counters>,
-        stop: CancellationToken,
-        phase: &watch::Sender<Phase>,
-        sweep: watch::Sender<SweepHealth>,
-    ) -> Result<(), RunError> {
+    async fn stages(self, phase: &watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
+        let Shown {
+            gate,
+            leadership,
+            elector,
+            sweep,
+            stop,
+            counters,
+        } = shown;
         let Self {
             requests,
             watches,
@@ -178,6 +205,21 @@ impl Collector {
         } else {
             requests
         };
+        // What was freed is told also by who does not lead any more when the event is sent.
+        let (events, event_sender) = report::channel(
+            requests.clone(),
+            Arc::clone(&counters),
+            &config.instance,
+            leadership.clone(),
+        );
+        let events = if config.dry_run {
+            events.silent()
+        } else {
+            events
+        };
+        let events_sent = tokio::spawn(event_sender.run());
+        // Nor on any for that another copy leads.
+        let requests = while_leading(requests, leadership.clone());
         let backoff = Backoff::new(config.retry_from, config.retry_to);
         let queue = Arc::new(Queue::new(
             config.queue_capacity,
@@ -190,14 +232,6 @@ impl Collector {
         let sweeps = Arc::new(SweepRequests::default());
         let definitions = Arc::new(Mutex::new(NadIndex::default()));
         let tasks = TaskTracker::new();
-        let (events, event_sender) =
-            report::channel(requests.clone(), Arc::clone(&counters), &config.instance);
-        let events = if config.dry_run {
-            events.silent()
-        } else {
-            events
-        };
-        let events_sent = tokio::spawn(event_sender.run());
 
         let mut background = JoinSet::new();
         let (pods_synced, mut pods_ready) = watch::channel(false);
@@ -289,6 +323,8 @@ impl Collector {
             health: sweep,
         };
         background.spawn(named("the sweep", sweeper.run()));
+        let takeovers = see_takeovers(leadership, Arc::clone(&context), Arc::clone(&sweeps));
+        background.spawn(named("the watch over leadership", takeovers));
         let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
         let shared = Arc::new(Shared {
             queue,
@@ -311,6 +347,12 @@ impl Collector {
         }
         drop(shared);
         info!(workers = workers.len(), "ready");
+        // Who leads can do at once what there is to do.
+        let election_over = CancellationToken::new();
+        let mut election = JoinSet::new();
+        if let Some(elector) = elector {
+            election.spawn(named("the election", elector.run(election_over.clone())));
+        }
         phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
@@ -318,6 +360,7 @@ impl Collector {
             biased;
             () = stop.cancelled() => Ok(()),
             ended = background.join_next() => Err(unexpected(ended)),
+            Some(ended) = election.join_next() => Err(unexpected(Some(ended))),
             ended = workers.join_next() => Err(unexpected(ended.map(|worker| worker.map(|()| "a worker")))),
         };
         stop.cancel();
@@ -329,8 +372,12 @@ impl Collector {
         let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
         background.shutdown().await;
         workers.shutdown().await;
+        // Only now: what was in flight was allowed by it.
+        election_over.cancel();
+        let given_back = async { while election.join_next().await.is_some() {} };
         // All that could send events is gone by now, so the sender comes to its end.
-        if timeout(DRAIN_EVENTS, events_sent).await.is_err() {
+        let (events_sent, ()) = tokio::join!(timeout(DRAIN_EVENTS, events_sent), given_back);
+        if events_sent.is_err() {
             warn!("events were left unsent");
         }
         result.and(drained)
@@ -348,6 +395,12 @@ impl Running {
     #[must_use]
     pub fn may_write(&self) -> watch::Receiver<bool> {
         self.may_write.clone()
+    }
+
+    /// Whether this copy is the one that writes.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.leadership.is_held()
     }
 
     /// How the sweeps go, now and from now on.
@@ -387,6 +440,16 @@ impl Running {
     /// Why it failed, unless it was stopped and ended in time.
     pub async fn done(self) -> Result<(), RunError> {
         self.task.await.map_err(RunError::Panicked)?
+    }
+}
+
+/// Whoever begins to lead looks for what the copy before it left undone, and tells what is to be told.
+async fn see_takeovers(leadership: Leadership, context: Arc<Context>, sweeps: Arc<SweepRequests>) {
+    loop {
+        leadership.held().await;
+        context.forget_told();
+        sweeps.request();
+        leadership.lost().await;
     }
 }
 

@@ -127,7 +127,29 @@ pub struct Args {
     #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
 
-    /// Name of this process in the events that it sends
+    /// Free addresses only while holding the Lease ipgc; --leader-elect=false where there is one copy
+    #[arg(
+        long,
+        env = "IPGC_LEADER_ELECT",
+        value_name = "BOOL",
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+        require_equals = true,
+        action = clap::ArgAction::Set
+    )]
+    leader_elect: bool,
+
+    /// Namespace of that Lease
+    #[arg(
+        long,
+        env = "IPGC_LEASE_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "ipgc-system"
+    )]
+    lease_namespace: String,
+
+    /// Name of this process in the Lease and in the events that it sends
     #[arg(
         long,
         env = "HOSTNAME",
@@ -267,7 +289,7 @@ async fn collect((requests, watches): (Client, Client), config: Config) -> ExitC
 async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
     loop {
-        match access::missing(client, config.pool_namespace.as_deref(), config.dry_run).await {
+        match access::missing(client, config).await {
             Ok(missing) => return missing,
             Err(error) => {
                 let wait = backoff.next_wait();
@@ -292,6 +314,9 @@ impl Args {
         }
         if self.sweep_interval < Duration::from_secs(1) {
             return Err("--sweep-interval must be at least 1s".to_owned());
+        }
+        if self.leader_elect && self.lease_namespace.is_empty() {
+            return Err("--lease-namespace is empty".to_owned());
         }
         for glob in &self.keep_podref {
             if !glob.contains(['/', '*']) {
@@ -326,6 +351,7 @@ impl Args {
             },
             dry_run: self.dry_run,
             instance: self.instance.clone(),
+            lease_namespace: self.leader_elect.then(|| self.lease_namespace.clone()),
             ..Config::default()
         })
     }
@@ -427,6 +453,7 @@ mod tests {
             "--breaker-min=13",
             "--breaker-hold=14s",
             "--dry-run",
+            "--lease-namespace=mine",
         ])
         .unwrap();
         assert_eq!(config.pool_namespace.as_deref(), Some("net"));
@@ -451,6 +478,12 @@ mod tests {
         };
         assert_eq!(config.breaker, limits);
         assert!(config.dry_run);
+        assert_eq!(config.lease_namespace.as_deref(), Some("mine"));
+        assert_eq!(
+            config.election(),
+            None,
+            "a dry run leaves the Lease to others"
+        );
         let kept = |podref: &str| policy.keep_podrefs.iter().any(|glob| glob.matches(podref));
         assert!(kept("a/x") && kept("b/x") && !kept("c/x"));
     }
@@ -478,6 +511,18 @@ mod tests {
         assert_eq!(flags.dry_run, library.dry_run);
         assert_eq!(flags.max_retries, library.max_retries);
         assert_eq!(flags.workers, library.workers);
+    }
+
+    #[test]
+    fn there_is_an_election_unless_told_otherwise() {
+        let lease = |args: &[&str]| config(args).unwrap().lease_namespace;
+        let standard = Some("ipgc-system".to_owned());
+        assert_eq!(lease(&[]), standard);
+        assert_eq!(lease(&["--leader-elect"]), standard);
+        assert_eq!(lease(&["--leader-elect=true"]), standard);
+        assert_eq!(lease(&["--leader-elect=false"]), None);
+        assert!(config(&["--lease-namespace="]).is_err());
+        assert!(config(&["--leader-elect=false", "--lease-namespace="]).is_ok());
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Context {
         self.is_news_after(pool_uid, key, TELL_AGAIN)
     }
 
+    /// Forgets what was told: a copy that did not lead told nobody.
+    pub fn forget_told(&self) {
+        lock(&self.told).clear();
+    }
+
     fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {
         let now = self.clock.now();
         let mut told = lock(&self.told);

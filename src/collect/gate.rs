@@ -1,30 +1,37 @@
-//! The gate in front of every write: shut while we are told that we may not write.
+//! The gate in front of every write: shut while we are told that we may not write, and while another
+//! copy leads.
 
 use std::{sync::Mutex, time::Duration};
 
 use ipgc_core::time::Moment;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::{clock::Clock, lock::lock};
+use crate::{clock::Clock, leader::Leadership, lock::lock};
 
 /// How long the gate stays shut after a refusal. Rights are mended by people, slowly.
 const SHUT: Duration = Duration::from_secs(30);
+/// After so long, what waits for leadership is looked at again: another copy has done it by then, or
+/// nobody leads.
+const STAND_BY: Duration = Duration::from_mins(1);
 
 /// Open, or shut until a moment.
 #[derive(Debug)]
 pub struct Gate {
     clock: Clock,
+    leadership: Leadership,
     shut_until: Mutex<Option<Moment>>,
     open: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// An open gate.
+    /// A gate that is open as long as this copy leads.
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, leadership: Leadership) -> Self {
         Self {
             clock,
+            leadership,
             shut_until: Mutex::default(),
             open: watch::Sender::new(true),
         }
@@ -34,6 +41,23 @@ impl Gate {
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<bool> {
         self.open.subscribe()
+    }
+
+    /// Whether this copy is the one that writes.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.leadership.is_held()
+    }
+
+    /// Waits while another copy leads, and for a minute at the most; false if there was nothing to wait
+    /// for. Whoever waited knows nothing of the present any more.
+    pub async fn stood_by(&self, stop: &CancellationToken) -> bool {
+        if self.leads() {
+            return false;
+        }
+        let held = timeout(STAND_BY, self.leadership.held());
+        stop.run_until_cancelled(held).await;
+        true
     }
 
     /// How long to wait before the next write; zero when the gate is open, or due for a try.

@@ -22,7 +22,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 
 use super::counters::Counters;
-use crate::{api::IpPool, calls::call};
+use crate::{api::IpPool, calls::call, leader::Leadership};
 
 /// Reason of the events on a success.
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
@@ -49,6 +49,7 @@ pub struct Events {
     sender: mpsc::Sender<Event>,
     counters: Arc<Counters>,
     instance: Arc<str>,
+    leadership: Leadership,
     silent: bool,
 }
 
@@ -59,14 +60,20 @@ pub struct EventSender {
     counters: Arc<Counters>,
 }
 
-/// An event channel; `instance` names this process.
+/// An event channel; `instance` names this process, which tells something only while it leads.
 #[must_use]
-pub fn channel(client: Client, counters: Arc<Counters>, instance: &str) -> (Events, EventSender) {
+pub fn channel(
+    client: Client,
+    counters: Arc<Counters>,
+    instance: &str,
+    leadership: Leadership,
+) -> (Events, EventSender) {
     let (sender, receiver) = mpsc::channel(BACKLOG);
     let events = Events {
         sender,
         counters: Arc::clone(&counters),
         instance: instance.into(),
+        leadership,
         silent: false,
     };
     let sender = EventSender {
@@ -141,7 +148,7 @@ impl Events {
     }
 
     fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
-        if self.silent {
+        if self.silent || !self.leadership.is_held() {
             return;
         }
         let now = Timestamp::now();

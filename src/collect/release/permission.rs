@@ -47,7 +47,8 @@ impl<'c> Permission<'c> {
 
     /// Whether a round that was begun may go on.
     pub(super) fn lasts_while_shutting_down(&self) -> bool {
-        self.refusals.load(Ordering::Relaxed) < REFUSALS && self.context.gate.wait().is_zero()
+        let gate = &self.context.gate;
+        self.refusals.load(Ordering::Relaxed) < REFUSALS && gate.leads() && gate.wait().is_zero()
     }
 
     /// What became of a claim.

@@ -164,6 +164,9 @@ impl<'t> Turn<'t> {
                 self.would_free(&releases);
                 return Ok(());
             }
+            if self.context.gate.stood_by(self.stop).await {
+                return Err(Failure::Postponed(Duration::ZERO));
+            }
             let patch = FreePatch::new(&proof, releases);
             self.jobs
                 .note_attempt(patch.releases(), &self.networks, |podref| {

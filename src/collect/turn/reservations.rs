@@ -49,8 +49,9 @@ impl Turn<'_> {
             return;
         }
         let gate = &self.context.gate;
+        let stood_by = gate.stood_by(self.stop).await;
         let wait = gate.wait();
-        if !wait.is_zero() {
+        if stood_by || !wait.is_zero() {
             for wanted in wanted {
                 self.outcome(&wanted.row.podref, Outcome::Postponed(wait));
             }

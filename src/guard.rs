@@ -1,7 +1,8 @@
-//! The guard behind a dry run: a client through which nothing can be changed.
+//! The guards below all code that decides: clients through which nothing can be changed, or nothing
+//! by a copy that does not lead.
 //!
-//! It goes by the HTTP method alone and lives below all code that decides, so that a mistake there
-//! is an error and not a write. Access reviews are refused too: they are POSTs.
+//! They go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
+//! are refused too: they are POSTs. Decides nothing itself.
 
 use http::{Method, Request};
 use kube::{
@@ -10,27 +11,50 @@ use kube::{
 };
 use tower::{BoxError, service_fn};
 
+use crate::leader::Leadership;
+
 /// What became of a request that is no GET.
 #[derive(Debug, thiserror::Error)]
-#[error("{method} {path} was not sent: only reads are")]
+#[error("{method} {path} was not sent: {why}")]
 pub struct NotSent {
     method: Method,
     path: String,
+    why: &'static str,
 }
 
 /// A client that sends GET requests through `client` and answers all others itself, with
 /// [`NotSent`] in a [`kube::Error::Service`].
 #[must_use]
 pub fn read_only(client: Client) -> Client {
+    reads_and(client, || Err("only reads are"))
+}
+
+/// A client that sends what is no GET request only while this copy leads, and else answers it itself, as
+/// [`read_only`] does.
+#[must_use]
+pub fn while_leading(client: Client, leadership: Leadership) -> Client {
+    let leads = move || leadership.is_held();
+    reads_and(client, move || {
+        leads().then_some(()).ok_or("another copy leads")
+    })
+}
+
+/// A client that sends what is no GET request only if it `may`.
+fn reads_and(
+    client: Client,
+    may: impl Fn() -> Result<(), &'static str> + Clone + Send + 'static,
+) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
-        let client = client.clone();
+        let (client, may) = (client.clone(), may.clone());
         async move {
-            if request.method() != Method::GET {
+            if request.method() != Method::GET
+                && let Err(why) = may()
+            {
                 let (head, _) = request.into_parts();
                 let path = head.uri.path().to_owned();
                 let method = head.method;
-                return Err(BoxError::from(NotSent { method, path }));
+                return Err(BoxError::from(NotSent { method, path, why }));
             }
             Ok(client.send(request).await?)
         }

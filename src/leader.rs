@@ -1,0 +1,254 @@
+//! Leader election on a Lease: keeps this copy's candidacy up to date, and tells whether it leads.
+//!
+//! The algorithm is [`ipgc_core::election`]; here are its requests, each under a deadline of its own. A
+//! copy leads until a moment, not until it is told otherwise: one that was stopped, or whose requests
+//! hang, has stepped down by the clock. Nothing here knows what a leader does.
+
+use std::time::Duration;
+
+use ipgc_core::{
+    election::{Candidate, Record, Step, Timing},
+    time::Moment,
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    calls::{CallError, call},
+    clock::Clock,
+};
+
+/// Name of the Lease.
+pub const LEASE: &str = "ipgc";
+
+/// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
+/// relies on its last one.
+const LOOK: Duration = Duration::from_secs(4);
+/// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// Whether this copy leads.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    clock: Clock,
+    until: watch::Receiver<Moment>,
+}
+
+impl Leadership {
+    /// That of the only copy there is: it always leads.
+    #[must_use]
+    pub fn always(clock: Clock) -> Self {
+        let for_ever = Moment::new(Duration::MAX);
+        let (_, until) = watch::channel(for_ever);
+        Self { clock, until }
+    }
+
+    /// Whether it leads now.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.clock.now() < *self.until.borrow()
+    }
+
+    /// Waits until it leads.
+    pub async fn held(&self) {
+        self.becomes(true).await;
+    }
+
+    /// Waits until it does not lead, as far as the [`Elector`] has found that.
+    pub async fn lost(&self) {
+        self.becomes(false).await;
+    }
+
+    async fn becomes(&self, wanted: bool) {
+        let mut until = self.until.clone();
+        let is_wanted = |until: &Moment| (self.clock.now() < *until) == wanted;
+        if until.wait_for(is_wanted).await.is_err() {
+            // The election is over, and nothing changes any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Takes part in the election.
+pub struct Elector {
+    api: Api<Lease>,
+    candidate: Candidate,
+    timing: Timing,
+    clock: Clock,
+    until: watch::Sender<Moment>,
+    /// What we wrote last: written again without that it is read first, as long as nobody else writes.
+    own: Option<Lease>,
+}
+
+impl Elector {
+    /// A candidate for the Lease in this namespace. `instance` is what people know this copy by.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        instance: &str,
+        clock: Clock,
+    ) -> (Self, Leadership) {
+        let timing = Timing::default();
+        let (sender, until) = watch::channel(Moment::EPOCH);
+        // A container that is started anew in its pod bears the same name, and holds nothing.
+        let identity = format!("{instance}_{:016x}", rand::random::<u64>());
+        let elector = Self {
+            api: Api::namespaced(client, namespace),
+            candidate: Candidate::new(&identity, timing),
+            timing,
+            clock,
+            until: sender,
+            own: None,
+        };
+        (elector, Leadership { clock, until })
+    }
+
+    /// Takes part until `over`, then gives the Lease back.
+    pub async fn run(mut self, over: CancellationToken) {
+        over.run_until_cancelled(self.take_part()).await;
+        self.until.send_replace(Moment::EPOCH);
+        match timeout(RELEASE, self.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "leadership not given back"),
+            Err(_) => warn!("leadership not given back in time"),
+        }
+    }
+
+    async fn take_part(&mut self) {
+        let mut led = false;
+        loop {
+            let looked = timeout(LOOK, self.look()).await;
+            match looked.unwrap_or(Err(CallError::Deadline)) {
+                Ok(()) => {}
+                // Somebody else wrote first: the next look says who.
+                Err(error) if error.is_conflict() => {
+                    debug!(%error, "Lease not written");
+                    self.own = None;
+                }
+                Err(error) => {
+                    warn!(%error, lease = LEASE, "no look at the Lease");
+                    self.own = None;
+                }
+            }
+            let now = self.clock.now();
+            let held_until = self.candidate.held_until().filter(|until| *until > now);
+            self.until.send_replace(held_until.unwrap_or(Moment::EPOCH));
+            let leads = held_until.is_some();
+            if leads != led {
+                let identity = self.candidate.identity();
+                info!(
+                    identity,
+                    "{}",
+                    if leads {
+                        "leading"
+                    } else {
+                        "not leading any more"
+                    }
+                );
+            }
+            led = leads;
+            // Copies that started together must not look together.
+            let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
+            sleep(pause).await;
+        }
+    }
+
+    /// Reads the Lease unless it is known, and writes it if we may.
+    async fn look(&mut self) -> Result<(), CallError> {
+        let read = match self.own.take() {
+            Some(own) => Some(own),
+            None => call(self.api.get_opt(LEASE)).await?,
+        };
+        let begun = self.clock.now();
+        let record = read.as_ref().and_then(record);
+        match self.candidate.read(record, begun) {
+            Step::Wait => return Ok(()),
+            Step::Take | Step::Renew => {}
+        }
+        let lease = self.in_our_name(read.clone().unwrap_or_default());
+        let params = PostParams::default();
+        let written = if read.is_some() {
+            call(self.api.replace(LEASE, &params, &lease)).await?
+        } else {
+            call(self.api.create(&params, &lease)).await?
+        };
+        self.candidate.wrote(begun);
+        self.own = Some(written);
+        Ok(())
+    }
+
+    /// The Lease as we write it; whatever else it has stays.
+    fn in_our_name(&self, lease: Lease) -> Lease {
+        let now = Some(MicroTime(Timestamp::now()));
+        let spec = lease.spec.unwrap_or_default();
+        let identity = self.candidate.identity();
+        let is_ours = spec.holder_identity.as_deref() == Some(identity);
+        let transitions = spec.lease_transitions.unwrap_or(0);
+        let known = lease.metadata.name.is_some();
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(LEASE.to_owned()),
+                ..lease.metadata
+            },
+            spec: Some(LeaseSpec {
+                acquire_time: if is_ours {
+                    spec.acquire_time
+                } else {
+                    now.clone()
+                },
+                renew_time: now,
+                holder_identity: Some(identity.to_owned()),
+                lease_duration_seconds: i32::try_from(self.timing.lease.as_secs()).ok(),
+                lease_transitions: Some(transitions.saturating_add(i32::from(known && !is_ours))),
+                ..spec
+            }),
+        }
+    }
+
+    /// Writes that nobody holds it, so that the next one need not wait for it to run out. Read again
+    /// before that, since the last write may have been cut off.
+    async fn give_back(&self) -> Result<(), CallError> {
+        let Some(held) = call(self.api.get_opt(LEASE)).await? else {
+            return Ok(());
+        };
+        let spec = held.spec.unwrap_or_default();
+        if spec.holder_identity.as_deref() != Some(self.candidate.identity()) {
+            return Ok(());
+        }
+        let free = Lease {
+            metadata: held.metadata,
+            spec: Some(LeaseSpec {
+                holder_identity: None,
+                // As client-go has it: a program that reckons from the last renewal need not wait either.
+                lease_duration_seconds: Some(1),
+                renew_time: Some(MicroTime(Timestamp::now())),
+                ..spec
+            }),
+        };
+        call(self.api.replace(LEASE, &PostParams::default(), &free)).await?;
+        info!("leadership given back");
+        Ok(())
+    }
+}
+
+/// What a Lease says.
+fn record(lease: &Lease) -> Option<Record<'_>> {
+    let spec = lease.spec.as_ref()?;
+    let seconds = spec.lease_duration_seconds.unwrap_or(0);
+    Some(Record {
+        version: lease.metadata.resource_version.as_deref()?,
+        holder: spec.holder_identity.as_deref().unwrap_or_default(),
+        duration: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+    })
+}

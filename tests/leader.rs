@@ -1,0 +1,325 @@
+//! Several copies on one API server: one of them writes, and what happens when it does not any more.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{NS, POOL, put_pool, run_pod, seconds, seldom, server};
+use ipgc::{
+    config::Config,
+    leader::LEASE,
+    run::{Collector, Running},
+};
+use serde_json::Value;
+use testkit::{Match, Requests, Server, Verb, fixtures, pods::Kubelet};
+use tokio::time::{Instant, timeout};
+
+const LEASES: &str = "ipgc-system";
+
+fn electing(name: &str) -> Config {
+    Config {
+        instance: name.to_owned(),
+        lease_namespace: Some(LEASES.to_owned()),
+        ..seldom()
+    }
+}
+
+fn launch(server: &Server, name: &str, config: Config) -> Running {
+    let client = server.client_named(name);
+    Collector::new(client.clone(), client, config).start()
+}
+
+async fn copy(server: &Server, name: &str) -> Running {
+    let mut running = launch(server, name, electing(name));
+    assert!(running.ready().await, "{name} ended before it was ready");
+    running
+}
+
+/// Two copies, of which the first leads, long after they started, and two pods with rows.
+async fn two(server: &Server) -> (Running, Running) {
+    let a = copy(server, "a").await;
+    seconds(1).await;
+    assert!(a.leads());
+    let b = copy(server, "b").await;
+    seconds(3_600).await;
+    put_pool(server, &[(1, "web-1"), (2, "web-2")]);
+    run_pod(server, "web-1", 1);
+    run_pod(server, "web-2", 2);
+    seconds(1).await;
+    assert!(a.leads() && !b.leads());
+    server.clear_requests();
+    (a, b)
+}
+
+fn lease(server: &Server) -> Value {
+    let lease = server.get("leases", LEASES, LEASE).unwrap();
+    lease["spec"].clone()
+}
+
+/// What a copy wrote, the Lease aside.
+fn written(server: &Server, name: &str) -> Requests {
+    let of = server.requests().matching(&Match::any().client(name));
+    of.filter(|r| {
+        let reads = [Verb::Get, Verb::List, Verb::Watch];
+        !reads.contains(&r.verb) && r.resource != "leases"
+    })
+}
+
+async fn end(server: &Server, pod: &str) {
+    Kubelet::new(server).terminate_pod(NS, pod).await;
+}
+
+/// Waits until the rows are these, for so many seconds; how long it took.
+async fn rows_become(server: &Server, keys: &[&str], within: u64) -> Duration {
+    let begun = Instant::now();
+    let rows = |server: &Server| -> Vec<String> {
+        let pool = server.get("ippools", NS, POOL).unwrap();
+        let rows = pool["spec"]["allocations"].as_object().unwrap();
+        rows.keys().cloned().collect()
+    };
+    let within = Duration::from_secs(within);
+    let reached = server.wait_until(within, |server| rows(server) == keys);
+    assert!(reached.await, "{:?}\n{}", rows(server), server.requests());
+    begun.elapsed()
+}
+
+/// A copy is cut off from the API server, as far as writing and reading goes.
+fn cut_off(server: &Server, name: &str) -> testkit::Rule {
+    let cut = server.on(Match::any().client(name)).hang();
+    server.cut(Match::any().client(name), testkit::Cut::Broken);
+    cut
+}
+
+async fn stop(running: Running) {
+    running.stop();
+    running.done().await.expect("the run failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_copy_writes_and_the_others_only_look() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    end(&server, "web-1").await;
+    rows_become(&server, &["2"], 10).await;
+    seconds(600).await;
+    assert!(!written(&server, "a").is_empty());
+    assert!(written(&server, "b").is_empty(), "{}", server.requests());
+    // It looks on: not every second, and to the end.
+    let pools = Match::get("ippools").client("b");
+    let looked = server.requests().matching(&pools).len();
+    assert!((1..=3).contains(&looked), "{}", server.requests());
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_copies_that_start_together_one_leads() {
+    let server = server();
+    let copies: Vec<_> = ["a", "b", "c"]
+        .map(|name| launch(&server, name, electing(name)))
+        .into();
+    for _ in 0..600 {
+        seconds(1).await;
+        let leaders = copies.iter().filter(|copy| copy.leads()).count();
+        assert!(leaders <= 1);
+    }
+    assert_eq!(copies.iter().filter(|copy| copy.leads()).count(), 1);
+    let held = lease(&server);
+    assert_eq!(held["leaseTransitions"], 0, "{held}");
+    for copy in copies {
+        stop(copy).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let cut = cut_off(&server, "a");
+    // Seen to end by the one that does not lead yet.
+    end(&server, "web-1").await;
+    let took = rows_become(&server, &["2"], 24).await;
+    assert!(took > Duration::from_secs(5), "{took:?}");
+    assert!(b.leads() && !a.leads());
+    assert_eq!(lease(&server)["leaseTransitions"], 1);
+    assert!(written(&server, "a").is_empty());
+    // It is back, and one of many.
+    cut.remove();
+    end(&server, "web-2").await;
+    rows_become(&server, &[], 10).await;
+    seconds(60).await;
+    assert!(b.leads() && !a.leads());
+    assert!(written(&server, "a").is_empty(), "{}", server.requests());
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    Kubelet::new(&server).mark_pod(NS, "web-1");
+    end(&server, "web-1").await;
+    // Before the cooldown is over.
+    stop(a).await;
+    rows_become(&server, &["2"], 5).await;
+    assert!(b.leads());
+    stop(b).await;
+    assert_eq!(lease(&server)["holderIdentity"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_seen_ending_before_the_takeover_is_no_less_known_after_it() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let denied = server.on(Match::patch("ippools").client("a")).fail(500);
+    end(&server, "web-1").await;
+    seconds(5).await;
+    stop(a).await;
+    let took = rows_become(&server, &["2"], 5).await;
+    // No wait of minutes, as for an end that nobody saw.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    denied.remove();
+    stop(b).await;
+}
+
+/// Its Lease cannot be renewed; all else is as ever.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    stop(b).await;
+    let silent = server.on(Match::resource("leases").client("a")).hang();
+    seconds(11).await;
+    assert!(!a.leads());
+    end(&server, "web-1").await;
+    seconds(600).await;
+    assert!(written(&server, "a").is_empty(), "{}", server.requests());
+    silent.remove();
+    rows_become(&server, &["2"], 30).await;
+    assert!(a.leads());
+    stop(a).await;
+}
+
+/// Leadership ends between the rows and their reservations.
+#[tokio::test(start_paused = true)]
+async fn reservations_are_left_to_whoever_leads_next() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let silent = server.on(Match::resource("leases").client("a")).hang();
+    let slow = server
+        .on(Match::patch("ippools").client("a"))
+        .delay(Duration::from_secs(15));
+    end(&server, "web-1").await;
+    rows_become(&server, &["2"], 30).await;
+    let reservation = |s: &Server| s.get("overlappingrangeipreservations", NS, "10.0.0.1");
+    let gone = server.wait_until(Duration::from_secs(60), |s| reservation(s).is_none());
+    assert!(gone.await, "{}", server.requests());
+    let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
+    assert!(of_a.is_empty(), "{of_a}");
+    assert!(b.leads());
+    slow.remove();
+    silent.remove();
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_sends_no_events() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    // Its node is silent, which both see and one tells.
+    server.put(fixtures::node("node-1", false));
+    Kubelet::new(&server).force_delete(NS, "web-1");
+    seconds(600).await;
+    let events = |name| {
+        let created = Match::create("events.events.k8s.io").client(name);
+        server.requests().matching(&created).len()
+    };
+    assert!(events("a") > 0 && events("b") == 0, "{}", server.requests());
+    // Whoever takes over tells what still is.
+    stop(a).await;
+    seconds(30).await;
+    assert!(events("b") > 0, "{}", server.requests());
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_deleted_is_made_again_and_one_copy_leads() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    server.delete("leases", LEASES, LEASE);
+    seconds(30).await;
+    assert!(a.leads() != b.leads());
+    end(&server, "web-1").await;
+    rows_become(&server, &["2"], 10).await;
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_wrote_on_the_lease_stays() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let annotated = server.edit("leases", LEASES, LEASE, |lease| {
+        lease["metadata"]["annotations"]["a"] = "b".into();
+    });
+    assert!(annotated);
+    seconds(60).await;
+    let lease = server.get("leases", LEASES, LEASE).unwrap();
+    assert_eq!(lease["metadata"]["annotations"]["a"], "b", "{lease}");
+    assert!(a.leads());
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_given_back_after_the_patch_in_flight() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let _slow = server
+        .on(Match::patch("ippools"))
+        .delay(Duration::from_secs(5));
+    end(&server, "web-1").await;
+    let patching = |s: &Server| s.requests().matching(&Match::patch("ippools")).len() == 1;
+    let patching = server.wait_until(Duration::from_secs(10), patching);
+    assert!(patching.await);
+    a.stop();
+    seconds(3).await;
+    assert!(a.leads(), "given back while a patch was in flight");
+    assert!(!b.leads());
+    a.done().await.expect("drained");
+    rows_become(&server, &["2"], 1).await;
+    assert_eq!(lease(&server)["holderIdentity"], Value::Null);
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_leaves_the_lease_alone() {
+    let server = server();
+    let config = Config {
+        dry_run: true,
+        ..electing("a")
+    };
+    let mut dry = launch(&server, "a", config);
+    assert!(dry.ready().await);
+    seconds(60).await;
+    let leases = Match::resource("leases").namespace(LEASES);
+    assert!(server.requests().matching(&leases).is_empty());
+    assert!(dry.leads(), "alone in what it does");
+    stop(dry).await;
+}
+
+/// A shutdown does not wait for a Lease that nobody answers for.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_without_an_api_server_is_quick() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let _cut = cut_off(&server, "a");
+    a.stop();
+    let ended = timeout(Duration::from_secs(3), a.done()).await;
+    ended.expect("too late").expect("the run failed");
+    stop(b).await;
+}
