@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use ipgc::access::{CallError, Right, Scope, missing, needed};
+use ipgc::{
+    access::{CallError, Right, Scope, missing, needed},
+    config::Config,
+};
 use kube::{Client, client::Body};
 use rstest::rstest;
 use serde::Deserialize;
@@ -17,6 +20,16 @@ fn reviews() -> Match {
     Match::create("selfsubjectaccessreviews")
 }
 
+/// Settings with an election; with pools everywhere unless they are in one namespace.
+fn config(pools: Option<&str>, dry_run: bool) -> Config {
+    Config {
+        pool_namespace: pools.map(str::to_owned),
+        dry_run,
+        lease_namespace: Some("ipgc-system".to_owned()),
+        ..Config::default()
+    }
+}
+
 /// Exactly what a right allows.
 fn matching(right: &Right) -> Match {
     let Right {
@@ -24,12 +37,16 @@ fn matching(right: &Right) -> Match {
         group,
         resource,
         scope,
+        name,
     } = right.clone();
     let namespace = match scope {
         Scope::Namespace(namespace) => namespace,
         Scope::Cluster | Scope::AllNamespaces => String::new(),
     };
-    let asks = move |asked: &testkit::Request| asked.verb.as_str() == verb && asked.group == group;
+    let asks = move |asked: &testkit::Request| {
+        let is_it = asked.name == name.unwrap_or_default();
+        asked.verb.as_str() == verb && asked.group == group && is_it
+    };
     Match::resource(&resource)
         .namespace(&namespace)
         .filter(asks)
@@ -40,7 +57,7 @@ fn lines(rights: &[Right]) -> Vec<String> {
 }
 
 async fn asked(server: &Server, pools: Option<&str>, dry_run: bool) -> Vec<String> {
-    let answer = missing(&server.client(), pools, dry_run).await;
+    let answer = missing(&server.client(), &config(pools, dry_run)).await;
     lines(&answer.unwrap())
 }
 
@@ -53,7 +70,11 @@ async fn nothing_is_missing_where_everything_is_allowed(
     let server = Server::new();
     assert!(asked(&server, pools, dry_run).await.is_empty());
     let requests = server.requests();
-    assert_eq!(requests.len(), needed(pools, dry_run).len(), "{requests}");
+    assert_eq!(
+        requests.len(),
+        needed(&config(pools, dry_run)).len(),
+        "{requests}"
+    );
     assert_eq!(
         requests.matching(&reviews()).len(),
         requests.len(),
@@ -67,7 +88,7 @@ async fn each_right_denied_alone_is_named_alone(
     #[values(None, Some("net"))] pools: Option<&str>,
     #[values(false, true)] dry_run: bool,
 ) {
-    for right in needed(pools, dry_run) {
+    for right in needed(&config(pools, dry_run)) {
         let server = Server::new();
         server.on(matching(&right)).deny();
         assert_eq!(
@@ -134,8 +155,21 @@ async fn a_dry_run_needs_no_right_to_write() {
             "patch overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces",
             "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces",
             "create events.events.k8s.io in all namespaces",
+            "create leases.coordination.k8s.io in namespace ipgc-system",
+            "update leases.coordination.k8s.io ipgc in namespace ipgc-system",
         ]
     );
+}
+
+#[tokio::test]
+async fn the_only_copy_needs_no_right_on_a_lease_of_its_own() {
+    let server = Server::new();
+    server
+        .on(Match::resource("leases").namespace("ipgc-system"))
+        .deny();
+    let alone = Config::default();
+    let asked = missing(&server.client(), &alone).await.unwrap();
+    assert!(asked.is_empty(), "{asked:?}");
 }
 
 /// One review of all is not answered; everything would be allowed.
@@ -157,7 +191,7 @@ async fn a_review_that_is_not_answered_is_an_error(
 ) {
     let server = Server::new();
     fault(server.on(reviews()).skip(which).once());
-    let answer: Result<_, CallError> = missing(&server.client(), None, false).await;
+    let answer: Result<_, CallError> = missing(&server.client(), &config(None, false)).await;
     let error = answer.unwrap_err().to_string();
     assert!(error.contains(says), "{error}");
 }
@@ -168,8 +202,8 @@ async fn an_answer_that_grants_nothing_grants_nothing() {
     let echo = tower::service_fn(async |request: http::Request<Body>| {
         Ok::<_, tower::BoxError>(http::Response::new(request.into_body()))
     });
-    let answer = missing(&Client::new(echo, "default"), None, false).await;
-    assert_eq!(answer.unwrap(), needed(None, false));
+    let answer = missing(&Client::new(echo, "default"), &config(None, false)).await;
+    assert_eq!(answer.unwrap(), needed(&config(None, false)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,21 +211,13 @@ async fn a_few_are_asked_at_a_time() {
     let server = Server::new();
     server.on(reviews()).hang();
     let (client, silent) = (server.client(), std::time::Duration::from_secs(1));
-    let asking = tokio::time::timeout(silent, missing(&client, None, false)).await;
+    let config = config(None, false);
+    let asking = tokio::time::timeout(silent, missing(&client, &config)).await;
     assert!(asking.is_err());
     assert_eq!(server.requests().len(), 4, "{}", server.requests());
 }
 
 // ---- against the manifests ---------------------------------------------------------------------
-
-/// What the manifests grant beyond what is asked for at the start.
-const NOT_ASKED: [&str; 4] = [
-    // Leader election. Whether it can be had shows when it is tried, and only where it is wanted.
-    "create leases.coordination.k8s.io in namespace ipgc-system",
-    "get leases.coordination.k8s.io ipgc in namespace ipgc-system",
-    "update leases.coordination.k8s.io ipgc in namespace ipgc-system",
-    "patch leases.coordination.k8s.io ipgc in namespace ipgc-system",
-];
 
 fn manifest(path: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -249,18 +275,15 @@ fn granted(objects: &[Value]) -> BTreeSet<String> {
 }
 
 /// Both ways: no right is asked for that the manifests do not grant, and none granted that is not
-/// asked for and has no reason here.
-fn assert_granted(mut granted: BTreeSet<String>, pools: Option<&str>) {
-    for right in NOT_ASKED {
-        assert!(granted.remove(right), "not granted any more: {right}");
-    }
-    let needed: BTreeSet<_> = lines(&needed(pools, false)).into_iter().collect();
-    assert_eq!(granted, needed);
+/// asked for.
+fn assert_granted(granted: &BTreeSet<String>, pools: Option<&str>) {
+    let needed: BTreeSet<_> = lines(&needed(&config(pools, false))).into_iter().collect();
+    assert_eq!(*granted, needed);
 }
 
 #[test]
 fn the_list_is_what_the_manifests_grant() {
-    assert_granted(granted(&manifest("base/rbac.yaml")), None);
+    assert_granted(&granted(&manifest("base/rbac.yaml")), None);
 }
 
 #[test]
@@ -269,5 +292,5 @@ fn with_a_pool_namespace_it_is_what_the_overlay_grants() {
     // As its kustomization does.
     objects.retain(|o| o["kind"] != "ClusterRoleBinding" || o["metadata"]["name"] != "ipgc-pools");
     objects.extend(manifest("overlays/other-namespace/pools.yaml"));
-    assert_granted(granted(&objects), Some("openshift-multus"));
+    assert_granted(&granted(&objects), Some("openshift-multus"));
 }

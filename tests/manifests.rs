@@ -254,7 +254,7 @@ fn pod_is_confined(#[case] path: &str) {
 fn pod_runs_the_collector() {
     let objects = render(BASE);
     let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
-    assert_eq!(deployment["replicas"], 1);
+    assert_eq!(deployment["replicas"], 2);
     let template = &deployment["template"];
     let pod_labels = template["metadata"]["labels"].as_object().unwrap();
     for (key, value) in deployment["selector"]["matchLabels"].as_object().unwrap() {
@@ -278,10 +278,16 @@ fn pod_runs_the_collector() {
     );
     assert_eq!(
         container["env"],
-        json!([{
-            "name": "HOSTNAME",
-            "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
-        }])
+        json!([
+            {
+                "name": "HOSTNAME",
+                "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
+            },
+            {
+                "name": "IPGC_LEASE_NAMESPACE",
+                "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
+            },
+        ])
     );
 }
 

@@ -119,7 +119,8 @@ pub fn clean(mut command: Command) -> Command {
 pub struct Ipgc(Process);
 
 impl Ipgc {
-    /// Starts it with this way in, these arguments, and these settings as `IPGC_<name>`.
+    /// Starts it with this way in, these arguments, and these settings as `IPGC_<name>`. It is the only
+    /// copy unless they say otherwise: many run side by side on one cluster.
     pub async fn start(
         cluster: &Cluster,
         access: &Access,
@@ -145,7 +146,8 @@ impl Ipgc {
             .args(["run", "--kubeconfig"])
             .arg(kubeconfig)
             .args(args);
-        for (name, value) in settings {
+        let alone = ("LEADER_ELECT", "false");
+        for (name, value) in [&[alone], settings].concat() {
             command.env(format!("IPGC_{name}"), value);
         }
         let log = place.with_extension("log");

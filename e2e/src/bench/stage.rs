@@ -58,7 +58,11 @@ impl Servers {
         let account = plane.service_account(NAMESPACE, "ipgc").await?;
         let client = &account.client("rights").await?;
         wait::until("the manifests' rights", PATIENCE, || async move {
-            let missing = ipgc::access::missing(client, None, false).await;
+            let config = ipgc::config::Config {
+                lease_namespace: Some(NAMESPACE.to_owned()),
+                ..Default::default()
+            };
+            let missing = ipgc::access::missing(client, &config).await;
             Ok(match missing {
                 Ok(missing) if missing.is_empty() => Probe::Done(()),
                 other => Probe::NotYet(format!("{other:?}")),
@@ -132,7 +136,8 @@ impl Stage {
     /// Starts `ipgc run` with these flags.
     pub fn start(&self, args: &[&str]) -> Result<Collector> {
         let (log_from, begun) = (Timestamp::now(), Instant::now());
-        let settings = [("LEASE_NAMESPACE", NAMESPACE)];
+        // As the manifests run it.
+        let settings = [("LEADER_ELECT", "true"), ("LEASE_NAMESPACE", NAMESPACE)];
         let process =
             Ipgc::start_program(&self.program, &self.cluster, &self.account, args, &settings)?;
         Ok(Collector {

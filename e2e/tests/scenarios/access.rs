@@ -7,7 +7,10 @@ use e2e::{
     control_plane::Options,
     wait::{self, Probe},
 };
-use ipgc::access::{Right, missing};
+use ipgc::{
+    access::{Right, missing},
+    config::Config,
+};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::{
     Api,
@@ -21,14 +24,10 @@ fn lines(rights: &[Right]) -> Vec<String> {
 }
 
 /// Waits until the authorizer, which learns of new bindings by a watch, misses just these rights.
-pub async fn until_missing(
-    account: &Access,
-    pool_namespace: Option<&str>,
-    rights: &[&str],
-) -> Result<()> {
+pub async fn until_missing(account: &Access, config: &Config, rights: &[&str]) -> Result<()> {
     let client = &account.client("rights").await?;
     wait::until("the bindings to count", wait::PATIENCE, || async move {
-        let answer = missing(client, pool_namespace, false).await;
+        let answer = missing(client, config).await;
         Ok(match answer {
             Ok(missing) if lines(&missing) == rights => Probe::Done(()),
             other => Probe::NotYet(format!("{other:?}")),
@@ -100,7 +99,7 @@ async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
         .await?;
 
     let right = "patch ippools.whereabouts.cni.cncf.io in all namespaces";
-    until_missing(&access, None, &[right]).await?;
+    until_missing(&access, &Config::default(), &[right]).await?;
     assert_eq!(
         refused(cluster, &access, &[]).await?,
         format!("ipgc: rights are missing, manifests/base/rbac.yaml grants them: {right}\n")
@@ -123,7 +122,11 @@ async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() ->
         .await?;
 
     let here = ["--pool-namespace", &namespace.name];
-    until_missing(&access, Some(&namespace.name), &[]).await?;
+    let config = Config {
+        pool_namespace: Some(namespace.name.clone()),
+        ..Config::default()
+    };
+    until_missing(&access, &config, &[]).await?;
     let ipgc = run(cluster, &access, &here).await?;
     ipgc.says("ready").await?;
     let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;

@@ -14,6 +14,7 @@ use e2e::{
     pods::End,
     wait,
 };
+use ipgc::config::Config;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -51,7 +52,7 @@ pub async fn ipgc(args: &[&str]) -> Result<Output> {
 
 /// `ipgc run` as its own process.
 pub async fn run(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Ipgc> {
-    Ipgc::start(cluster, access, args, &[("LEASE_NAMESPACE", NAMESPACE)]).await
+    Ipgc::start(cluster, access, args, &[]).await
 }
 
 /// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
@@ -72,7 +73,11 @@ pub async fn applied() -> Result<Option<&'static ControlPlane>> {
             assert_eq!(refused, [""; 0], "{said}");
             let account = ControlPlane::shared().await?;
             let account = account.service_account(NAMESPACE, "ipgc").await?;
-            until_missing(&account, None, &[]).await
+            let config = Config {
+                lease_namespace: Some(NAMESPACE.to_owned()),
+                ..Config::default()
+            };
+            until_missing(&account, &config, &[]).await
         })
         .await?;
     ControlPlane::shared().await.map(Some)
@@ -209,6 +214,7 @@ async fn the_deployments_pods_are_admitted_where_only_restricted_ones_are() -> R
 #[case::never_reads_secrets("get", "", "secrets", false)]
 #[case::never_replaces_pools("update", "whereabouts.cni.cncf.io", "ippools", false)]
 #[case::never_deletes_pools("delete", "whereabouts.cni.cncf.io", "ippools", false)]
+#[case::never_deletes_leases("delete", "coordination.k8s.io", "leases", false)]
 #[case::never_takes_upstreams_lease("update", "coordination.k8s.io", "leases", false)]
 #[tokio::test]
 async fn the_server_grants_what_the_manifests_say(

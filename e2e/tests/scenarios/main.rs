@@ -20,6 +20,7 @@ mod crds;
 mod crowds;
 mod ends;
 mod failures;
+mod leaders;
 mod networks;
 mod successors;
 mod support;

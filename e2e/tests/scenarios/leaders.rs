@@ -1,0 +1,207 @@
+//! Two copies of the binary on the real API server: one leads until it is killed, ended or stopped in its
+//! tracks; and two that both write at once.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use e2e::{Result, ours::Ipgc, pods::End, pools::Row, wait};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::{
+    binary::SHUTDOWN,
+    support::{COOLDOWN, POOL, Scene, plan, rows, wait_of},
+};
+
+/// A Lease lasts 15 s; who waits for it looks at it every 2.4 s at the least.
+const LEASE: Duration = Duration::from_secs(15);
+/// Promised from a crash to the first free, and from the end of a leader.
+const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
+const AFTER_RELEASE: Duration = Duration::from_secs(5);
+
+/// A copy that takes part in the election of this scene, or writes whoever else does.
+async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
+    let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
+    let namespace = &scene.namespace.name;
+    let args = [
+        "--pool-namespace",
+        namespace,
+        &cooldown,
+        "--grace=1s",
+        "--del-budget=1s",
+        "--max-pod-grace=1s",
+        "--sweep-interval=1s",
+    ];
+    let elects = if elects { "true" } else { "false" };
+    let settings = [("LEADER_ELECT", elects), ("LEASE_NAMESPACE", namespace)];
+    let cluster = scene.namespace.cluster();
+    let copy = Ipgc::start(cluster, cluster.access(), &args, &settings).await?;
+    copy.says("ready").await?;
+    Ok(copy)
+}
+
+/// One that leads, one that does not, and two pods with addresses.
+async fn two(prefix: &str) -> Result<(Arc<Scene>, e2e::cni::Network, Ipgc, Ipgc)> {
+    let (scene, network) = Scene::with_network(prefix).await?;
+    let leader = copy(&scene, true).await?;
+    leader.says("leading").await?;
+    let other = copy(&scene, true).await?;
+    for pod in ["web-0", "web-1"] {
+        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+    }
+    // By then nobody whom they did not see can have left a row.
+    tokio::time::sleep(wait_of(1)).await;
+    Ok((scene, network, leader, other))
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_is_succeeded() -> Result<()> {
+    let (scene, _, leader, other) = two("killed").await?;
+    let killed = Instant::now();
+    leader.process().kill()?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    let read = || async { scene.namespace.offsets(POOL).await };
+    wait::until_state("the free", AFTER_CRASH, read, |rows| *rows == [2]).await?;
+    assert!(killed.elapsed() < AFTER_CRASH, "{}", other.log());
+    // Not a moment sooner than its Lease allows: it might still have been at work.
+    assert!(killed.elapsed() > LEASE / 3, "{}", other.log());
+    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    let (status, _, log) = other.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_ends_is_succeeded_at_once() -> Result<()> {
+    let (scene, _, leader, other) = two("ended").await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    let (status, took, log) = leader.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    let ended = Instant::now();
+    scene.namespace.end_pod("web-1", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    let waited = ended.elapsed();
+    assert!(
+        waited < AFTER_RELEASE + COOLDOWN,
+        "{waited:?}\n{}",
+        other.log()
+    );
+    other.terminate(SHUTDOWN * 2).await?;
+    Ok(())
+}
+
+/// It wakes up with what it knew when it led, and with a batch that it was about to free.
+#[tokio::test]
+async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
+    let (scene, network, leader, other) = two("paused").await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.end_pod("web-1", End::Succeeded).await?;
+    leader.process().pause()?;
+    other.says("leading").await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    // Their names and addresses are in use again.
+    let first = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    let second = scene
+        .start_pod(&plan("web-1", "net-a"), &[&network])
+        .await?;
+    let held = rows([(1, &first.sandbox, "net1"), (2, &second.sandbox, "net1")]);
+    let before = leader.log();
+    leader.process().resume()?;
+    let read = || scene.namespace.rows(POOL);
+    wait::holds_for("the rows", LEASE, read, |rows| *rows == held).await?;
+    scene
+        .namespace
+        .wait_reservations(&["10.1.0.1", "10.1.0.2"])
+        .await?;
+    leader.says("not leading any more").await?;
+    let freed = |log: &str| log.matches("freed ").count();
+    assert_eq!(freed(&leader.log()), freed(&before), "{}", leader.log());
+    // It is one of two again, and takes over in its turn.
+    other.terminate(SHUTDOWN * 2).await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[2]).await?;
+    leader.terminate(SHUTDOWN * 2).await?;
+    Ok(())
+}
+
+/// Nobody elects: each frees what it sees, and all of it is freed once.
+#[tokio::test]
+async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
+    const RANGE: &str = "10.77.0.0/24";
+    const PODS: i128 = 40;
+    let scene = Scene::new("both").await?;
+    let network = e2e::cni::Network::range("net-a", RANGE);
+    scene.attach(&network).await?;
+    let names: Vec<_> = (1..=PODS).map(|n| format!("web-{n}")).collect();
+    let mut planted = e2e::pools::Rows::new();
+    for (offset, name) in (1..).zip(&names) {
+        let sandbox = e2e::cni::Sandbox::new(&scene.namespace.name, name);
+        let podref = sandbox.podref();
+        planted.insert(offset, Row::new(&sandbox.id, podref.clone(), "net1"));
+        let address = format!("10.77.0.{offset}");
+        let reserved = scene.namespace.plant_reservation(&address, &podref, "net1");
+        reserved.await?;
+    }
+    let pool = "10.77.0.0-24";
+    scene.namespace.plant_pool(pool, RANGE, &planted).await?;
+    for (offset, name) in (1..).zip(&names) {
+        let interface = e2e::pods::Interface {
+            network: scene.podref("net-a"),
+            interface: "net1".into(),
+            ips: vec![format!("10.77.0.{offset}")],
+        };
+        let plan = plan(name, "net-a");
+        scene.namespace.running_pod(&plan, &[interface]).await?;
+    }
+    let copies = [copy(&scene, false).await?, copy(&scene, false).await?];
+    tokio::time::sleep(wait_of(1)).await;
+    // Half of them end, and half of those are back before their rows may go.
+    let (gone, stay) = names.split_at(names.len() / 2);
+    let (back, _) = gone.split_at(gone.len() / 2);
+    let ending = gone
+        .iter()
+        .map(|name| scene.namespace.end_pod(name, End::Succeeded));
+    stream::iter(ending.collect::<Vec<_>>())
+        .buffer_unordered(8)
+        .try_collect::<()>()
+        .await?;
+    for name in back {
+        scene.namespace.pod(&plan(name, "net-a")).await?;
+        // It adopts the row of its predecessor, or gets another one.
+        let (_, addresses) = scene.add(name, &[&network]).await?;
+        let interfaces = scene.interfaces(&[&network], &addresses);
+        scene.namespace.run_pod(name, &interfaces).await?;
+    }
+    let living: Vec<_> = back
+        .iter()
+        .chain(stay)
+        .map(|name| scene.podref(name))
+        .collect();
+    let owners = |rows: &e2e::pools::Rows| -> Vec<String> {
+        rows.values().map(|row| row.podref.clone()).collect()
+    };
+    let all_live = |rows: &e2e::pools::Rows| {
+        let mut owners = owners(rows);
+        owners.sort();
+        let mut living = living.clone();
+        living.sort();
+        owners == living
+    };
+    let read = || scene.namespace.rows(pool);
+    wait::until_state("rows of the living only", wait::PATIENCE, read, all_live).await?;
+    wait::holds_for("rows of the living", wait_of(2), read, all_live).await?;
+    // Each row has its reservation, and no reservation is left.
+    let reserved = || async { Ok(scene.namespace.reservations().await?.len()) };
+    let whole = |count: &usize| *count == living.len();
+    wait::until_state("their reservations", wait::PATIENCE, reserved, whole).await?;
+    for copy in copies {
+        let (status, _, log) = copy.terminate(SHUTDOWN * 2).await?;
+        assert_eq!(status.code(), Some(0), "{log}");
+    }
+    Ok(())
+}
