@@ -1,8 +1,9 @@
-//! The one place where moments come from: tokio's clock, which tests can pause.
+//! The one place where moments come from: tokio's clock, which tests can pause. And what work costs.
 
 use std::time::Duration;
 
 use ipgc_core::time::Moment;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 /// Turns the runtime's clock into the [`Moment`]s that the core reckons with.
@@ -31,4 +32,13 @@ impl Clock {
     pub fn until(&self, moment: Moment) -> Duration {
         moment.since(self.now())
     }
+}
+
+/// CPU time of this thread so far. Of two moments without an await in between, the difference is what was
+/// done there, whatever else the machine did meanwhile.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    // Neither is ever negative.
+    Duration::try_from(spent).unwrap_or_default()
 }

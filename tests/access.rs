@@ -123,6 +123,7 @@ async fn many_are_named_in_the_order_of_the_list() {
             "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
             "list nodeslicepools.whereabouts.cni.cncf.io in namespace net",
             "create events.events.k8s.io in all namespaces",
+            "get leases.coordination.k8s.io ipgc in namespace ipgc-system",
         ]
     );
 }

@@ -457,6 +457,12 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(config.pool_namespace.as_deref(), Some("net"));
+        assert_eq!(config.lease_namespace.as_deref(), Some("mine"));
+        assert_eq!(
+            config.election(),
+            None,
+            "a dry run leaves the Lease to others"
+        );
         assert_eq!((config.max_retries, config.workers), (8, 9));
         let policy = config.policy;
         let waits = [
@@ -478,12 +484,6 @@ mod tests {
         };
         assert_eq!(config.breaker, limits);
         assert!(config.dry_run);
-        assert_eq!(config.lease_namespace.as_deref(), Some("mine"));
-        assert_eq!(
-            config.election(),
-            None,
-            "a dry run leaves the Lease to others"
-        );
         let kept = |podref: &str| policy.keep_podrefs.iter().any(|glob| glob.matches(podref));
         assert!(kept("a/x") && kept("b/x") && !kept("c/x"));
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ipgc_core::{
@@ -23,7 +23,7 @@ use super::names::page_of_names;
 use crate::{
     api::IpPool,
     calls::{CallError, call, next_page, text},
-    clock::Clock,
+    clock::{Clock, cpu_time},
 };
 
 /// Reads and writes pools.
@@ -80,7 +80,7 @@ pub struct PoolPage {
     pub pools: Vec<Result<ObservedPool, (String, NotAPool)>>,
     /// The length of its text.
     pub bytes: usize,
-    /// How long it took to parse it and to pass over what was not wanted.
+    /// CPU time of parsing it and of passing over what was not wanted.
     pub parsing: Duration,
     /// The parameters of the next page.
     pub next: Option<ListParams>,
@@ -143,7 +143,7 @@ impl PoolApi {
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
-        let begun = Instant::now();
+        let begun = cpu_time();
         let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, choose)?;
         let pools = pools.into_iter();
         let pools = pools
@@ -151,7 +151,7 @@ impl PoolApi {
             .collect();
         Ok(PoolPage {
             pools,
-            parsing: begun.elapsed(),
+            parsing: cpu_time().saturating_sub(begun),
             bytes: text.len(),
             next: next_page(params, &metadata),
         })

@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
-    time::Instant,
 };
 
 use ipgc_core::{
@@ -23,6 +22,7 @@ use tracing::warn;
 
 use super::report::SweepReport;
 use crate::{
+    clock::cpu_time,
     collect::{
         context::Context,
         item::Found,
@@ -139,7 +139,7 @@ impl<'l> Look<'l> {
             let page = page.await?;
             self.report.held += held;
             let next = following_page(&page);
-            let begun = Instant::now();
+            let begun = cpu_time();
             for pool in page.pools {
                 match pool {
                     Ok(pool) => self.at_pool(&pool),
@@ -150,7 +150,7 @@ impl<'l> Look<'l> {
                     }
                 }
             }
-            self.report.judging += page.parsing + begun.elapsed();
+            self.report.judging += page.parsing + cpu_time().saturating_sub(begun);
             match next {
                 Some(next) => params = next,
                 None => return Ok(()),

@@ -41,7 +41,7 @@ pub struct SweepReport {
     pub orphans: usize,
     /// Reservations that say nothing of whose they are, or where.
     pub reservations_unreadable: usize,
-    /// How long pools were parsed and rows judged: what a sweep takes beside waiting for answers.
+    /// CPU time of parsing pools and judging rows: what a sweep costs beside transport.
     pub judging: Duration,
 }
 
