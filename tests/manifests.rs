@@ -125,10 +125,7 @@ fn expected_grants(pools: &str) -> BTreeSet<String> {
         (pools, "whereabouts.cni.cncf.io/nodeslicepools: list"),
         ("kube-node-lease", "coordination.k8s.io/leases: get list"),
         ("ipgc-system", "coordination.k8s.io/leases: create"),
-        (
-            "ipgc-system",
-            "coordination.k8s.io/leases=ipgc: get update patch",
-        ),
+        ("ipgc-system", "coordination.k8s.io/leases=ipgc: get update"),
     ]
     .iter()
     .map(|(scope, rule)| format!("{scope} | {account} | {rule}"))

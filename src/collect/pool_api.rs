@@ -1,10 +1,6 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::excerpt,
