@@ -116,3 +116,30 @@ fn crds_prints_one_document_for_each_kind() {
     }
     assert_eq!(yaml.matches("kind: CustomResourceDefinition").count(), 4);
 }
+
+#[rstest]
+#[case("bash")]
+#[case("zsh")]
+#[case("fish")]
+fn completions_know_commands_and_flags(#[case] shell: &str) {
+    let (code, stdout, stderr) = ipgc(&["completions", shell]);
+    assert_eq!(code, 0, "{stderr}");
+    for word in ["crds", "run", "cooldown", "lease-namespace"] {
+        assert!(stdout.contains(word), "{word}");
+    }
+}
+
+/// What bash itself makes of it.
+#[test]
+fn bash_completes_a_flag() {
+    let (_, script, _) = ipgc(&["completions", "bash"]);
+    let typed =
+        "COMP_WORDS=(ipgc run --lease); COMP_CWORD=2; _ipgc ipgc --lease run; echo ${COMPREPLY[@]}";
+    let output = Command::new("bash")
+        .args(["-c", &format!("{script}\n{typed}")])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let completed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(completed.trim(), "--lease-namespace", "{stderr}");
+}

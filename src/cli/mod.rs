@@ -2,6 +2,7 @@
 //!
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
 //! code 1.
+pub mod completions;
 pub mod crds;
 pub mod run;
 
@@ -21,7 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   ipgc run                          collect, with the cluster that kubectl uses
   ipgc run --cooldown 5s            wait longer before an address is given back
-  ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's";
+  ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
+  . <(ipgc completions bash)        complete commands and flags in this shell";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -29,6 +31,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
+    /// Print a script by which a shell completes commands and flags
+    Completions(completions::Args),
 }
 
 /// Runs the command that the arguments name.
@@ -46,6 +50,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Crds(args) => crds::main(&args),
+        Command::Completions(args) => completions::main(&args),
     }
 }
 
