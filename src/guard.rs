@@ -77,6 +77,7 @@ mod tests {
     use testkit::{Server, Verb, fixtures};
 
     use super::*;
+    use crate::leader::Elector;
 
     /// The pod `shop/cart-0` on a server, and pods through a client that only reads.
     fn shop() -> (Server, Api<Pod>) {
@@ -111,6 +112,23 @@ mod tests {
         let all = ListParams::default();
         was_not_sent(pods.delete_collection(&DeleteParams::default(), &all).await);
         assert_eq!(server.requests().len(), 0, "{}", server.requests());
+    }
+
+    #[tokio::test]
+    async fn only_a_leader_writes() {
+        let server = Server::new();
+        let clock = crate::clock::Clock::start();
+        // Nobody took part in an election yet.
+        let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock);
+        let name = |client: Client| Api::<Pod>::namespaced(client, "shop");
+        let all = DeleteParams::default();
+        let standby = name(while_leading(server.client(), standing_by));
+        was_not_sent(standby.delete("cart-0", &all).await);
+        assert_eq!(server.requests().len(), 0, "{}", server.requests());
+        drop(elector);
+        let leader = name(while_leading(server.client(), Leadership::always(clock)));
+        let gone = leader.delete("cart-0", &all).await.unwrap_err();
+        assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
     }
 
     #[tokio::test]

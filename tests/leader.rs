@@ -203,18 +203,21 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
     stop(a).await;
 }
 
-/// Leadership ends between the rows and their reservations.
+/// Leadership ends between the rows and their reservations, before anybody else leads.
 #[tokio::test(start_paused = true)]
 async fn reservations_are_left_to_whoever_leads_next() {
     let server = server();
     let (a, b) = two(&server).await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
-    let slow = server
-        .on(Match::patch("ippools").client("a"))
-        .delay(Duration::from_secs(15));
+    let slow = server.on(Match::patch("ippools").client("a"));
+    let slow = slow.after(async |_| seconds(10).await);
     end(&server, "web-1").await;
-    rows_become(&server, &["2"], 30).await;
+    rows_become(&server, &["2"], 5).await;
+    assert!(a.leads());
     let reservation = |s: &Server| s.get("overlappingrangeipreservations", NS, "10.0.0.1");
+    seconds(10).await;
+    assert!(!a.leads() && !b.leads());
+    assert!(reservation(&server).is_some());
     let gone = server.wait_until(Duration::from_secs(60), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
     let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
