@@ -15,13 +15,15 @@
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
-//! | [`report`] | events and counters |
+//! | [`report`] | events, counters and metrics |
+//! | [`vitals`], [`admin`] | a run as it is seen from outside; probes and metrics over HTTP |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
 //! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
 
 pub mod access;
+pub mod admin;
 pub mod api;
 mod backoff;
 mod calls;
@@ -34,6 +36,7 @@ mod queue;
 pub mod read_only;
 pub mod report;
 pub mod run;
+pub mod vitals;
 pub mod watch;
 
 pub use ipgc_core as core;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{node::Nodes, time::Moment};
+use ipgc_core::node::Nodes;
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::watch,
@@ -43,7 +43,8 @@ use crate::{
     config::Config,
     queue::Queue,
     read_only::read_only,
-    report::{self, Counters},
+    report::{self, Counters, counted},
+    vitals::{Caches, Course, Vitals},
     watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow, protobuf},
 };
 
@@ -52,8 +53,6 @@ use crate::{
 const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
-/// So many intervals may pass without that a sweep ends.
-const MISSED_SWEEPS: u32 = 3;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +86,8 @@ pub struct Collector {
     config: Config,
     clock: Clock,
     freshness: Arc<Freshness>,
+    vitals: Arc<Vitals>,
+    counters: Arc<Counters>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
@@ -94,8 +95,7 @@ pub struct Running {
     phase: watch::Receiver<Phase>,
     may_write: watch::Receiver<bool>,
     sweeps: watch::Receiver<SweepHealth>,
-    sweep_interval: Duration,
-    clock: Clock,
+    vitals: Arc<Vitals>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
     counters: Arc<Counters>,
@@ -108,32 +108,52 @@ impl Collector {
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let clock = Clock::start();
         let freshness = Arc::new(Freshness::new(clock));
+        let counters = Arc::new(Counters::default());
+        let vitals = Vitals::new(clock, config.sweep_interval, Arc::clone(&counters));
+        let watches = counted(watches, &counters);
         Self {
-            requests,
+            requests: counted(requests, &counters),
             watches: protobuf::speak(freshness.listen(watches)),
             config,
             clock,
             freshness,
+            vitals: Arc::new(vitals),
+            counters,
         }
+    }
+
+    /// What is to be seen of the run from outside, before it starts and from then on.
+    #[must_use]
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
+    /// The client for requests, by which they are counted.
+    #[must_use]
+    pub fn requests(&self) -> &Client {
+        &self.requests
     }
 
     /// Starts the run on the current tokio runtime.
     #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
-        let counters = Arc::new(Counters::default());
+        let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
         let (phase, phases) = watch::channel(Phase::Starting);
         let gate = Arc::new(Gate::new(self.clock));
         let may_write = gate.subscribe();
         let (sweep, sweeps) = watch::channel(SweepHealth::default());
-        let (sweep_interval, clock) = (self.config.sweep_interval, self.clock);
+        vitals.begin(Course {
+            phase: phases.clone(),
+            may_write: may_write.clone(),
+            sweeps: sweeps.clone(),
+        });
         let run = self.run(gate, Arc::clone(&counters), stop.clone(), phase, sweep);
         Running {
             phase: phases,
             may_write,
             sweeps,
-            sweep_interval,
-            clock,
+            vitals,
             stop,
             task: tokio::spawn(run),
             counters,
@@ -171,6 +191,8 @@ impl Collector {
             config,
             clock,
             freshness,
+            vitals,
+            counters: _,
         } = self;
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
@@ -237,6 +259,15 @@ impl Collector {
             "the definition informer",
             follow(api, nads, nads_synced),
         ));
+        vitals.fill(Caches {
+            synced: [
+                ("pods", pods_ready.clone()),
+                ("nodes", nodes_ready.clone()),
+                ("network-attachment-definitions", nads_ready.clone()),
+            ],
+            queue: Arc::clone(&queue),
+            pods: Arc::clone(&index),
+        });
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
             let nodes = nodes_ready.wait_for(|synced| *synced).await.is_ok();
@@ -284,6 +315,7 @@ impl Collector {
             queue: Arc::clone(&queue),
             directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
+            definitions: Arc::clone(&definitions),
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
             health: sweep,
@@ -356,12 +388,16 @@ impl Running {
         self.sweeps.clone()
     }
 
-    /// Whether the run gets on: false when no sweep has ended for three intervals.
+    /// Whether the run gets on: see [`Vitals::is_alive`].
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let ended = self.sweeps.borrow().ended.unwrap_or(Moment::EPOCH);
-        let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
-        self.clock.now().since(ended) <= longest
+        self.vitals.is_alive()
+    }
+
+    /// What is to be seen of the run from outside.
+    #[must_use]
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
     }
 
     /// Waits until all caches are complete and the workers run; false if the run ended before.

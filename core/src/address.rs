@@ -62,6 +62,19 @@ impl Range {
         )
     }
 
+    /// How many addresses of it whereabouts gives out: all but the first and the last one. It refuses ranges
+    /// of fewer than four.
+    #[must_use]
+    pub fn usable(self) -> u128 {
+        let all = if self.cidr.is_ipv4() { 32 } else { 128 };
+        match u32::from(all - self.cidr.prefix()) {
+            0 | 1 => 0,
+            bits => 1_u128
+                .checked_shl(bits)
+                .map_or(u128::MAX - 1, |count| count - 2),
+        }
+    }
+
     /// Whether both have an address in common.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {

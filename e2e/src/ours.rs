@@ -144,7 +144,9 @@ impl Ipgc {
         command
             .args(["run", "--kubeconfig"])
             .arg(kubeconfig)
-            .args(args);
+            .args(args)
+            // Many run at a time, and none is probed but by those who say where.
+            .env("IPGC_LISTEN", "none");
         for (name, value) in settings {
             command.env(format!("IPGC_{name}"), value);
         }
