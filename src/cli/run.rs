@@ -466,6 +466,7 @@ mod tests {
             "--breaker-min=13",
             "--breaker-hold=14s",
             "--dry-run",
+            "--listen=none",
         ])
         .unwrap();
         assert_eq!(config.pool_namespace.as_deref(), Some("net"));
@@ -517,6 +518,30 @@ mod tests {
         assert_eq!(flags.dry_run, library.dry_run);
         assert_eq!(flags.max_retries, library.max_retries);
         assert_eq!(flags.workers, library.workers);
+    }
+
+    #[test]
+    fn where_to_listen_is_an_address_or_nowhere() {
+        for nowhere in ["", "none"] {
+            assert_eq!(listen(nowhere).unwrap().0, None);
+        }
+        for address in ["0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"] {
+            assert_eq!(
+                listen(address).unwrap().0,
+                address.parse().ok(),
+                "{address}"
+            );
+        }
+        for bad in [
+            ":8080",
+            "8080",
+            "localhost:8080",
+            "::8080",
+            "0.0.0.0",
+            "1.2.3.4:65536",
+        ] {
+            assert!(listen(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

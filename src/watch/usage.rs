@@ -28,11 +28,11 @@ pub struct Usage {
 
 /// Of which addresses of a pod rows were seen, by their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowsSeen(u16);
+pub struct RowsSeen(u8);
 
 impl RowsSeen {
     /// The pod was there when the sweep began, and has not changed since.
-    const WAS_THERE: u16 = 1 << 15;
+    const WAS_THERE: u8 = 1 << 7;
 
     /// A sweep begins.
     pub fn begin() -> Self {
@@ -45,14 +45,14 @@ impl RowsSeen {
     }
 
     /// Whether the sweep should have seen a row of this address, and has not. Of a pod with more than
-    /// fifteen addresses, only the first fifteen are looked at.
+    /// seven addresses, only the first seven are looked at.
     fn lacks(self, place: usize) -> bool {
         let bit = Self::bit(place);
         bit != 0 && self.0 & (Self::WAS_THERE | bit) == Self::WAS_THERE
     }
 
-    fn bit(place: usize) -> u16 {
-        if place < 15 { 1 << place } else { 0 }
+    fn bit(place: usize) -> u8 {
+        if place < 7 { 1 << place } else { 0 }
     }
 }
 
