@@ -1,7 +1,11 @@
 //! What the metrics say of what has happened, and of what a sweep found.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-#![allow(clippy::cast_precision_loss, reason = "counts of a test are small")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "they are small counts"
+)]
 
 mod common;
 
@@ -267,7 +271,7 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
     bench.relist();
     seconds(8).await;
     bench.server.edit("pods", NS, "web-3", |pod| {
-        pod["metadata"]["labels"]["a"] = "b".into()
+        pod["metadata"]["labels"]["a"] = "b".into();
     });
     seconds(60).await;
     let scrape = Scrape::of(&bench.running);

@@ -109,7 +109,7 @@ struct Asked {
     grouped: BTreeSet<String>,
 }
 
-/// Words of `PromQL` that are neither metrics nor labels.
+/// Words of PromQL that are neither metrics nor labels.
 const WORDS: [&str; 18] = [
     "sum",
     "max",

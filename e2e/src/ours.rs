@@ -101,7 +101,7 @@ fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a person has set for clusters and logs is none of the test's.
+/// What a person has set for clusters and logs is none of the test's. Without word, nothing listens.
 #[must_use]
 pub fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
@@ -111,6 +111,8 @@ pub fn clean(mut command: Command) -> Command {
             command.env_remove(name);
         }
     }
+    // Many run at a time, and one port is for one of them.
+    command.env("IPGC_LISTEN", "none");
     command
 }
 
@@ -144,9 +146,7 @@ impl Ipgc {
         command
             .args(["run", "--kubeconfig"])
             .arg(kubeconfig)
-            .args(args)
-            // Many run at a time, and none is probed but by those who say where.
-            .env("IPGC_LISTEN", "none");
+            .args(args);
         for (name, value) in settings {
             command.env(format!("IPGC_{name}"), value);
         }

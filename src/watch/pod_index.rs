@@ -338,7 +338,6 @@ impl PodIndex {
     }
 
     /// Whether there is none.
-    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
