@@ -269,6 +269,23 @@ mod tests {
     }
 
     #[rstest]
+    #[case("10.0.0.0/24", 254)]
+    #[case("10.0.0.77/24", 254)]
+    #[case("10.0.0.0/30", 2)]
+    #[case("10.0.0.0/31", 0)]
+    #[case("10.0.0.0/32", 0)]
+    #[case("0.0.0.0/0", (1 << 32) - 2)]
+    #[case("fd00::/127", 0)]
+    #[case("fd00::/64", (1 << 64) - 2)]
+    #[case("::/0", u128::MAX - 1)]
+    fn the_first_and_the_last_address_are_never_given_out(
+        #[case] cidr: &str,
+        #[case] usable: u128,
+    ) {
+        assert_eq!(range(cidr).usable(), usable);
+    }
+
+    #[rstest]
     #[case("10.0.0.0/16", "10.0.7.0/24", true)]
     #[case("10.0.0.0/24", "10.0.0.0/24", true)]
     #[case("10.0.0.0/24", "10.0.1.0/24", false)]
