@@ -135,7 +135,9 @@ impl Vitals {
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let Some(course) = self.course.get() else {
-            return vec!["not started, the API server was not asked for rights yet".to_owned()];
+            return vec![
+                "not started: the API server has not said yet which rights there are".to_owned(),
+            ];
         };
         if *course.phase.borrow() == Phase::Done {
             return vec!["the run has ended".to_owned()];
