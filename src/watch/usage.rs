@@ -4,12 +4,9 @@
 //! pod: of which of its addresses the sweep has seen a row. Nothing here decides; a pod that changed while
 //! the sweep looked is left to the next one.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    net::IpAddr,
-};
+use std::{collections::HashMap, hash::BuildHasher, net::IpAddr};
 
+use foldhash::{fast, quality};
 use ipgc_core::{ipam::Ipam, networks::Status};
 
 use super::packed::Packed;
@@ -56,16 +53,39 @@ impl RowsSeen {
     }
 }
 
-impl Usage {
-    /// Counts what these pods use of these networks.
+/// What live pods use, gathered while the index is locked, and counted when it is not any more.
+#[derive(Debug)]
+pub struct Uses {
+    /// A number for each address and pod.
+    hashes: Vec<u64>,
+    unallocated: usize,
+}
+
+impl Uses {
+    /// Counts them.
+    #[must_use]
+    pub fn count(self) -> Usage {
+        let Self {
+            mut hashes,
+            unallocated,
+        } = self;
+        // Sorted, those in use twice stand side by side.
+        hashes.sort_unstable();
+        let twice = hashes.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
+        Usage {
+            duplicates: twice.count(),
+            unallocated,
+        }
+    }
+
+    /// What these pods use of these networks.
     pub(super) fn of<'p>(
         pods: impl Iterator<Item = &'p Packed>,
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let hashes = RandomState::new();
-        let mut plans = HashMap::new();
-        // A number for each address: sorted, those in use twice stand side by side.
+        let hashes = quality::RandomState::default();
+        let mut plans = HashMap::with_hasher(fast::RandomState::default());
         let mut used = Vec::<u64>::new();
         let mut unallocated = 0;
         for pod in pods.filter(|pod| pod.is_to_stay()) {
@@ -91,10 +111,8 @@ impl Usage {
                     usize::from(pod.rows_seen.lacks(place) && is_swept(network, address));
             }
         }
-        used.sort_unstable();
-        let twice = used.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
         Self {
-            duplicates: twice.count(),
+            hashes: used,
             unallocated,
         }
     }
@@ -165,7 +183,7 @@ mod tests {
         for row in rows {
             index.glance("d/web-0", Some(row.parse().unwrap()), None, Moment::EPOCH);
         }
-        index.usage(&networks(), |_, _| true)
+        index.usage(&networks(), |_, _| true).count()
     }
 
     #[rstest]
@@ -229,9 +247,15 @@ mod tests {
         let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]).build();
         let pod: LeanPod = serde_json::from_value(pod).unwrap();
         index.apply(pod.into_state().unwrap(), Moment::EPOCH);
-        assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
+        assert_eq!(
+            index.usage(&networks(), |_, _| true).count(),
+            Usage::default()
+        );
         index.begin_sweep();
-        assert_eq!(index.usage(&networks(), |_, _| true).unallocated, 1);
-        assert_eq!(index.usage(&networks(), |_, _| false).unallocated, 0);
+        assert_eq!(index.usage(&networks(), |_, _| true).count().unallocated, 1);
+        assert_eq!(
+            index.usage(&networks(), |_, _| false).count().unallocated,
+            0
+        );
     }
 }

@@ -381,8 +381,11 @@ impl<'l> Look<'l> {
                             .any(|known| known.as_deref() == network)
                 })
         };
-        let pods = lock(&self.context.knowledge.pods);
-        (self.report.pools_unreadable == 0).then(|| pods.usage(networks, is_swept))
+        if self.report.pools_unreadable > 0 {
+            return None;
+        }
+        let uses = lock(&self.context.knowledge.pods).usage(networks, is_swept);
+        Some(uses.count())
     }
 
     /// What was found, and the numbers.
