@@ -16,13 +16,15 @@
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
 //! | [`leader`] | which of several copies writes |
-//! | [`report`] | events and counters |
+//! | [`report`] | events, counters and metrics |
+//! | [`vitals`], [`admin`] | a run as it is seen from outside; probes and metrics over HTTP |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
 //! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
 
 pub mod access;
+pub mod admin;
 pub mod api;
 mod backoff;
 mod calls;
@@ -36,6 +38,7 @@ mod lock;
 mod queue;
 pub mod report;
 pub mod run;
+pub mod vitals;
 pub mod watch;
 
 pub use ipgc_core as core;

@@ -238,7 +238,6 @@ impl<K: Clone + Eq + Hash, V: Clone> Queue<K, V> {
     }
 
     /// Items in the queue, waiting and checked out.
-    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().items.len()

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{node::Nodes, time::Moment};
+use ipgc_core::node::Nodes;
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::watch,
@@ -44,7 +44,8 @@ use crate::{
     guard::{read_only, while_leading},
     leader::{Elector, Leadership},
     queue::Queue,
-    report::{self, Counters},
+    report::{self, Counters, counted},
+    vitals::{Caches, Course, Vitals},
     watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow, protobuf},
 };
 
@@ -53,8 +54,6 @@ use crate::{
 const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
-/// So many intervals may pass without that a sweep ends.
-const MISSED_SWEEPS: u32 = 3;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +87,10 @@ pub struct Collector {
     config: Config,
     clock: Clock,
     freshness: Arc<Freshness>,
+    elector: Option<Elector>,
+    leadership: Leadership,
+    vitals: Arc<Vitals>,
+    counters: Arc<Counters>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
@@ -95,9 +98,7 @@ pub struct Running {
     phase: watch::Receiver<Phase>,
     may_write: watch::Receiver<bool>,
     sweeps: watch::Receiver<SweepHealth>,
-    sweep_interval: Duration,
-    clock: Clock,
-    leadership: Leadership,
+    vitals: Arc<Vitals>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
     counters: Arc<Counters>,
@@ -106,11 +107,8 @@ pub struct Running {
 /// The inner side of what a [`Running`] shows and is told.
 struct Shown {
     gate: Arc<Gate>,
-    leadership: Leadership,
-    elector: Option<Elector>,
     sweep: watch::Sender<SweepHealth>,
     stop: CancellationToken,
-    counters: Arc<Counters>,
 }
 
 impl Collector {
@@ -120,53 +118,72 @@ impl Collector {
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let clock = Clock::start();
         let freshness = Arc::new(Freshness::new(clock));
+        let counters = Arc::new(Counters::default());
+        let (requests, watches) = (counted(requests, &counters), counted(watches, &counters));
+        let (elector, leadership) = match config.election() {
+            None => (None, Leadership::always(clock)),
+            Some(namespace) => {
+                let (client, instance) = (requests.clone(), &config.instance);
+                let (elector, leadership) = Elector::new(client, namespace, instance, clock);
+                (Some(elector), leadership)
+            }
+        };
+        let vitals = Vitals::new(
+            clock,
+            config.sweep_interval,
+            leadership.clone(),
+            Arc::clone(&counters),
+        );
         Self {
             requests,
             watches: protobuf::speak(freshness.listen(watches)),
             config,
             clock,
             freshness,
+            elector,
+            leadership,
+            vitals: Arc::new(vitals),
+            counters,
         }
+    }
+
+    /// What is to be seen of the run from outside, before it starts and from then on.
+    #[must_use]
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
+    /// The client for requests, by which they are counted.
+    #[must_use]
+    pub fn requests(&self) -> &Client {
+        &self.requests
     }
 
     /// Starts the run on the current tokio runtime.
     #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
-        let counters = Arc::new(Counters::default());
+        let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
         let (phase, phases) = watch::channel(Phase::Starting);
-        let clock = self.clock;
-        let (elector, leadership) = match self.config.election() {
-            None => (None, Leadership::always(clock)),
-            Some(namespace) => {
-                let client = self.requests.clone();
-                let instance = &self.config.instance;
-                let (elector, leadership) = Elector::new(client, namespace, instance, clock);
-                (Some(elector), leadership)
-            }
-        };
-        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        let gate = Arc::new(Gate::new(self.clock, self.leadership.clone()));
         let may_write = gate.subscribe();
         let (sweep, sweeps) = watch::channel(SweepHealth::default());
-        let sweep_interval = self.config.sweep_interval;
-        let run = self.run(
-            phase,
-            Shown {
-                gate,
-                leadership: leadership.clone(),
-                elector,
-                sweep,
-                stop: stop.clone(),
-                counters: Arc::clone(&counters),
-            },
-        );
+        vitals.begin(Course {
+            phase: phases.clone(),
+            may_write: may_write.clone(),
+            sweeps: sweeps.clone(),
+        });
+        let shown = Shown {
+            gate,
+            sweep,
+            stop: stop.clone(),
+        };
+        let run = self.run(phase, shown);
         Running {
             phase: phases,
             may_write,
             sweeps,
-            sweep_interval,
-            clock,
-            leadership,
+            vitals,
             stop,
             task: tokio::spawn(run),
             counters,
@@ -184,20 +201,17 @@ impl Collector {
         reason = "one thing after the other, each said once"
     )]
     async fn stages(self, phase: &watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let Shown {
-            gate,
-            leadership,
-            elector,
-            sweep,
-            stop,
-            counters,
-        } = shown;
+        let Shown { gate, sweep, stop } = shown;
         let Self {
             requests,
             watches,
             config,
             clock,
             freshness,
+            elector,
+            leadership,
+            vitals,
+            counters,
         } = self;
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
@@ -271,6 +285,15 @@ impl Collector {
             "the definition informer",
             follow(api, nads, nads_synced),
         ));
+        vitals.fill(Caches {
+            synced: [
+                ("pods", pods_ready.clone()),
+                ("nodes", nodes_ready.clone()),
+                ("network-attachment-definitions", nads_ready.clone()),
+            ],
+            queue: Arc::clone(&queue),
+            pods: Arc::clone(&index),
+        });
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
             let nodes = nodes_ready.wait_for(|synced| *synced).await.is_ok();
@@ -318,6 +341,7 @@ impl Collector {
             queue: Arc::clone(&queue),
             directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
+            definitions: Arc::clone(&definitions),
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
             health: sweep,
@@ -400,7 +424,7 @@ impl Running {
     /// Whether this copy is the one that writes.
     #[must_use]
     pub fn leads(&self) -> bool {
-        self.leadership.is_held()
+        self.vitals.is_leader()
     }
 
     /// How the sweeps go, now and from now on.
@@ -409,12 +433,16 @@ impl Running {
         self.sweeps.clone()
     }
 
-    /// Whether the run gets on: false when no sweep has ended for three intervals.
+    /// Whether the run gets on: see [`Vitals::is_alive`].
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let ended = self.sweeps.borrow().ended.unwrap_or(Moment::EPOCH);
-        let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
-        self.clock.now().since(ended) <= longest
+        self.vitals.is_alive()
+    }
+
+    /// What is to be seen of the run from outside.
+    #[must_use]
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
     }
 
     /// Waits until all caches are complete and the workers run; false if the run ended before.

@@ -26,6 +26,7 @@ fn ipgc(args: &[&str]) -> (i32, String, String) {
 #[case::short_cooldown(&["run", "--cooldown", "500ms"], "--cooldown must be at least 1s")]
 #[case::no_podref(&["run", "--keep-podref", "web"], "--keep-podref \"web\" matches no namespace/name")]
 #[case::no_workers(&["run", "--workers", "0"], "0 is not in 1..=1024")]
+#[case::no_address(&["run", "--listen", "8080"], "neither an address like 0.0.0.0:8080 or [::]:8080 nor none")]
 #[case::no_kubeconfig(&["run", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
 #[case::no_cluster(&["run"], "ipgc: ")]
 #[case::no_directory(&["crds", "--output", "/nonexistent/dir"], "/nonexistent/dir")]
@@ -61,6 +62,27 @@ fn flags_are_read_from_the_environment_too() {
 }
 
 #[test]
+fn a_port_that_is_taken_is_one_line_and_exit_code_2() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let kubeconfig = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
+    // Nobody listens there, and nobody is asked.
+    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "x", "user": {}}]}"#;
+    std::fs::write(&kubeconfig, text).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let (code, stdout, stderr) = ipgc(&["run", "--kubeconfig", kubeconfig, "--listen", &address]);
+    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+    let line = format!("ipgc: cannot listen on {address} (--listen): ");
+    assert!(
+        stderr.starts_with(&line) && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+}
+
+#[test]
 fn help_names_every_flag_with_its_default() {
     let (code, help, _) = ipgc(&["run", "--help"]);
     assert_eq!(code, 0);
@@ -84,6 +106,7 @@ fn help_names_every_flag_with_its_default() {
         ("--keep-podref", None),
         ("--max-retries", Some("5")),
         ("--workers", Some("16")),
+        ("--listen", Some("0.0.0.0:8080")),
         ("--log-format", Some("text")),
     ] {
         let line = help.find(&format!("\n      {flag}"));

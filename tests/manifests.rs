@@ -247,6 +247,27 @@ fn pod_is_confined(#[case] path: &str) {
     );
 }
 
+#[rstest]
+#[case(BASE)]
+#[case(OTHER_NAMESPACE)]
+fn pod_is_probed_where_it_listens(#[case] path: &str) {
+    let objects = render(path);
+    let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
+    let container = &deployment["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["ports"],
+        json!([{ "name": "http", "containerPort": 8080 }])
+    );
+    for (probe, page) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
+        let get = json!({ "path": page, "port": "http" });
+        assert_eq!(container[probe]["httpGet"], get);
+    }
+    assert!(
+        container.get("startupProbe").is_none(),
+        "it lives from the start"
+    );
+}
+
 #[test]
 fn pod_runs_the_collector() {
     let objects = render(BASE);

@@ -62,6 +62,19 @@ impl Range {
         )
     }
 
+    /// How many addresses of it whereabouts gives out: all but the first and the last one. It refuses ranges
+    /// of fewer than four.
+    #[must_use]
+    pub fn usable(self) -> u128 {
+        let all = if self.cidr.is_ipv4() { 32 } else { 128 };
+        match u32::from(all - self.cidr.prefix()) {
+            0 | 1 => 0,
+            bits => 1_u128
+                .checked_shl(bits)
+                .map_or(u128::MAX - 1, |count| count - 2),
+        }
+    }
+
     /// Whether both have an address in common.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
@@ -253,6 +266,23 @@ mod tests {
     ) {
         assert_eq!(range(cidr).contains(address), lies);
         assert_eq!(range(cidr).to_string(), cidr);
+    }
+
+    #[rstest]
+    #[case("10.0.0.0/24", 254)]
+    #[case("10.0.0.77/24", 254)]
+    #[case("10.0.0.0/30", 2)]
+    #[case("10.0.0.0/31", 0)]
+    #[case("10.0.0.0/32", 0)]
+    #[case("0.0.0.0/0", (1 << 32) - 2)]
+    #[case("fd00::/127", 0)]
+    #[case("fd00::/64", (1 << 64) - 2)]
+    #[case("::/0", u128::MAX - 1)]
+    fn the_first_and_the_last_address_are_never_given_out(
+        #[case] cidr: &str,
+        #[case] usable: u128,
+    ) {
+        assert_eq!(range(cidr).usable(), usable);
     }
 
     #[rstest]

@@ -330,6 +330,15 @@ pub enum Grade {
 }
 
 impl Grade {
+    /// All of them, best first.
+    pub const ALL: [Self; 5] = [
+        Self::Settled,
+        Self::Fenced,
+        Self::Witnessed,
+        Self::Unwitnessed,
+        Self::Unfenced,
+    ];
+
     /// The word for logs and metric labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -82,6 +82,14 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All of them, in the order of their rules.
+    pub const ALL: [Self; 4] = [
+        Self::Deleted,
+        Self::Completed,
+        Self::Predecessor,
+        Self::Leftover,
+    ];
+
     /// The word for logs and metric labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {

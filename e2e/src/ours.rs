@@ -101,7 +101,7 @@ fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a person has set for clusters and logs is none of the test's.
+/// What a person has set for clusters and logs is none of the test's. Without word, nothing listens.
 #[must_use]
 pub fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
@@ -111,6 +111,8 @@ pub fn clean(mut command: Command) -> Command {
             command.env_remove(name);
         }
     }
+    // Many run at a time, and one port is for one of them.
+    command.env("IPGC_LISTEN", "none");
     command
 }
 

@@ -1,6 +1,6 @@
 //! `ipgc run`: the collector as a process.
 
-use std::{io::IsTerminal, pin::pin, process::ExitCode, time::Duration};
+use std::{io::IsTerminal, net::SocketAddr, pin::pin, process::ExitCode, time::Duration};
 
 use clap::ValueEnum;
 use jiff::SignedDuration;
@@ -18,6 +18,7 @@ use tracing_subscriber::{
 
 use crate::{
     access::{self, Right},
+    admin::Admin,
     backoff::Backoff,
     config::Config,
     core::{
@@ -149,6 +150,10 @@ pub struct Args {
     )]
     lease_namespace: String,
 
+    /// Where /livez, /readyz and /metrics are served: an address with a port, or none
+    #[arg(long, env = "IPGC_LISTEN", value_name = "ADDRESS", default_value = "0.0.0.0:8080", value_parser = listen)]
+    listen: Listen,
+
     /// Name of this process in the Lease and in the events that it sends
     #[arg(
         long,
@@ -189,6 +194,21 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// be left out.
 #[derive(Clone, Copy, Debug)]
 struct Hold(Option<Duration>);
+
+/// Where to listen, if anywhere. A type of its own for the reason that [`Hold`] is one.
+#[derive(Clone, Copy, Debug)]
+struct Listen(Option<SocketAddr>);
+
+/// Reads `0.0.0.0:8080`, `[::]:8080`, and `none` or nothing.
+fn listen(text: &str) -> Result<Listen, String> {
+    match text {
+        "" | "none" => Ok(Listen(None)),
+        _ => match text.parse() {
+            Ok(address) => Ok(Listen(Some(address))),
+            Err(_) => Err("neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
+        },
+    }
+}
 
 /// Reads `hold` or `free-after=10m`.
 fn unfenced(text: &str) -> Result<Unfenced, String> {
@@ -236,11 +256,15 @@ pub(super) fn main(args: &Args) -> ExitCode {
             Ok(clients) => clients,
             Err(reason) => return super::usage(&reason),
         };
-        collect(clients, config).await
+        collect(clients, config, args.listen).await
     })
 }
 
-async fn collect((requests, watches): (Client, Client), config: Config) -> ExitCode {
+async fn collect(
+    (requests, watches): (Client, Client),
+    config: Config,
+    Listen(listen): Listen,
+) -> ExitCode {
     let (Ok(mut terminate), Ok(mut interrupt)) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),
@@ -253,14 +277,29 @@ async fn collect((requests, watches): (Client, Client), config: Config) -> ExitC
             _ = interrupt.recv() => info!("SIGINT, shutting down"),
         }
     });
+    let collector = Collector::new(requests, watches, config.clone());
+    // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
+    // nothing. It answers until the run has ended.
+    let _admin = match listen {
+        None => None,
+        Some(address) => match Admin::start(address, collector.vitals().clone()).await {
+            Ok(admin) => {
+                info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
+                Some(admin)
+            }
+            Err(error) => {
+                return super::usage(&format!("cannot listen on {address} (--listen): {error}"));
+            }
+        },
+    };
     let missing = tokio::select! {
         () = &mut shutdown => return ExitCode::SUCCESS,
-        missing = missing_rights(&requests, &config) => missing,
+        missing = missing_rights(collector.requests(), &config) => missing,
     };
     if !missing.is_empty() {
         return super::usage(&lacking(&missing));
     }
-    let running = Collector::new(requests, watches, config).start();
+    let running = collector.start();
     let mut phase = running.phase();
     let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
     tokio::select! {
@@ -454,6 +493,7 @@ mod tests {
             "--breaker-hold=14s",
             "--dry-run",
             "--lease-namespace=mine",
+            "--listen=none",
         ])
         .unwrap();
         assert_eq!(config.pool_namespace.as_deref(), Some("net"));
@@ -523,6 +563,30 @@ mod tests {
         assert_eq!(lease(&["--leader-elect=false"]), None);
         assert!(config(&["--lease-namespace="]).is_err());
         assert!(config(&["--leader-elect=false", "--lease-namespace="]).is_ok());
+    }
+
+    #[test]
+    fn where_to_listen_is_an_address_or_nowhere() {
+        for nowhere in ["", "none"] {
+            assert_eq!(listen(nowhere).unwrap().0, None);
+        }
+        for address in ["0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"] {
+            assert_eq!(
+                listen(address).unwrap().0,
+                address.parse().ok(),
+                "{address}"
+            );
+        }
+        for bad in [
+            ":8080",
+            "8080",
+            "localhost:8080",
+            "::8080",
+            "0.0.0.0",
+            "1.2.3.4:65536",
+        ] {
+            assert!(listen(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

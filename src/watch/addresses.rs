@@ -71,13 +71,23 @@ impl Addresses {
         ends.flatten().fold(0, |sum, octet| sum ^ octet)
     }
 
-    /// Whether this is one of them.
-    pub fn contains(&self, address: IpAddr) -> bool {
+    /// Where this one is, if it is one of them: those of IPv4 come first.
+    pub fn place_of(&self, address: IpAddr) -> Option<usize> {
         let (v4, v6) = self.families();
         match address {
-            IpAddr::V4(address) => v4.contains(&address.octets()),
-            IpAddr::V6(address) => v6.contains(&address.octets()),
+            IpAddr::V4(address) => v4.iter().position(|known| *known == address.octets()),
+            IpAddr::V6(address) => {
+                let place = v6.iter().position(|known| *known == address.octets());
+                place.map(|place| v4.len() + place)
+            }
         }
+    }
+
+    /// Those of IPv4, then those of IPv6, each in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = IpAddr> {
+        let (v4, v6) = self.families();
+        let v4 = v4.iter().map(|octets| IpAddr::from(*octets));
+        v4.chain(v6.iter().map(|octets| IpAddr::from(*octets)))
     }
 
     /// Puts them in the places of others, which are of the same families in the same order as they
@@ -97,6 +107,7 @@ impl Addresses {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use proptest::{collection::vec, prelude::*};
@@ -108,8 +119,11 @@ mod tests {
         fn addresses_are_found_and_put_back(own: Vec<IpAddr>, few in vec(any::<IpAddr>(), 0..6), other: IpAddr) {
             for all in [own, few] {
                 let addresses = Addresses::new(all.iter());
-                prop_assert_eq!(addresses.contains(other), all.contains(&other));
-                prop_assert!(all.iter().all(|address| addresses.contains(*address)));
+                prop_assert_eq!(addresses.place_of(other).is_some(), all.contains(&other));
+                for address in &all {
+                    let place = addresses.place_of(*address).unwrap();
+                    prop_assert_eq!(addresses.iter().nth(place), Some(*address));
+                }
                 let blank = |address: &IpAddr| match address {
                     IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                     IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -103,6 +103,16 @@ impl LivePods {
     }
 
     /// All pods.
+    pub fn values(&self) -> impl Iterator<Item = &Packed> {
+        self.table.iter().map(|entry| &entry.packed)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// All pods, with their names.
     #[cfg(test)]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&PodRef, &Packed)> {
         let entries = self.table.iter();

@@ -19,6 +19,7 @@ mod packed;
 mod pod_index;
 pub mod protobuf;
 mod uid;
+mod usage;
 
 use std::{fmt::Debug, pin::pin, time::Duration};
 
@@ -37,6 +38,7 @@ pub use self::{
     lean_pod::LeanPod,
     nad_index::{Definition, NadIndex},
     pod_index::{PodIndex, Presumed},
+    usage::{Networks, Usage, Uses},
 };
 use crate::{backoff::Backoff, calls::with_causes};
 

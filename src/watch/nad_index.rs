@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use ipgc_core::ipam::{InvalidConfig, Ipam, parse};
 
+use super::usage::Networks;
+
 /// What is known of the definition `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
@@ -55,6 +57,19 @@ impl NadIndex {
     pub fn end_list(&mut self) {
         let generation = self.generation;
         self.known.retain(|_, (_, seen)| *seen == generation);
+    }
+
+    /// The networks that whereabouts gives addresses of, as far as definitions can be read.
+    #[must_use]
+    pub fn networks(&self) -> Networks {
+        let known = self.known.iter();
+        let networks = known.filter_map(|(name, (definition, _))| match definition {
+            Definition::Read(sections) if !sections.is_empty() => {
+                Some((name.clone(), sections.clone()))
+            }
+            Definition::Read(_) | Definition::Invalid(_) => None,
+        });
+        networks.collect()
     }
 
     /// The definition `namespace/name`, if it exists.

@@ -22,7 +22,7 @@ use ipgc_core::{
     time::Moment,
 };
 
-use super::{addresses::Addresses, interner::Interner, live::Live, uid::Uid};
+use super::{addresses::Addresses, interner::Interner, live::Live, uid::Uid, usage::RowsSeen};
 
 /// A pod that lives, but for its name.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct Packed {
     running_since: Option<Moment>,
     terminal_since: Option<Moment>,
     terminal_watched: bool,
+    /// Of which of its addresses the sweep has seen a row. A state that is packed anew has seen none.
+    pub rows_seen: RowsSeen,
 }
 
 /// What the pods of one controller have in common while they do the same.
@@ -135,6 +137,7 @@ impl Packer {
             running_since,
             terminal_since,
             terminal_watched,
+            rows_seen: RowsSeen::default(),
         }
     }
 
@@ -231,9 +234,25 @@ impl Packed {
         self.addresses.touch()
     }
 
-    /// Whether its status has this address.
-    pub fn has_address(&self, address: IpAddr) -> bool {
-        self.addresses.contains(address)
+    /// Where in its status this address is, if it is there: see [`Self::addresses`].
+    pub fn place_of(&self, address: IpAddr) -> Option<usize> {
+        self.addresses.place_of(address)
+    }
+
+    /// The addresses of its status, those of IPv4 first.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter()
+    }
+
+    /// Whether it is to stay: neither at its end nor being deleted.
+    pub fn is_to_stay(&self) -> bool {
+        !self.phase.is_terminal() && !self.shape.deleting
+    }
+
+    /// Its status, with the places of addresses but not the addresses, which it shares with others, and
+    /// what tells it from other such.
+    pub fn blank_status(&self) -> (usize, &Status) {
+        (Arc::as_ptr(&self.shape).addr(), &self.shape.status)
     }
 }
 

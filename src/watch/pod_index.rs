@@ -26,6 +26,7 @@ use super::{
     live::Live,
     live_pods::LivePods,
     packed::Packer,
+    usage::{Networks, RowsSeen, Uses},
 };
 
 /// Live pods that can have rows, and recent ends.
@@ -248,7 +249,11 @@ impl PodIndex {
         if live.phase().is_terminal() {
             return None;
         }
-        let reported = address.is_some_and(|address| live.has_address(address));
+        let place = address.and_then(|address| live.place_of(address));
+        let reported = place.is_some();
+        if let Some(place) = place {
+            live.rows_seen.note(place);
+        }
         // Only of rows that it reports: others may be left of somebody before it.
         if let Some(tag) = sandbox.filter(|_| reported).and_then(SandboxTag::of) {
             live.sandboxes.note(tag, now);
@@ -259,6 +264,19 @@ impl PodIndex {
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.
     pub fn begin_sweep(&mut self) {
         self.census.begin();
+        for live in self.live.values_mut() {
+            live.rows_seen = RowsSeen::begin();
+        }
+    }
+
+    /// What the pods that live use of these networks, after a sweep has seen all rows. `is_swept` says whether
+    /// it would have seen the row of an address in a network.
+    pub fn usage(
+        &self,
+        networks: &Networks,
+        is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
+    ) -> Uses {
+        Uses::of(self.live.values(), networks, is_swept)
     }
 
     /// The sweep that began at `begun` has read every pool. Whoever is gone has no ADD at work a
@@ -314,14 +332,12 @@ impl PodIndex {
     }
 
     /// How many live pods can have rows.
-    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live.iter().len()
+        self.live.len()
     }
 
     /// Whether there is none.
-    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

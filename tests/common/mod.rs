@@ -12,6 +12,7 @@ use testkit::{Server, fixtures, pods::Kubelet};
 
 pub mod log;
 pub mod nodes;
+pub mod scrape;
 
 /// Namespace of pools, reservations and most pods.
 pub const NS: &str = "default";

@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::Arc,
+    time::Duration,
 };
 
 use ipgc_core::{
@@ -20,7 +21,7 @@ use ipgc_core::{
 };
 use tracing::warn;
 
-use super::report::SweepReport;
+use super::report::{PoolTally, SweepReport};
 use crate::{
     clock::cpu_time,
     collect::{
@@ -32,7 +33,7 @@ use crate::{
         second_look::second_look,
     },
     lock::lock,
-    watch::Presumed,
+    watch::{Networks, Presumed, Usage},
 };
 
 /// One look.
@@ -173,11 +174,15 @@ impl<'l> Look<'l> {
         }
         let mut known = HashMap::<PodRef, Known>::new();
         let mut suspect = 0;
+        let size = pool.range().map(Range::usable);
+        let passed_over = pool.total_rows() - pool.rows().len();
+        let mut tally = PoolTally::new(pool.key().clone(), size, passed_over);
         let now = self.context.clock.now();
         for row in pool.rows() {
             let Ok(content) = row.content() else {
                 let verdict = self.judge_unreadable(pool, row);
                 self.report.count(&verdict);
+                tally.count(&verdict, Duration::ZERO);
                 continue;
             };
             let podref = &content.podref;
@@ -191,9 +196,14 @@ impl<'l> Look<'l> {
                 judge(pool, row, &presence, facts, policy, now)
             });
             self.report.count(&verdict);
+            let mut known_for = Duration::ZERO;
+            if let Verdict::Stale(_) = verdict {
+                let seen = lock(&knowledge.sightings).see(pool.uid(), row, now);
+                known_for = now.since(seen.first);
+            }
+            tally.count(&verdict, known_for);
             match verdict {
                 Verdict::Stale(stale) => {
-                    lock(&knowledge.sightings).see(pool.uid(), row, now);
                     suspect += usize::from(!stale.clearance.watched);
                     let found = self.found.entry(podref.clone()).or_default();
                     found.pools.entry(pool.key().clone()).or_default();
@@ -210,6 +220,7 @@ impl<'l> Look<'l> {
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
             }
         }
+        self.report.by_pool.push(tally);
         if suspect > 0 {
             self.report.suspect += suspect;
             let place = (pool.key().clone(), pool.uid().to_owned(), suspect);
@@ -355,6 +366,27 @@ impl<'l> Look<'l> {
             }
         }
         Overlaps(Arc::new(overlaps))
+    }
+
+    /// What live pods use of these networks; `None` where not all pools could be read, since a row that was
+    /// not seen is not one that is missing.
+    pub fn usage(&self, networks: &Networks) -> Option<Usage> {
+        let is_swept = |network: Option<&str>, address: IpAddr| {
+            self.namespace.is_none()
+                || self.places.iter().any(|place| {
+                    let is_here = place.range.is_some_and(|range| range.contains(address));
+                    is_here
+                        && place
+                            .networks
+                            .iter()
+                            .any(|known| known.as_deref() == network)
+                })
+        };
+        if self.report.pools_unreadable > 0 {
+            return None;
+        }
+        let uses = lock(&self.context.knowledge.pods).usage(networks, is_swept);
+        Some(uses.count())
     }
 
     /// What was found, and the numbers.

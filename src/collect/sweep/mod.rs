@@ -11,7 +11,10 @@
 mod look;
 mod report;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use ipgc_core::{
@@ -27,12 +30,12 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::look::Look;
-pub use self::report::SweepReport;
+pub use self::report::{PoolTally, SweepReport};
 use super::{
     context::Context, directory::Directory, knowledge::Overlaps, pool_api::ObserveError,
     worker::ItemQueue,
 };
-use crate::{backoff::Backoff, lock::lock};
+use crate::{backoff::Backoff, lock::lock, watch::NadIndex};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -58,6 +61,8 @@ pub struct SweepHealth {
     pub swept: Option<Moment>,
     /// When the last sweep ended.
     pub ended: Option<Moment>,
+    /// The same by the wall's clock.
+    pub ended_at: Option<Timestamp>,
     /// What it found.
     pub report: Arc<SweepReport>,
 }
@@ -72,6 +77,8 @@ pub struct Sweeper {
     pub directory: Arc<Directory>,
     /// Sweep only here, if set.
     pub namespace: Option<String>,
+    /// Which networks are of whereabouts.
+    pub definitions: Arc<Mutex<NadIndex>>,
     /// Who asks for sweeps.
     pub requests: Arc<SweepRequests>,
     /// Time between sweeps.
@@ -95,11 +102,15 @@ impl Sweeper {
                 Ok(report) => {
                     backoff.reset();
                     self.context.counters.sweeps_ended.increment();
+                    let took = self.context.clock.now().since(begun);
+                    let spread = &self.context.counters.spread;
+                    spread.sweep_duration.observe(took.as_secs_f64());
                     report.log(begun, self.context.clock.now());
                     self.forget(begun);
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended: Some(self.context.clock.now()),
+                        ended_at: Some(Timestamp::now()),
                         report: Arc::new(report),
                     });
                     // Replicas and clusters that started together must not sweep together.
@@ -142,7 +153,10 @@ impl Sweeper {
         }
         look.again().await?;
         let overlaps = look.overlaps();
+        let networks = lock(&self.definitions).networks();
+        let usage = look.usage(&networks);
         let (found, mut report) = look.end();
+        report.usage = usage;
         report.remembered = lock(&knowledge.sightings).len();
         // A pool that cannot be read may overlap any.
         let is_whole = report.pools_unreadable == 0;
@@ -158,6 +172,7 @@ impl Sweeper {
             pods.end_sweep(begun, wait);
         }
         self.assess(&report, begun);
+        report.breaker_open = lock(&knowledge.breaker).open_since().is_some();
         for (podref, found) in found {
             self.submit(podref, found);
         }

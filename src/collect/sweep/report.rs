@@ -10,6 +10,8 @@ use ipgc_core::{
 };
 use tracing::{info, warn};
 
+use crate::watch::Usage;
+
 /// What a sweep found. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
@@ -41,8 +43,69 @@ pub struct SweepReport {
     pub orphans: usize,
     /// Reservations that say nothing of whose they are, or where.
     pub reservations_unreadable: usize,
+    /// Each pool that was read.
+    pub by_pool: Vec<PoolTally>,
+    /// What live pods use; `None` where not all pools could be read.
+    pub usage: Option<Usage>,
+    /// Whether the breaker is open, after this sweep.
+    pub breaker_open: bool,
     /// CPU time of parsing pools and judging rows: what a sweep costs beside transport.
     pub judging: Duration,
+}
+
+/// What a sweep found in one pool.
+#[derive(Clone, Debug)]
+pub struct PoolTally {
+    /// The pool.
+    pub key: PoolKey,
+    /// How many addresses it can give out; `None` where its range cannot be read.
+    pub size: Option<u128>,
+    /// Rows whose pod may answer.
+    pub held: usize,
+    /// Rows that go when their wait is over.
+    pub stale: usize,
+    /// Rows that wait for something to happen on a node.
+    pub unfenced: usize,
+    /// Rows about which nothing can be said.
+    pub unknown: usize,
+    /// For how long the oldest of those that are stale was known to be so.
+    pub oldest_stale: Duration,
+}
+
+impl PoolTally {
+    /// A pool of which this many rows were passed over, since a pod that lives reports them.
+    pub(super) fn new(key: PoolKey, size: Option<u128>, passed_over: usize) -> Self {
+        Self {
+            key,
+            size,
+            held: passed_over,
+            stale: 0,
+            unfenced: 0,
+            unknown: 0,
+            oldest_stale: Duration::ZERO,
+        }
+    }
+
+    /// A row that is known to be stale for `known`, if it is.
+    pub(super) fn count(&mut self, verdict: &Verdict, known: Duration) {
+        match verdict {
+            Verdict::Held(_) => self.held += 1,
+            Verdict::Unknown(_) => self.unknown += 1,
+            Verdict::Stale(stale) if is_held_by_node(stale) => self.unfenced += 1,
+            Verdict::Stale(_) => {
+                self.stale += 1;
+                self.oldest_stale = self.oldest_stale.max(known);
+            }
+        }
+    }
+}
+
+/// Whether it waits for something to happen on a node.
+fn is_held_by_node(stale: &Stale) -> bool {
+    match &stale.clearance.wait {
+        Wait::For(nodes) | Wait::AtMost(nodes, _) => !nodes.is_empty(),
+        Wait::Until(_) => false,
+    }
 }
 
 impl SweepReport {

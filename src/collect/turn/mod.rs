@@ -173,6 +173,8 @@ impl<'t> Turn<'t> {
                     self.living_uid(podref)
                 });
             self.context.counters.patches_sent.increment();
+            let spread = &self.context.counters.spread;
+            spread.patch(patch.releases().len());
             let begun = Instant::now();
             let answer = self.context.pools.free(self.key, &patch).await;
             self.took(begun, answer.as_ref().err());

@@ -8,6 +8,7 @@ use ipgc_core::{
     judge::Release,
     podref::PodRef,
     pool::RowContent,
+    time::Moment,
 };
 use tracing::{info, warn};
 
@@ -19,6 +20,7 @@ use crate::{
         resolve::Route,
     },
     lock::lock,
+    report::Trigger,
 };
 
 impl Turn<'_> {
@@ -32,7 +34,15 @@ impl Turn<'_> {
             let row = &removed.content;
             let ended = self.who_had(&item, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
-            counters.rows_freed.increment();
+            let trigger = match item.incarnation() {
+                Some(_) => Trigger::Watch,
+                None => Trigger::Sweep,
+            };
+            counters.rows_freed.increment(&removed.stale, trigger);
+            if let Some(since) = self.known_since(&item, &removed) {
+                let took = self.context.clock.now().since(since);
+                counters.spread.freed(trigger, took);
+            }
             info!(
                 pool = %self.key,
                 key = removed.row.key(),
@@ -52,6 +62,17 @@ impl Turn<'_> {
         if !of_pool.is_empty() {
             events.pool_collected(self.key, &self.pool_uid, &of_pool);
         }
+    }
+
+    /// Since when it is known that a row may go some day: from the end of its pod, or since it was first seen
+    /// stale.
+    fn known_since(&self, item: &Item, removed: &Removed) -> Option<Moment> {
+        let seen = || {
+            let sightings = lock(&self.context.knowledge.sightings);
+            let seen = sightings.get(&self.pool_uid, &removed.row)?;
+            Some(seen.first)
+        };
+        item.incarnation().map(|ended| ended.at).or_else(seen)
     }
 
     /// The incarnation that a row was freed for: the one that ended, or, where a sweep found the

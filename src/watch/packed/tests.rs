@@ -144,7 +144,7 @@ proptest! {
                 prop_assert_eq!(packed.has_uid(uid), *uid == pod.state.uid);
                 for address in other.state.status.entries().iter().flat_map(|e| &e.addresses) {
                     let has_address = pod.state.status.has_address(*address);
-                    prop_assert_eq!(packed.has_address(*address), has_address);
+                    prop_assert_eq!(packed.place_of(*address).is_some(), has_address);
                 }
             }
         }

@@ -1,0 +1,180 @@
+//! The admin server: `/livez`, `/readyz` and `/metrics` over HTTP, for kubelets and Prometheus.
+//!
+//! It answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
+//! the cluster may reach it, so connections are bounded in number and in time. It reads [`Vitals`], and
+//! changes nothing.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode,
+    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE},
+};
+use http_body_util::Full;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::bytes::Bytes;
+use tracing::{debug, warn};
+
+use crate::{
+    report::{METRICS_TYPE, Metrics},
+    vitals::Vitals,
+};
+
+/// Connections at a time. Two probes and a few scrapers need a handful; each takes some 20 kB.
+const CONNECTIONS: usize = 32;
+/// Time for the head of a request. With as many slow clients as connections, a probe waits no longer than
+/// that, which is less than the three times that a kubelet tries, ten seconds apart.
+const HEAD: Duration = Duration::from_secs(3);
+/// Time for a connection as a whole: Prometheus waits ten seconds for a scrape.
+const CONNECTION: Duration = Duration::from_secs(10);
+/// Wait after the system refused to accept a connection: mostly there are too many open files.
+const REFUSED: Duration = Duration::from_millis(100);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// An admin server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Admin {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Admin {
+    /// Listens, and answers from now on.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn start(address: SocketAddr, vitals: Arc<Vitals>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let pages = Pages {
+            metrics: Metrics::new(Arc::clone(&vitals)),
+            vitals,
+        };
+        let task = tokio::spawn(serve(listener, Arc::new(pages)));
+        Ok(Self { address, task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, pages: Arc<Pages>) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // Whoever is not accepted yet waits in the system's queue. It is never closed.
+        let Ok(place) = Arc::clone(&connections).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "admin server: cannot accept a connection");
+                sleep(REFUSED).await;
+                continue;
+            }
+        };
+        let pages = Arc::clone(&pages);
+        tokio::spawn(async move {
+            // Clients that break off, or talk something else, are no news.
+            match timeout(CONNECTION, answer(stream, &pages)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => debug!(%error, "admin server: connection failed"),
+                Err(_) => debug!("admin server: connection took too long"),
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn answer(stream: TcpStream, pages: &Pages) -> hyper::Result<()> {
+    let service = service_fn(|request: Request<_>| {
+        let response = pages.page(request.method(), request.uri().path());
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        // The least that hyper takes.
+        .max_buf_size(8_192)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+/// What there is to see.
+struct Pages {
+    vitals: Arc<Vitals>,
+    metrics: Metrics,
+}
+
+impl Pages {
+    fn page(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        let page = match path {
+            "/livez" => Self::livez,
+            "/readyz" => Self::readyz,
+            "/metrics" => Self::metrics,
+            _ => return response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
+        };
+        if ![Method::GET, Method::HEAD].contains(method) {
+            let text = "only GET and HEAD\n".to_owned();
+            let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            refusal.headers_mut().insert(ALLOW, allowed);
+            return refusal;
+        }
+        page(self)
+    }
+
+    fn livez(&self) -> Response<Full<Bytes>> {
+        if self.vitals.is_alive() {
+            return response(StatusCode::OK, TEXT, "ok\n".to_owned());
+        }
+        let text = "no sweep has ended for three intervals\n".to_owned();
+        response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+    }
+
+    fn readyz(&self) -> Response<Full<Bytes>> {
+        let missing = self.vitals.not_ready();
+        if missing.is_empty() {
+            return response(StatusCode::OK, TEXT, "ok\n".to_owned());
+        }
+        let text = missing.join("\n") + "\n";
+        response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        match self.metrics.text() {
+            Ok(text) => response(StatusCode::OK, METRICS_TYPE, text),
+            Err(error) => {
+                let text = format!("{error}\n");
+                response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+            }
+        }
+    }
+}
+
+fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

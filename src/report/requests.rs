@@ -1,0 +1,227 @@
+//! Requests to the API server, counted by what was asked and how it was answered.
+//!
+//! A layer below [`crate::calls`] sees each attempt, watches included. Labels are bounded: a resource that
+//! ipgc has no business with is `other`, and nothing of an answer counts but its code.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use http::{Method, Request};
+use kube::{
+    Client,
+    client::{Body, ClientBuilder},
+};
+use tower::{BoxError, service_fn};
+
+use super::counters::Counters;
+use crate::lock::lock;
+
+/// What ipgc asks for, with the code of a success: seeded, so that a rate is zero before it is anything else.
+const USUAL: [(&str, &str, u16); 22] = [
+    ("list", "pods", 200),
+    ("watch", "pods", 200),
+    ("get", "pods", 200),
+    ("list", "nodes", 200),
+    ("watch", "nodes", 200),
+    ("get", "nodes", 200),
+    ("list", "network-attachment-definitions", 200),
+    ("watch", "network-attachment-definitions", 200),
+    ("list", "leases", 200),
+    ("get", "leases", 200),
+    ("create", "leases", 201),
+    ("update", "leases", 200),
+    ("get", "ippools", 200),
+    ("list", "ippools", 200),
+    ("patch", "ippools", 200),
+    ("get", "overlappingrangeipreservations", 200),
+    ("list", "overlappingrangeipreservations", 200),
+    ("patch", "overlappingrangeipreservations", 200),
+    ("delete", "overlappingrangeipreservations", 200),
+    ("list", "nodeslicepools", 200),
+    ("create", "events", 201),
+    ("create", "selfsubjectaccessreviews", 201),
+];
+
+/// Stands for the code of a request that was not answered.
+const UNANSWERED: u16 = 0;
+
+/// Verb, resource and code.
+type Key = (&'static str, &'static str, u16);
+
+/// How many requests there were of each kind.
+#[derive(Debug)]
+pub struct Requests(Mutex<BTreeMap<Key, u64>>);
+
+impl Default for Requests {
+    fn default() -> Self {
+        let unanswered = |(verb, resource, _)| (verb, resource, UNANSWERED);
+        let seeds = USUAL.into_iter().chain(USUAL.map(unanswered));
+        Self(Mutex::new(seeds.map(|key| (key, 0)).collect()))
+    }
+}
+
+impl Requests {
+    fn count(&self, (verb, resource): (&'static str, &'static str), code: u16) {
+        *lock(&self.0).entry((verb, resource, code)).or_default() += 1;
+    }
+
+    /// Verb, resource, and the code of the answer (`error` where there was none), with their number.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<([&'static str; 2], String, u64)> {
+        let code = |code| match code {
+            UNANSWERED => "error".to_owned(),
+            code => code.to_string(),
+        };
+        let counts = lock(&self.0);
+        let counts = counts.iter();
+        counts
+            .map(|((verb, resource, of), count)| ([*verb, *resource], code(*of), *count))
+            .collect()
+    }
+}
+
+/// A client whose requests are counted. A watch counts when its answer begins.
+#[must_use]
+pub fn counted(client: Client, counters: &Arc<Counters>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let counters = Arc::clone(counters);
+    let send = service_fn(move |request: Request<Body>| {
+        let (client, counters) = (client.clone(), Arc::clone(&counters));
+        async move {
+            // One that its caller gives up is not answered either.
+            let mut pending = Pending {
+                counters,
+                asked: kind_of(&request),
+                code: UNANSWERED,
+            };
+            let response = client.send(request).await?;
+            pending.code = response.status().as_u16();
+            Ok::<_, BoxError>(response)
+        }
+    });
+    ClientBuilder::new(send, namespace).build()
+}
+
+/// A request on its way, counted when it is dropped.
+struct Pending {
+    counters: Arc<Counters>,
+    asked: (&'static str, &'static str),
+    code: u16,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.counters.requests.count(self.asked, self.code);
+    }
+}
+
+/// Verb and resource.
+fn kind_of<B>(request: &Request<B>) -> (&'static str, &'static str) {
+    // /api/v1/… or /apis/GROUP/VERSION/…, then [namespaces/NAMESPACE/]RESOURCE[/NAME].
+    let mut parts = request.uri().path().split('/').skip(1);
+    let skipped = if parts.next() == Some("api") { 1 } else { 2 };
+    let parts: Vec<_> = parts.skip(skipped).collect();
+    let (resource, name) = match parts[..] {
+        ["namespaces", _, resource, ref name @ ..] | [resource, ref name @ ..] => (resource, name),
+        [] => ("", &[][..]),
+    };
+    let known = USUAL.into_iter().find(|(_, known, _)| *known == resource);
+    let resource = known.map_or("other", |(_, resource, _)| resource);
+    let query = request.uri().query().unwrap_or_default();
+    let verb = match *request.method() {
+        Method::GET if query.split('&').any(|parameter| parameter == "watch=true") => "watch",
+        Method::GET if name.is_empty() => "list",
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    };
+    (verb, resource)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{
+        Api,
+        api::{ListParams, WatchParams},
+    };
+    use rstest::rstest;
+    use testkit::{Match, Server};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[rstest]
+    #[case("GET", "/api/v1/pods?limit=500", "list", "pods")]
+    #[case("GET", "/api/v1/pods?limit=5&watch=true", "watch", "pods")]
+    #[case("GET", "/api/v1/namespaces/a/pods", "list", "pods")]
+    #[case("GET", "/api/v1/namespaces/a/pods/b", "get", "pods")]
+    #[case("GET", "/api/v1/nodes/watch=true", "get", "nodes")]
+    #[case(
+        "PATCH",
+        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/a/ippools/b?fieldManager=x",
+        "patch",
+        "ippools"
+    )]
+    #[case(
+        "POST",
+        "/apis/events.k8s.io/v1/namespaces/a/events",
+        "create",
+        "events"
+    )]
+    #[case(
+        "PUT",
+        "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+        "update",
+        "leases"
+    )]
+    #[case("DELETE", "/apis/g/v1/namespaces/pods/secrets/pods", "delete", "other")]
+    #[case("GET", "/version", "list", "other")]
+    #[case("GET", "/", "list", "other")]
+    #[case("BREW", "/api/v1/pods", "other", "pods")]
+    fn labels_are_what_the_path_says_and_never_a_name(
+        #[case] method: &str,
+        #[case] path: &str,
+        #[case] verb: &str,
+        #[case] resource: &str,
+    ) {
+        let request = Request::builder().method(method).uri(path).body(());
+        assert_eq!(kind_of(&request.unwrap()), (verb, resource));
+    }
+
+    fn count(counters: &Counters, verb: &str, code: &str) -> Option<u64> {
+        let all = counters.requests.snapshot().into_iter();
+        let mut wanted = all.filter(|(asked, of, _)| *asked == [verb, "pods"] && of == code);
+        wanted.next().map(|(_, _, count)| count)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_answer_counts_by_its_code_and_so_does_none() {
+        let server = Server::new();
+        let counters = Arc::new(Counters::default());
+        let pods: Api<Pod> = Api::all(counted(server.client(), &counters));
+        assert_eq!(count(&counters, "list", "200"), Some(0), "seeded");
+        pods.list(&ListParams::default()).await.unwrap();
+        drop(pods.watch(&WatchParams::default(), "0").await.unwrap());
+        server.on(Match::list("pods")).once().fail(503);
+        pods.list(&ListParams::default()).await.unwrap_err();
+        server.on(Match::list("pods")).once().disconnect();
+        pods.list(&ListParams::default()).await.unwrap_err();
+        server.on(Match::list("pods")).once().hang();
+        let all = ListParams::default();
+        timeout(Duration::from_secs(9), pods.list(&all))
+            .await
+            .unwrap_err();
+        let counts = ["200", "503", "error"].map(|code| count(&counters, "list", code));
+        assert_eq!(counts, [Some(1), Some(1), Some(2)]);
+        assert_eq!(count(&counters, "watch", "200"), Some(1));
+    }
+}

@@ -1,0 +1,233 @@
+//! What is to be seen of a run from outside: whether it lives, whether it is ready, and what it holds.
+//!
+//! Made before the run starts, so that the admin server can answer while the API server is still out of
+//! reach; the parts of the run are entered as they come into being. Everything here is read, nothing is
+//! decided.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
+
+use ipgc_core::time::Moment;
+use tokio::sync::watch;
+
+use crate::{
+    clock::Clock,
+    collect::{
+        sweep::{SweepHealth, SweepReport},
+        worker::ItemQueue,
+    },
+    leader::Leadership,
+    lock::lock,
+    report::Counters,
+    run::Phase,
+    watch::PodIndex,
+};
+
+/// So many intervals may pass without that a sweep ends.
+const MISSED_SWEEPS: u32 = 3;
+
+/// What is to be seen of a run from outside.
+#[derive(Debug)]
+pub struct Vitals {
+    clock: Clock,
+    sweep_interval: Duration,
+    counters: Arc<Counters>,
+    course: OnceLock<Course>,
+    caches: OnceLock<Caches>,
+    leadership: Leadership,
+}
+
+/// How a run goes.
+#[derive(Debug)]
+pub struct Course {
+    /// How far it has come.
+    pub phase: watch::Receiver<Phase>,
+    /// Whether the API server lets us write.
+    pub may_write: watch::Receiver<bool>,
+    /// How the sweeps go.
+    pub sweeps: watch::Receiver<SweepHealth>,
+}
+
+/// What a run knows and has to do.
+pub struct Caches {
+    /// Each watch, by the resource, and whether its first list is complete.
+    pub synced: [(&'static str, watch::Receiver<bool>); 3],
+    /// What is to be done.
+    pub queue: Arc<ItemQueue>,
+    /// The pods.
+    pub pods: Arc<Mutex<PodIndex>>,
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").finish_non_exhaustive()
+    }
+}
+
+impl Vitals {
+    /// Of a run that was not started yet.
+    #[must_use]
+    pub(crate) fn new(
+        clock: Clock,
+        sweep_interval: Duration,
+        leadership: Leadership,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            clock,
+            sweep_interval,
+            counters,
+            course: OnceLock::new(),
+            caches: OnceLock::new(),
+            leadership,
+        }
+    }
+
+    /// The run has started.
+    pub(crate) fn begin(&self, course: Course) {
+        // A run starts once.
+        let _ = self.course.set(course);
+    }
+
+    /// What the run knows from now on.
+    pub(crate) fn fill(&self, caches: Caches) {
+        let _ = self.caches.set(caches);
+    }
+
+    /// Whether this process leads.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.leadership.is_held()
+    }
+
+    /// Whether the run gets on: false when no sweep has ended for three intervals. Whoever does not lead
+    /// sweeps all the same.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let course = self.course.get();
+        let ended = course.and_then(|course| course.sweeps.borrow().ended);
+        let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
+        self.clock.now().since(ended.unwrap_or(Moment::EPOCH)) <= longest
+    }
+
+    /// What is missing until the run is ready, in a few words each. A cache whose first list is complete
+    /// stays so.
+    #[must_use]
+    pub fn not_ready(&self) -> Vec<String> {
+        let Some(course) = self.course.get() else {
+            return vec![
+                "not started: the API server has not said yet which rights there are".to_owned(),
+            ];
+        };
+        if *course.phase.borrow() == Phase::Done {
+            return vec!["the run has ended".to_owned()];
+        }
+        let unsynced = self.synced().filter(|(_, synced)| !synced);
+        let mut missing: Vec<_> = unsynced
+            .map(|(resource, _)| format!("the first list of {resource} is not complete"))
+            .collect();
+        if self.caches.get().is_none() {
+            missing.push("the watches have not begun".to_owned());
+        }
+        if !*course.may_write.borrow() {
+            missing.push("the API server does not allow us to write".to_owned());
+        }
+        missing
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Each watch, by its resource, and whether its first list is complete.
+    pub fn synced(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let synced = self
+            .caches
+            .get()
+            .into_iter()
+            .flat_map(|caches| &caches.synced);
+        synced.map(|(resource, synced)| (*resource, *synced.borrow()))
+    }
+
+    /// Pods and podrefs in work or waiting.
+    #[must_use]
+    pub fn queue_depth(&self) -> usize {
+        self.caches.get().map_or(0, |caches| caches.queue.len())
+    }
+
+    /// Live pods that can have rows.
+    #[must_use]
+    pub fn pods_indexed(&self) -> usize {
+        self.caches
+            .get()
+            .map_or(0, |caches| lock(&caches.pods).len())
+    }
+
+    /// When the last sweep ended, in seconds since 1970; zero before the first.
+    #[must_use]
+    pub fn last_sweep(&self) -> f64 {
+        let course = self.course.get();
+        let ended = course.and_then(|course| course.sweeps.borrow().ended_at);
+        ended.map_or(0.0, |ended| ended.as_duration().as_secs_f64())
+    }
+
+    /// What the last sweep found; `None` before the first one, and while another copy leads, which shows the
+    /// same.
+    #[must_use]
+    pub fn report(&self) -> Option<Arc<SweepReport>> {
+        let sweeps = self.course.get()?.sweeps.borrow();
+        (sweeps.ended.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(100);
+
+    fn vitals() -> (Vitals, watch::Sender<SweepHealth>, watch::Sender<bool>) {
+        let clock = Clock::start();
+        let vitals = Vitals::new(clock, INTERVAL, Leadership::always(clock), Arc::default());
+        let (sweep, sweeps) = watch::channel(SweepHealth::default());
+        let (may_write, writable) = watch::channel(true);
+        vitals.begin(Course {
+            phase: watch::channel(Phase::Ready).1,
+            may_write: writable,
+            sweeps,
+        });
+        (vitals, sweep, may_write)
+    }
+
+    async fn seconds(seconds: u64) {
+        sleep(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_intervals_without_a_sweep_are_no_life() {
+        let (vitals, sweep, _) = vitals();
+        seconds(300).await;
+        assert!(vitals.is_alive());
+        seconds(1).await;
+        assert!(!vitals.is_alive());
+        sweep.send_modify(|health| health.ended = Some(vitals.clock.now()));
+        assert!(vitals.is_alive());
+        seconds(301).await;
+        assert!(!vitals.is_alive());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_sweeps_found_is_shown_after_the_first_one() {
+        let (vitals, sweep, _) = vitals();
+        assert!(vitals.is_leader() && vitals.report().is_none());
+        sweep.send_modify(|health| health.ended = Some(vitals.clock.now()));
+        assert!(vitals.report().is_some());
+    }
+}

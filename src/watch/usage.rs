@@ -1,0 +1,261 @@
+//! Addresses that live pods use, counted for the metrics: those that two use, and those without a row.
+//!
+//! Needed beside the index is a number for each address while they are counted, and a few bits for each
+//! pod: of which of its addresses the sweep has seen a row. Nothing here decides; a pod that changed while
+//! the sweep looked is left to the next one.
+
+use std::{collections::HashMap, hash::BuildHasher, net::IpAddr};
+
+use foldhash::{fast, quality};
+use ipgc_core::{ipam::Ipam, networks::Status};
+
+use super::packed::Packed;
+
+/// The whereabouts sections of each definition `namespace/name` that has some.
+pub type Networks = HashMap<Box<str>, Vec<Ipam>>;
+
+/// What live pods use, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Addresses that more than one of them uses in one network.
+    pub duplicates: usize,
+    /// Addresses that one of them uses and has no row of.
+    pub unallocated: usize,
+}
+
+/// Of which addresses of a pod rows were seen, by their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowsSeen(u8);
+
+impl RowsSeen {
+    /// The pod was there when the sweep began, and has not changed since.
+    const WAS_THERE: u8 = 1 << 7;
+
+    /// A sweep begins.
+    pub fn begin() -> Self {
+        Self(Self::WAS_THERE)
+    }
+
+    /// A row of this address was seen.
+    pub fn note(&mut self, place: usize) {
+        self.0 |= Self::bit(place);
+    }
+
+    /// Whether the sweep should have seen a row of this address, and has not. Of a pod with more than
+    /// seven addresses, only the first seven are looked at.
+    fn lacks(self, place: usize) -> bool {
+        let bit = Self::bit(place);
+        bit != 0 && self.0 & (Self::WAS_THERE | bit) == Self::WAS_THERE
+    }
+
+    fn bit(place: usize) -> u8 {
+        if place < 7 { 1 << place } else { 0 }
+    }
+}
+
+/// What live pods use, gathered while the index is locked, and counted when it is not any more.
+#[derive(Debug)]
+pub struct Uses {
+    /// A number for each address and pod.
+    hashes: Vec<u64>,
+    unallocated: usize,
+}
+
+impl Uses {
+    /// Counts them.
+    #[must_use]
+    pub fn count(self) -> Usage {
+        let Self {
+            mut hashes,
+            unallocated,
+        } = self;
+        // Sorted, those in use twice stand side by side.
+        hashes.sort_unstable();
+        let twice = hashes.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
+        Usage {
+            duplicates: twice.count(),
+            unallocated,
+        }
+    }
+
+    /// What these pods use of these networks.
+    pub(super) fn of<'p>(
+        pods: impl Iterator<Item = &'p Packed>,
+        networks: &Networks,
+        is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
+    ) -> Self {
+        let hashes = quality::RandomState::default();
+        let mut plans = HashMap::with_hasher(fast::RandomState::default());
+        let mut used = Vec::<u64>::new();
+        let mut unallocated = 0;
+        for pod in pods.filter(|pod| pod.is_to_stay()) {
+            let (shape, status) = pod.blank_status();
+            let plan = plans.entry(shape).or_insert_with(|| plan(status, networks));
+            let own = used.len();
+            for (place, address) in pod.addresses().enumerate() {
+                let sections = plan.get(place).copied().unwrap_or_default();
+                let mut of_address = sections.iter().filter(|section| {
+                    let mut ranges = section.ranges.iter();
+                    ranges.any(|range| range.contains(address))
+                });
+                let Some(section) = of_address.next() else {
+                    continue;
+                };
+                let network = section.network_name.as_deref();
+                let hash = hashes.hash_one((network, address));
+                // A pod may report one of its addresses twice.
+                if !used[own..].contains(&hash) {
+                    used.push(hash);
+                }
+                unallocated +=
+                    usize::from(pod.rows_seen.lacks(place) && is_swept(network, address));
+            }
+        }
+        Self {
+            hashes: used,
+            unallocated,
+        }
+    }
+}
+
+/// The sections that each address of a status may be from, by its place.
+fn plan<'n>(status: &Status, networks: &'n Networks) -> Vec<&'n [Ipam]> {
+    let (mut v4, mut v6) = (Vec::new(), Vec::new());
+    for entry in status.entries() {
+        let sections = networks.get(&entry.network).map_or(&[][..], Vec::as_slice);
+        for address in &entry.addresses {
+            let places = if address.is_ipv4() { &mut v4 } else { &mut v6 };
+            places.push(sections);
+        }
+    }
+    v4.append(&mut v6);
+    v4
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use ipgc_core::time::Moment;
+    use rstest::rstest;
+    use serde_json::json;
+    use testkit::fixtures::{PodBuilder, pod};
+
+    use super::*;
+    use crate::watch::{LeanPod, NadIndex, PodIndex};
+
+    /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
+    fn networks() -> Networks {
+        let mut definitions = NadIndex::default();
+        for (name, network, ranges) in [
+            ("d/a", None, &["10.0.0.0/24", "fd00::/120"][..]),
+            ("d/wide", None, &["10.0.0.0/16"]),
+            ("d/named", Some("red"), &["10.0.0.0/24"]),
+        ] {
+            let ranges: Vec<_> = ranges
+                .iter()
+                .map(|range| json!({ "range": range }))
+                .collect();
+            let mut ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
+            if let Some(network) = network {
+                ipam["network_name"] = network.into();
+            }
+            let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
+            definitions.apply(name, Ok(Some(&config)));
+        }
+        let other = r#"{"type": "bridge", "ipam": {"type": "host-local"}}"#;
+        definitions.apply("d/local", Ok(Some(other)));
+        definitions.networks()
+    }
+
+    fn web(number: usize) -> PodBuilder {
+        let pod = pod("d", &format!("web-{number}")).uid(&format!("uid-{number}"));
+        pod.node("n").networks("d/a").running()
+    }
+
+    /// What these pods use, after a sweep that saw rows of `web-0` with these addresses.
+    fn usage(pods: impl IntoIterator<Item = PodBuilder>, rows: &[&str]) -> Usage {
+        let mut index = PodIndex::default();
+        for pod in pods {
+            let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
+            index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+        }
+        index.begin_sweep();
+        for row in rows {
+            index.glance("d/web-0", Some(row.parse().unwrap()), None, Moment::EPOCH);
+        }
+        index.usage(&networks(), |_, _| true).count()
+    }
+
+    #[rstest]
+    #[case::one_network(["d/a", "d/a"], 1)]
+    #[case::two_definitions_of_one_network(["d/a", "d/wide"], 1)]
+    #[case::another_network(["d/a", "d/named"], 0)]
+    #[case::nothing_of_whereabouts(["d/local", "d/local"], 0)]
+    #[case::nobody_knows(["d/none", "d/none"], 0)]
+    fn an_address_is_in_use_twice_within_one_network(
+        #[case] of: [&str; 2],
+        #[case] duplicates: usize,
+    ) {
+        let pods = (0..)
+            .zip(of)
+            .map(|(number, of)| web(number).reports(of, "net1", &["10.0.0.5"]));
+        assert_eq!(usage(pods, &[]).duplicates, duplicates);
+    }
+
+    #[test]
+    fn a_pod_shares_no_address_with_itself() {
+        let twice = web(0).reports("d/a", "net1", &["10.0.0.5"]);
+        let twice = twice.reports("d/a", "net2", &["10.0.0.5"]);
+        assert_eq!(usage([twice], &[]).duplicates, 0);
+    }
+
+    #[test]
+    fn three_pods_with_one_address_are_one_duplicate() {
+        let pods = (0..3).map(|number| web(number).reports("d/a", "net1", &["10.0.0.5"]));
+        assert_eq!(usage(pods, &[]).duplicates, 1);
+    }
+
+    #[rstest]
+    #[case::none(&[], 2)]
+    #[case::of_ipv4(&["10.0.0.5"], 1)]
+    #[case::of_ipv6(&["fd00::5"], 1)]
+    #[case::both(&["fd00::5", "10.0.0.5"], 0)]
+    #[case::of_another_address(&["10.0.0.6"], 2)]
+    fn rows_are_told_by_their_address_whatever_the_order(
+        #[case] rows: &[&str],
+        #[case] left: usize,
+    ) {
+        let pod = web(0).reports_default(&["fd99::1", "10.244.0.1"]);
+        // One of no range of the definition is from elsewhere.
+        let pod = pod.reports("d/a", "net1", &["fd00::5", "192.168.0.1", "10.0.0.5"]);
+        assert_eq!(usage([pod], rows).unallocated, left);
+    }
+
+    #[test]
+    fn of_many_addresses_the_first_seven_are_looked_at() {
+        let addresses: Vec<_> = (1..=9).map(|last| format!("10.0.0.{last}")).collect();
+        let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+        let pod = || web(0).reports("d/a", "net1", &addresses);
+        assert_eq!(usage([pod()], &[]).unallocated, 7);
+        assert_eq!(usage([pod()], &addresses).unallocated, 0);
+    }
+
+    #[test]
+    fn a_pod_that_came_behind_the_sweep_is_left_to_the_next() {
+        let mut index = PodIndex::default();
+        index.begin_sweep();
+        let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]).build();
+        let pod: LeanPod = serde_json::from_value(pod).unwrap();
+        index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+        assert_eq!(
+            index.usage(&networks(), |_, _| true).count(),
+            Usage::default()
+        );
+        index.begin_sweep();
+        assert_eq!(index.usage(&networks(), |_, _| true).count().unallocated, 1);
+        assert_eq!(
+            index.usage(&networks(), |_, _| false).count().unallocated,
+            0
+        );
+    }
+}

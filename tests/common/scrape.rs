@@ -1,0 +1,52 @@
+//! The metrics of a run, as Prometheus would read them.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipgc::{report::Metrics, run::Running};
+
+/// The samples of one text, by name and labels as they stand there.
+pub struct Scrape(pub BTreeMap<String, f64>);
+
+impl Scrape {
+    /// Those of a run, now.
+    pub fn of(running: &Running) -> Self {
+        Self::parse(&Metrics::new(running.vitals().clone()).text().unwrap())
+    }
+
+    /// Reads a text, which must end as OpenMetrics does.
+    pub fn parse(text: &str) -> Self {
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let mut samples = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let before = samples.insert(name.to_owned(), value.parse().unwrap());
+            assert!(before.is_none(), "twice: {line}");
+        }
+        Self(samples)
+    }
+
+    /// A sample, if it is there.
+    pub fn get(&self, sample: &str) -> Option<f64> {
+        self.0.get(sample).copied()
+    }
+
+    /// All samples of one name, by their labels.
+    pub fn all(&self, name: &str) -> BTreeMap<&str, f64> {
+        let samples = self.0.iter();
+        let own = samples.filter_map(|(sample, value)| {
+            let labels = sample.strip_prefix(name)?;
+            (labels.is_empty() || labels.starts_with('{')).then_some((labels, *value))
+        });
+        own.collect()
+    }
+
+    /// The names of all samples.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let samples = self.0.keys();
+        samples
+            .map(|sample| sample.split('{').next().unwrap())
+            .collect()
+    }
+}
