@@ -16,6 +16,7 @@
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
 //! | [`report`] | events and counters |
+//! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
@@ -34,6 +35,7 @@ mod queue;
 pub mod read_only;
 pub mod report;
 pub mod run;
+pub mod snapshot;
 pub mod watch;
 
 pub use ipgc_core as core;
