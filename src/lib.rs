@@ -17,6 +17,7 @@
 //! | [`access`], [`read_only`] | the rights that are needed; a client that cannot write |
 //! | [`report`] | events and counters |
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
+//! | [`audit`] | judgement of a snapshot: reports and explanations |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
@@ -24,6 +25,7 @@
 
 pub mod access;
 pub mod api;
+pub mod audit;
 mod backoff;
 mod calls;
 pub mod cli;

@@ -260,9 +260,21 @@ mod tests {
 
     #[rstest]
     #[case::all(r#""range":"10.0.0.0/24""#, None, None)]
-    #[case::in_the_text(r#""range":"10.0.0.5-10.0.0.9/24""#, Some("10.0.0.5"), Some("10.0.0.9"))]
-    #[case::beside_it(r#""range":"10.0.0.0/24","range_start":"10.0.0.5","range_end":"10.0.0.9""#, Some("10.0.0.5"), Some("10.0.0.9"))]
-    #[case::outside(r#""range":"10.0.0.0/24","range_start":"10.1.0.5","range_end":"10.0.0.9""#, None, Some("10.0.0.9"))]
+    #[case::in_the_text(
+        r#""range":"10.0.0.5-10.0.0.9/24""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::beside_it(
+        r#""range":"10.0.0.0/24","range_start":"10.0.0.5","range_end":"10.0.0.9""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::outside(
+        r#""range":"10.0.0.0/24","range_start":"10.1.0.5","range_end":"10.0.0.9""#,
+        None,
+        Some("10.0.0.9")
+    )]
     #[case::of_another_shape(r#""range":"10.0.0.0/24","range_start":7,"range_end":{}"#, None, None)]
     fn a_range_may_hand_out_a_part_of_it(
         #[case] keys: &str,

@@ -89,7 +89,9 @@ fn finish(gather: Gather) -> Result<Snapshot, String> {
             "the input has no IPPools, so there is nothing to judge; dump it by: {DUMP}"
         ));
     }
-    let missing = Kind::ALL.iter().filter(|kind| !snapshot.kinds.contains(kind));
+    let missing = Kind::ALL
+        .iter()
+        .filter(|kind| !snapshot.kinds.contains(kind));
     let missing: Vec<_> = missing.map(Kind::to_string).collect();
     if !missing.is_empty() {
         let note = format!("the input has no {}", missing.join(", "));
@@ -119,7 +121,9 @@ fn known(version: &str, kind: &str) -> Result<Option<Kind>, String> {
             return if version == known_version {
                 Ok(Some(known))
             } else {
-                Err(format!("{kind} is of {version}, and only {known_version} is known"))
+                Err(format!(
+                    "{kind} is of {version}, and only {known_version} is known"
+                ))
             };
         }
     }
@@ -141,7 +145,10 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         let mut within = Vec::new();
         for entry in path.read_dir().map_err(named)? {
             let entry = entry.map_err(named)?.path();
-            if entry.extension().is_some_and(|extension| extension == "json") {
+            if entry
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
                 within.push(entry);
             }
         }

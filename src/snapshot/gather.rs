@@ -129,14 +129,19 @@ impl Gather {
         self.begin(kind);
         let cannot = |error: serde_json::Error| {
             let (_, kind) = kind.type_of();
-            format!("{kind} {} cannot be read: {error}", Metadata::of(text).full_name())
+            format!(
+                "{kind} {} cannot be read: {error}",
+                Metadata::of(text).full_name()
+            )
         };
         match kind {
             Kind::Pod => {
                 let podref = self.pod(serde_json::from_str(text).map_err(cannot)?)?;
                 if let Some(selector) = selector {
                     let labels = Metadata::of(text).labels.unwrap_or_default();
-                    self.select(kube::core::SelectorExt::matches(selector, &labels).then_some(podref));
+                    self.select(
+                        kube::core::SelectorExt::matches(selector, &labels).then_some(podref),
+                    );
                 }
             }
             Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
@@ -241,7 +246,8 @@ impl Gather {
         }
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        self.definitions.apply(&name, config.map_err(ToString::to_string));
+        self.definitions
+            .apply(&name, config.map_err(ToString::to_string));
         Ok(())
     }
 
@@ -263,14 +269,17 @@ impl Gather {
     /// When something was read twice: two states of one object are none.
     pub fn end(mut self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot;
-        snapshot.pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        snapshot
+            .pods
+            .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
         let same = |pair: &&[PodState]| pair[0].podref == pair[1].podref;
         if let Some(pair) = snapshot.pods.windows(2).find(same) {
             return Err(twice(Kind::Pod, pair[0].podref.as_str()));
         }
         snapshot.pods.shrink_to_fit();
         let names = |r: &Reserved| (Arc::clone(&r.namespace), r.name.clone());
-        let order = |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        let order =
+            |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         snapshot.reservations.sort_unstable_by(order);
         let mut pairs = snapshot.reservations.windows(2);
         if let Some(pair) = pairs.find(|pair| names(&pair[0]) == names(&pair[1])) {
@@ -284,7 +293,9 @@ impl Gather {
         }
         for (name, definition) in &snapshot.definitions {
             if let Definition::Invalid(reason) = definition {
-                snapshot.notes.push(format!("definition {name} tells no range: {reason}"));
+                snapshot
+                    .notes
+                    .push(format!("definition {name} tells no range: {reason}"));
             }
         }
         if !snapshot.kinds.contains(&Kind::Pod) {

@@ -40,7 +40,10 @@ fn requirement(text: &str) -> Result<Expression, String> {
         let values = values.strip_suffix(')').ok_or_else(wrong)?.split(',');
         let values = values.map(value_of).collect::<Option<_>>();
         let values = values.ok_or_else(wrong)?;
-        let (key, word) = head.trim().split_once(char::is_whitespace).ok_or_else(wrong)?;
+        let (key, word) = head
+            .trim()
+            .split_once(char::is_whitespace)
+            .ok_or_else(wrong)?;
         let key = key_of(key).ok_or_else(wrong)?;
         return match word.trim() {
             "in" => Ok(Expression::In(key, values)),
@@ -112,7 +115,11 @@ mod tests {
     #[case("app in (web")]
     #[case("app>1")]
     fn what_is_none_is_an_error(#[case] text: &str) {
-        assert!(parse(text).unwrap_err().starts_with("not a label selector: "));
+        assert!(
+            parse(text)
+                .unwrap_err()
+                .starts_with("not a label selector: ")
+        );
     }
 
     proptest! {

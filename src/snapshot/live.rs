@@ -78,12 +78,18 @@ pub async fn read(
         gather: Gather::default(),
         progress,
     };
-    reader.kind::<Reservation>(Kind::Reservation, namespace, MANY).await?;
+    reader
+        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .await?;
     reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
-    reader.kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace, SOME).await?;
+    reader
+        .kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace, SOME)
+        .await?;
     reader.kind::<Pod>(Kind::Pod, None, SOME).await?;
     reader.kind::<Node>(Kind::Node, None, SOME).await?;
-    reader.kind::<NetworkAttachmentDefinition>(Kind::Definition, None, SOME).await?;
+    reader
+        .kind::<NetworkAttachmentDefinition>(Kind::Definition, None, SOME)
+        .await?;
     if let Some(selector) = &scan.selector {
         reader.select(client, selector).await?;
     }
@@ -91,7 +97,9 @@ pub async fn read(
     for note in neighbours::notes(client, namespace).await {
         gather.note(note);
     }
-    gather.end().map_err(LiveError::Object)
+    let mut snapshot = gather.end().map_err(LiveError::Object)?;
+    snapshot.pools_of.clone_from(&scan.pool_namespace);
+    Ok(snapshot)
 }
 
 /// Reads pools and reservations once more, for whoever was surprised by their order.
@@ -106,7 +114,9 @@ pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveEr
         progress: &mut |_, _| {},
     };
     reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
-    reader.kind::<Reservation>(Kind::Reservation, namespace, MANY).await?;
+    reader
+        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .await?;
     reader.gather.end().map_err(LiveError::Object)
 }
 
@@ -137,7 +147,8 @@ impl Reader<'_> {
         let mut count = 0;
         while let Some(params) = next {
             let request = Request::new(path.as_str()).list(&params);
-            let request = request.map_err(|error| CallError::from(kube::Error::BuildRequest(error)));
+            let request =
+                request.map_err(|error| CallError::from(kube::Error::BuildRequest(error)));
             let answer = match request {
                 Ok(request) => text(&self.client, request).await,
                 Err(error) => Err(error),
@@ -213,7 +224,8 @@ impl Reader<'_> {
                 let metadata = pod.metadata;
                 PodRef::new(&metadata.namespace?, &metadata.name?).ok()
             };
-            self.gather.select(page.items.into_iter().filter_map(podref));
+            self.gather
+                .select(page.items.into_iter().filter_map(podref));
         }
         Ok(())
     }

@@ -125,6 +125,8 @@ pub struct Snapshot {
     pub unreadable: Vec<Unreadable>,
     /// Why the absence of a pod proves nothing, if it does not.
     pub no_proof: Option<Box<str>>,
+    /// The only namespace whose pools were looked for.
+    pub pools_of: Option<String>,
     /// The only namespace that pods were read of, where the rows tell that there are others.
     pub confined: Option<Box<str>>,
     /// What a person should know who reads the report.
@@ -187,7 +189,9 @@ impl Snapshot {
     /// The pod of this name.
     #[must_use]
     pub fn pod(&self, podref: &str) -> Option<&PodState> {
-        let found = self.pods.binary_search_by(|pod| pod.podref.as_str().cmp(podref));
+        let found = self
+            .pods
+            .binary_search_by(|pod| pod.podref.as_str().cmp(podref));
         found.ok().map(|at| &self.pods[at])
     }
 
@@ -241,7 +245,9 @@ impl Snapshot {
             }
         }
         let proven = nodes.into_iter();
-        proven.filter_map(|(key, node)| Some((key, node?))).collect()
+        proven
+            .filter_map(|(key, node)| Some((key, node?)))
+            .collect()
     }
 
     /// Parses the pools, one after the other.

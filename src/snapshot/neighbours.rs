@@ -81,7 +81,11 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
     let deployments = list::<Deployment>(client, &named("whereabouts-reconciler")).await;
     let running = |object: &Object| object.spec["replicas"] != 0;
-    for object in deployments.unwrap_or_default().iter().filter(|d| running(d)) {
+    for object in deployments
+        .unwrap_or_default()
+        .iter()
+        .filter(|d| running(d))
+    {
         notes.push(beside("Deployment", &object.name()));
     }
     let jobs = list::<CronJob>(client, &named("ip-reconciler")).await;

@@ -185,7 +185,9 @@ impl<R: Read> Window<R> {
 
     fn syntax(&self, reason: impl Into<String>) -> ReadError {
         let reason = match self.unread() {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] if self.at() == 0 => "it is UTF-16, not UTF-8".into(),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] if self.at() == 0 => {
+                "it is UTF-16, not UTF-8".into()
+            }
             _ => reason.into(),
         };
         ReadError::Syntax {
@@ -315,9 +317,8 @@ impl<R: Read> Window<R> {
             (false, _) => {}
         }
         let text = format!("{{{members}}}");
-        give(&text, &Envelope::default(), each).map_err(|reason| {
-            ReadError::Object(format!("object at byte {begins_at}: {reason}"))
-        })
+        give(&text, &Envelope::default(), each)
+            .map_err(|reason| ReadError::Object(format!("object at byte {begins_at}: {reason}")))
     }
 
     fn items(
@@ -334,11 +335,7 @@ impl<R: Read> Window<R> {
         loop {
             let at = self.at();
             let failed = |reason| ReadError::Object(format!("object at byte {at}: {reason}"));
-            let pod = if whole_pods {
-                None
-            } else {
-                self.pod()?
-            };
+            let pod = if whole_pods { None } else { self.pod()? };
             match pod {
                 Some(pod) => each(Object::Pod(pod)).map_err(failed)?,
                 None => give(self.raw()?, list, each).map_err(failed)?,
