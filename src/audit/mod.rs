@@ -54,6 +54,7 @@ pub fn audit(snapshot: &Snapshot, policy: &Policy, source: Source, made: String)
         splits: BTreeMap::new(),
         exempt: 0,
         unwatched: 0,
+        unproven: 0,
     };
     let mut pools = Vec::new();
     let observed = snapshot.observed().zip(&assessor.index.pools);
@@ -132,6 +133,7 @@ struct Audit<'a> {
     splits: BTreeMap<PoolKey, Split>,
     exempt: usize,
     unwatched: usize,
+    unproven: usize,
 }
 
 impl Audit<'_> {
@@ -145,6 +147,7 @@ impl Audit<'_> {
                     self.unwatched += usize::from(!stale.clearance.watched);
                 }
                 Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
             let finding = self.assessor.finding(pool, place, row, &verdict);
@@ -204,7 +207,10 @@ impl Audit<'_> {
                 "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
             ));
         }
-        if let Some(namespace) = &snapshot.confined {
+        if let Some(namespace) = &snapshot.confined
+            && snapshot.no_proof.is_none()
+            && self.unproven > 0
+        {
             notes.push(format!(
                 "all pods are of namespace {namespace}: rows of others are unknown; dump pods with -A"
             ));

@@ -9,6 +9,8 @@ use kube::{
 
 /// Where the API server is.
 #[derive(Clone, Debug, Default, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
 pub struct Args {
     /// Kubeconfig file; without it, what kubectl would use, or the pod's service account
     #[arg(long, env = "IPGC_KUBECONFIG", value_name = "FILE")]

@@ -21,6 +21,8 @@ use crate::{
 
 /// Where the state is read from.
 #[derive(Clone, Debug, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
 #[allow(
     clippy::doc_markdown,
     reason = "the comments are help texts for people"

@@ -89,10 +89,12 @@ fn finish(gather: Gather) -> Result<Snapshot, String> {
             "the input has no IPPools, so there is nothing to judge; dump it by: {DUMP}"
         ));
     }
-    let missing = Kind::ALL
-        .iter()
-        .filter(|kind| !snapshot.kinds.contains(kind));
-    let missing: Vec<_> = missing.map(Kind::to_string).collect();
+    // Most clusters have no slices of nodes.
+    let wanted = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::NodeSlicePool);
+    let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));
+    let missing: Vec<_> = missing.map(|kind| kind.to_string()).collect();
     if !missing.is_empty() {
         let note = format!("the input has no {}", missing.join(", "));
         snapshot.notes.push(note);

@@ -80,7 +80,7 @@ pub fn read_objects(
         documents += 1;
     }
     match documents {
-        0 => Err(ReadError::Cut(0)),
+        0 => Err(ReadError::Cut(window.at())),
         _ => Ok(()),
     }
 }
