@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{
     index::{Index, Orphan, Place},
-    report::{Finding, Problem, ReservationReport, RowReport},
+    report::{Finding, Problem, ReservationReport, RowReport, Stored},
     words,
 };
 use crate::snapshot::{NOW, Reserved, Snapshot};
@@ -130,7 +130,7 @@ impl<'s> Assessor<'s> {
         finding.row = Some(RowReport {
             pool_uid: pool.uid().to_owned(),
             key: row.key().to_owned(),
-            stored: row.stored().clone(),
+            stored: Stored::new(row.stored()),
         });
         finding.namespace = Some(place.key.namespace.clone());
         finding.pool = Some(place.key.name.clone());

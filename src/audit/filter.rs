@@ -1,7 +1,7 @@
 //! Which findings are of interest. A finding passes when it has everything that is asked for; of what it does not
 //! know it has nothing.
 
-use super::report::{Finding, Report};
+use super::report::{Finding, PoolUsage};
 use crate::snapshot::Snapshot;
 
 /// What is asked for.
@@ -50,19 +50,16 @@ impl Filter {
         Ok(())
     }
 
-    /// Leaves in a report what is of interest.
-    pub fn apply(&self, report: &mut Report, snapshot: &Snapshot) {
-        report
-            .findings
-            .retain(|finding| self.passes(finding, snapshot));
-        if let Some(pool) = &self.pool {
-            report
-                .pools
-                .retain(|it| is_named(pool, &it.namespace, &it.name));
-        }
+    /// Whether a pool is of interest.
+    #[must_use]
+    pub fn passes_pool(&self, pool: &PoolUsage) -> bool {
+        let wanted = self.pool.as_ref();
+        wanted.is_none_or(|wanted| is_named(wanted, &pool.namespace, &pool.name))
     }
 
-    fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
+    /// Whether a finding is of interest.
+    #[must_use]
+    pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
         let of_pool = self.pool.as_ref().is_none_or(|pool| {
             let namespace = finding.namespace.as_deref().unwrap_or_default();
             let name = finding.pool.as_deref();

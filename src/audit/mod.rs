@@ -37,18 +37,29 @@ use ipgc_core::{
 use self::{
     assess::{Assessor, holding},
     definitions::Definitions,
+    filter::Filter,
     index::Place,
     report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
 
-/// Judges all of a snapshot. The report is of the moment `made`, RFC 3339.
+/// So many nodes are told of a finding: in an outage a thousand may hold each of many thousand rows.
+const NODES: usize = 16;
+
+/// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
 #[must_use]
-pub fn audit(snapshot: &Snapshot, policy: &Policy, source: Source, made: String) -> Report {
+pub fn audit(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    filter: &Filter,
+    source: Source,
+    made: String,
+) -> Report {
     let assessor = Assessor::new(snapshot, policy);
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor: &assessor,
+        filter,
         definitions: definitions.as_ref(),
         findings: Vec::new(),
         splits: BTreeMap::new(),
@@ -64,10 +75,10 @@ pub fn audit(snapshot: &Snapshot, policy: &Policy, source: Source, made: String)
             .as_ref()
             .and_then(|all| all.to_pool(&place.key.name));
         let usage = pools::usage(place, led, split);
-        audit.findings.extend(pools::nearly_full(place, &usage));
+        audit.find(pools::nearly_full(place, &usage));
         if let (Some(definitions), None) = (&definitions, led) {
             let finding = pools::without_definition(place, split, definitions);
-            audit.findings.push(finding);
+            audit.find([finding]);
         }
         pools.push(usage);
     }
@@ -82,7 +93,7 @@ pub fn audit(snapshot: &Snapshot, policy: &Policy, source: Source, made: String)
         .extend(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
     let gone = pools::gone_slices(&assessor, rows);
-    audit.findings.extend(gone);
+    audit.find(gone);
     audit.about_all();
     let mut totals = Totals {
         pools: snapshot.pools.len(),
@@ -98,6 +109,7 @@ pub fn audit(snapshot: &Snapshot, policy: &Policy, source: Source, made: String)
     let notes = audit.notes(totals.rows, blind.len());
     let mut findings = audit.findings;
     findings.sort_by(|a, b| order(a).cmp(&order(b)));
+    pools.retain(|pool| filter.passes_pool(pool));
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
         Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
@@ -128,6 +140,7 @@ fn order(finding: &Finding) -> impl Ord + '_ {
 /// An audit while it lasts.
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
+    filter: &'a Filter,
     definitions: Option<&'a Definitions<'a>>,
     findings: Vec<Finding>,
     splits: BTreeMap<PoolKey, Split>,
@@ -137,6 +150,16 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
+    /// Takes in what is of interest.
+    fn find(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for mut finding in findings {
+            if self.filter.passes(&finding, self.assessor.snapshot) {
+                finding.nodes.truncate(NODES);
+                self.findings.push(finding);
+            }
+        }
+    }
+
     fn pool(&mut self, pool: &ObservedPool, place: &Place) -> Split {
         let mut split = Split::default();
         for row in pool.rows() {
@@ -151,11 +174,11 @@ impl Audit<'_> {
                 _ => {}
             }
             let finding = self.assessor.finding(pool, place, row, &verdict);
-            self.findings.extend(finding);
+            self.find(finding);
             if let Some(definitions) = self.definitions {
                 let missing =
                     reservations::missing(self.assessor, definitions, pool, place, row, &verdict);
-                self.findings.extend(missing);
+                self.find(missing);
             }
             let outside = row.content().is_ok_and(|content| {
                 place
@@ -166,7 +189,7 @@ impl Audit<'_> {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
                 self.assessor.describe(&mut finding, pool, place, row);
-                self.findings.push(finding);
+                self.find([finding]);
             }
         }
         self.splits.insert(place.key.clone(), split);
@@ -184,7 +207,7 @@ impl Audit<'_> {
                 finding.namespace = Some(namespace.to_owned());
                 finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.to_owned());
             }
-            self.findings.push(finding);
+            self.find([finding]);
         }
         let is_pool = |it: &crate::snapshot::Unreadable| it.kind == Kind::IpPool;
         if snapshot.pools.is_empty() && !snapshot.unreadable.iter().any(is_pool) {

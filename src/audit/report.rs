@@ -177,7 +177,7 @@ pub struct Finding {
     /// The pods as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
-    /// The nodes: those of the pods, or those that hold the row.
+    /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
@@ -206,7 +206,50 @@ pub struct RowReport {
     /// Its key in `spec.allocations`.
     pub key: String,
     /// The whole of it as stored.
-    pub stored: Value,
+    pub stored: Stored,
+}
+
+/// A row as it is stored. Its text is kept, a sixth of what it takes as a [`Value`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored(Box<str>);
+
+impl Stored {
+    /// This row.
+    #[must_use]
+    pub fn new(row: &Value) -> Self {
+        Self(row.to_string().into())
+    }
+
+    /// The row.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // It was made of one.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl Serialize for Stored {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(&Value::deserialize(deserializer)?))
+    }
+}
+
+impl JsonSchema for Stored {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Row".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A row as it is stored: of a pod's the three texts id, podref and ifname.",
+        })
+    }
 }
 
 /// A reservation with all that identifies it.

@@ -104,7 +104,8 @@ impl Column {
             Self::Interface => text(&finding.interface),
             Self::Key => finding.row.as_ref().map(|row| row.key.as_str().into()),
             Self::Sandbox => {
-                let id = finding.row.as_ref()?.stored.get("id")?.as_str()?;
+                let row = finding.row.as_ref()?.stored.value();
+                let id = row.get("id")?.as_str()?;
                 Some(id.chars().take(12).collect::<String>().into())
             }
             Self::Reservation => finding
@@ -122,18 +123,7 @@ impl Column {
 pub fn table(report: &Report, columns: &[Column]) -> String {
     let mut text = String::new();
     if !report.findings.is_empty() {
-        let titles = columns
-            .iter()
-            .map(|column| column.title().to_owned())
-            .collect();
-        let rows = report.findings.iter().map(|finding| {
-            let cells = columns.iter().map(|column| column.of(finding));
-            cells
-                .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| clean(&cell)))
-                .collect()
-        });
-        let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
-        align(&lines, &mut text);
+        rows(&report.findings, columns, &mut text);
         text.push('\n');
     }
     let totals = &report.totals;
@@ -164,20 +154,36 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
     text
 }
 
-/// Cells of a column begin one below the other; the last column is as long as it is.
-pub fn align(lines: &[Vec<String>], text: &mut String) {
-    let columns = lines.first().map_or(0, Vec::len);
-    let length = |cell: &String| cell.chars().count();
-    let widest = |column: usize| lines.iter().map(|line| length(&line[column])).max();
-    let widths: Vec<_> = (0..columns)
-        .map(|column| widest(column).unwrap_or(0))
+/// Cells of a column begin one below the other; the last column is as long as it is. Cells are made twice, since all
+/// of them at once would be as large as the findings.
+fn rows(findings: &[Finding], columns: &[Column], text: &mut String) {
+    let cell = |column: &Column, finding: &Finding| {
+        let cell = column.of(finding);
+        cell.map_or_else(|| "-".to_owned(), |cell| clean(&cell))
+    };
+    let widths: Vec<_> = columns
+        .iter()
+        .map(|column| {
+            let cells = findings.iter().map(|finding| cell(column, finding));
+            let widest = cells.map(|cell| cell.chars().count()).max();
+            widest.unwrap_or(0).max(column.title().len())
+        })
         .collect();
-    for line in lines {
-        for (cell, width) in line.iter().zip(&widths).take(columns.saturating_sub(1)) {
-            let _ = write!(text, "{cell:width$}   ");
+    let mut line = |cell: &dyn Fn(&Column) -> String| {
+        let last = columns.len().saturating_sub(1);
+        for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
+            let cell = cell(column);
+            // A text takes all that is written to it.
+            let _ = if at == last {
+                writeln!(text, "{cell}")
+            } else {
+                write!(text, "{cell:width$}   ")
+            };
         }
-        text.push_str(line.last().map_or("", String::as_str));
-        text.push('\n');
+    };
+    line(&|column| column.title().to_owned());
+    for finding in findings {
+        line(&|column| cell(column, finding));
     }
 }
 

@@ -83,7 +83,11 @@ pub fn stale(stale: &Stale) -> String {
 pub fn declare_empty(nodes: &[Box<str>]) -> String {
     format!(
         "kubectl annotate node {} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)",
-        nodes.join(" ")
+        if nodes.len() > NAMED {
+            "NODE...".to_owned()
+        } else {
+            nodes.join(" ")
+        }
     )
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, source, usage};
+use super::{block_on, print, print_json, source, usage};
 use crate::{
     audit::{
         audit, confirm,
@@ -86,21 +86,17 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(report) => report,
         Err(reason) => return usage(&reason),
     };
-    let text = match (args.output, args.columns.as_slice()) {
-        (Output::Json, _) => match serde_json::to_string_pretty(&report) {
-            Ok(text) => text + "\n",
-            Err(error) => return usage(&error),
-        },
-        (Output::Table, []) => table(&report, &Column::USUAL),
-        (Output::Wide, []) => table(&report, &Column::WIDE),
-        (Output::Table | Output::Wide, columns) => table(&report, columns),
-    };
     let code = if report.findings.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(1)
     };
-    print(&text, code)
+    match (args.output, args.columns.as_slice()) {
+        (Output::Json, _) => print_json(&report, code),
+        (Output::Table, []) => print(&table(&report, &Column::USUAL), code),
+        (Output::Wide, []) => print(&table(&report, &Column::WIDE), code),
+        (Output::Table | Output::Wide, columns) => print(&table(&report, columns), code),
+    }
 }
 
 impl Args {
@@ -119,8 +115,7 @@ impl Args {
         filter.check(&snapshot)?;
         let policy = self.source.policy();
         let made = jiff::Timestamp::now().to_string();
-        let mut report = audit(&snapshot, &policy, source, made);
-        filter.apply(&mut report, &snapshot);
+        let mut report = audit(&snapshot, &policy, &filter, source, made);
         if let Some((client, scan)) = cluster
             && wants_confirmation(&report)
         {

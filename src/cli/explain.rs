@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, source, usage};
+use super::{block_on, print, print_json, source, usage};
 use crate::audit::explain::{
     Subject, explain,
     report::{self, Explanation},
@@ -60,10 +60,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     };
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
-        Output::Json => match serde_json::to_string_pretty(&explanation) {
-            Ok(text) => print(&(text + "\n"), ExitCode::SUCCESS),
-            Err(error) => usage(&error),
-        },
+        Output::Json => print_json(&explanation, ExitCode::SUCCESS),
     }
 }
 

@@ -10,7 +10,7 @@ pub mod run;
 pub mod source;
 
 use std::{
-    io::{ErrorKind as IoErrorKind, Write as _, stdout},
+    io::{self, BufWriter, Write as _, stdout},
     process::ExitCode,
 };
 
@@ -82,14 +82,28 @@ fn usage(message: &impl std::fmt::Display) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints to standard output. Whoever reads it may have enough of it before the end.
+/// Prints to standard output.
 fn print(text: &str, code: ExitCode) -> ExitCode {
-    match stdout()
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout().flush())
-    {
+    written(stdout().write_all(text.as_bytes()), code)
+}
+
+/// Prints as JSON for people as well as for programs.
+fn print_json(value: &impl serde::Serialize, code: ExitCode) -> ExitCode {
+    let mut output = BufWriter::new(stdout().lock());
+    let result = serde_json::to_writer_pretty(&mut output, value).map_err(io::Error::from);
+    written(
+        result
+            .and_then(|()| writeln!(output))
+            .and_then(|()| output.flush()),
+        code,
+    )
+}
+
+/// Whoever reads what is printed may have enough of it before the end.
+fn written(result: io::Result<()>, code: ExitCode) -> ExitCode {
+    match result.and_then(|()| stdout().flush()) {
         Ok(()) => code,
-        Err(error) if error.kind() == IoErrorKind::BrokenPipe => code,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
         Err(error) => usage(&format!("cannot write: {error}")),
     }
 }

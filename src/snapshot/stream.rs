@@ -5,13 +5,10 @@
 //! the buffer is parsed again when more of it is there. A text is a list, as kubectl or the API server write it, a single
 //! object, or several of these. Nothing here knows what an object means, and no text makes it panic.
 
-use std::{borrow::Cow, fmt, io::Read};
+use std::{borrow::Cow, io::Read};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, MapAccess, Visitor, value::MapAccessDeserializer},
-};
-use serde_json::value::RawValue;
+use ipgc_core::outline::{First, first_length, first_pod};
+use serde::Deserialize;
 
 use crate::watch::LeanPod;
 
@@ -242,11 +239,7 @@ impl<R: Read> Window<R> {
 
     /// The text of the next value.
     fn raw(&mut self) -> Result<&str, ReadError> {
-        let (_, length) = self.value(|bytes| {
-            let (value, length) = first::<&RawValue>(bytes)?;
-            let _: &RawValue = value;
-            Ok(((), length))
-        })?;
+        let ((), length) = self.value(|bytes| Ok(((), first_length(bytes)?)))?;
         let from = self.start;
         self.start += length;
         // serde_json has checked it.
@@ -346,16 +339,21 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The next value if it is a pod that begins with its type, as kubectl writes them.
+    /// The next value if it is a pod that can be read.
     fn pod(&mut self) -> Result<Option<Box<LeanPod>>, ReadError> {
-        let (pod, length) = self.value(|bytes| match first::<TypedPod>(bytes) {
-            Ok((pod, length)) => Ok((Some(pod.0), length)),
-            Err(error) if error.is_eof() => Err(error),
-            // What it is, whoever reads it as a whole finds out.
-            Err(_) => Ok((None, 0)),
+        if self.peek()? != Some(b'{') {
+            return Ok(None);
+        }
+        let (outline, length) = self.value(|bytes| {
+            let First { pod, length } = first_pod(bytes)?;
+            Ok((pod, length))
         })?;
-        self.start += length;
-        Ok(pod)
+        // What is wrong with any other, whoever reads it as a whole finds out.
+        let pod = outline.and_then(|text| serde_json::from_str(&text).ok());
+        if pod.is_some() {
+            self.start += length;
+        }
+        Ok(pod.map(Box::new))
     }
 }
 
@@ -394,31 +392,4 @@ fn give(
         kind,
         text,
     })
-}
-
-/// A pod whose type comes first.
-struct TypedPod(Box<LeanPod>);
-
-impl<'de> Deserialize<'de> for TypedPod {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = TypedPod;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a pod whose type comes first")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TypedPod, A::Error> {
-                for (name, value) in [("apiVersion", "v1"), ("kind", "Pod")] {
-                    if map.next_key::<&str>()? != Some(name) || map.next_value::<&str>()? != value {
-                        return Err(A::Error::custom("another type"));
-                    }
-                }
-                let pod = LeanPod::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(TypedPod(Box::new(pod)))
-            }
-        }
-        deserializer.deserialize_map(Members)
-    }
 }

@@ -39,7 +39,7 @@ async fn a_row_without_a_pod_is_stale_with_its_wait_and_all_that_identifies_it()
     );
     let row = finding.row.as_ref().unwrap();
     let pool = server.get("ippools", NS, POOL).unwrap();
-    assert_eq!(row.stored, pool["spec"]["allocations"]["2"]);
+    assert_eq!(row.stored.value(), pool["spec"]["allocations"]["2"]);
     assert_eq!(row.pool_uid, pool["metadata"]["uid"].as_str().unwrap());
     assert_eq!(row.key, "2");
     assert_eq!(finding.pods, ["default/gone"]);

@@ -16,6 +16,7 @@ use std::{
 use ipgc::{
     audit::{
         audit, confirm,
+        filter::Filter,
         report::{Finding, Problem, Report, Source},
         wants_confirmation,
     },
@@ -109,7 +110,8 @@ fn dump(server: &Server) -> File {
 }
 
 fn judge(snapshot: &Snapshot, source: Source) -> Report {
-    audit(snapshot, &Policy::default(), source, MADE.to_owned())
+    let (policy, all) = (Policy::default(), Filter::default());
+    audit(snapshot, &policy, &all, source, MADE.to_owned())
 }
 
 /// The report about a server, as `ipgc audit` makes it.

@@ -33,7 +33,7 @@ use super::{
     assess::{Assessor, holding, owner, reported},
     filter::is_named,
     index::{Index, Orphan, Place, find},
-    report::{Source, Split},
+    report::{Source, Split, Stored},
     words,
 };
 use crate::snapshot::{Kind, Snapshot};
@@ -204,7 +204,7 @@ impl Asked<'_> {
             key: row.key().to_owned(),
             address: address.map(|address| address.to_string()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
-            stored: row.stored().clone(),
+            stored: Stored::new(row.stored()),
             podref: podref.to_owned(),
             verdict: word(verdict).to_owned(),
             rule: rule(

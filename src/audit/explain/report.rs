@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::audit::report::{ReservationReport, Source, Split};
+use crate::audit::report::{ReservationReport, Source, Split, Stored};
 
 /// Version of the shape: it grows when a field changes its meaning or goes.
 pub const EXPLANATION_VERSION: u32 = 1;
@@ -83,7 +83,7 @@ pub struct RowExplained {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The whole row as stored.
-    pub stored: Value,
+    pub stored: Stored,
     /// Its owner as it stands in the row.
     pub podref: String,
     /// live, stale, held or unknown.

@@ -115,7 +115,7 @@ impl Text {
         if let Some(node) = &row.node {
             self.line("node", &format!("{}: {}", node.name, state(node)));
         }
-        if let Some(id) = row.stored.get("id").and_then(|id| id.as_str()) {
+        if let Some(id) = row.stored.value()["id"].as_str() {
             self.line("sandbox", id);
         }
         let reservation = row.reservation.as_ref();
