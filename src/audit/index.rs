@@ -117,7 +117,7 @@ impl Index {
         for network in &networks {
             for address in &addresses {
                 for name in reservation_names(*address, network.as_deref()) {
-                    if let Some(at) = find(snapshot, &pool.key().namespace, &name) {
+                    if let Some(at) = snapshot.reservation(&pool.key().namespace, &name) {
                         self.has_row[at] = true;
                     }
                 }
@@ -214,12 +214,4 @@ pub struct Orphan<'s> {
     pub place: Option<&'s Place>,
     /// The network and the address that its name tells.
     pub named: Option<(Option<&'s str>, IpAddr)>,
-}
-
-/// The reservation of this name, by its place.
-#[must_use]
-pub fn find(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<usize> {
-    let all = &snapshot.reservations;
-    let order = |other: &Reserved| (&*other.namespace, &*other.name).cmp(&(namespace, name));
-    all.binary_search_by(order).ok()
 }

@@ -83,14 +83,10 @@ pub fn audit(
         pools.push(usage);
     }
     if let Some(definitions) = &definitions {
-        audit
-            .findings
-            .extend(pods::findings(&assessor, definitions));
+        audit.find(pods::findings(&assessor, definitions));
     }
     let blind = pools::blind_namespaces(&assessor);
-    audit
-        .findings
-        .extend(reservations::orphaned(&assessor, &blind));
+    audit.find(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
     let gone = pools::gone_slices(&assessor, rows);
     audit.find(gone);
@@ -218,6 +214,7 @@ impl Audit<'_> {
             let detail = format!(
                 "there are no IPPools {place}: whereabouts keeps them elsewhere, or has given no address yet"
             );
+            // Whatever is asked for: without pools nothing was looked at.
             self.findings.push(Finding::new(Problem::NoPools, detail));
         }
     }
@@ -300,7 +297,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                 let reserved = |network: &Option<Box<str>>| {
                     let names = ipgc_core::address::reservation_names(address, network.as_deref());
                     names.iter().any(|name| {
-                        let at = index::find(again, namespace, name);
+                        let at = again.reservation(namespace, name);
                         at.is_some_and(|at| assess::owner(&again.reservations[at]) == podref)
                     })
                 };

@@ -103,11 +103,13 @@ pub fn without_definition(place: &Place, split: Split, definitions: &Definitions
     let mut command = None;
     match split.rows() {
         0 => command = Some(words::delete_pool(&place.key)),
-        rows => detail += &format!("; it has {rows} rows, and may be removed when they are gone"),
+        rows => {
+            detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
+        }
     }
     if definitions.blind > 0 {
         let blind = definitions.blind;
-        detail += &format!("; {blind} definitions do not tell their range, and may");
+        detail = format!("{detail}; {blind} definitions do not tell their range, and may");
         command = None;
     }
     let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
@@ -156,8 +158,9 @@ fn gone_slice(slice: &Slice, rows: impl Fn(&PoolKey) -> Option<usize>) -> Findin
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
     let command = match pool {
         Some((_, count)) if count > 0 => {
-            detail +=
-                &format!("; its pool has {count} rows, and may be removed when they are gone");
+            detail = format!(
+                "{detail}; its pool has {count} rows, and may be removed when they are gone"
+            );
             None
         }
         Some((pool, _)) => Some(format!("{} && {unassign}", words::delete_pool(pool))),

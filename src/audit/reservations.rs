@@ -11,7 +11,7 @@ use ipgc_core::{
 use super::{
     assess::{Assessor, finding_of, owner, reported},
     definitions::Definitions,
-    index::{Orphan, Place, find},
+    index::{Orphan, Place},
     report::{Finding, Problem},
 };
 use crate::snapshot::Kind;
@@ -37,14 +37,14 @@ pub fn missing(
     let mut others = None;
     for network in &place.networks {
         for name in reservation_names(content.address, network.as_deref()) {
-            let Some(at) = find(snapshot, &place.key.namespace, &name) else {
+            let Some(at) = snapshot.reservation(&place.key.namespace, &name) else {
                 continue;
             };
-            let reserved = &snapshot.reservations[at];
-            if owner(reserved) == content.podref.as_str() {
+            let found = &snapshot.reservations[at];
+            if owner(found) == content.podref.as_str() {
                 return None;
             }
-            others = Some(reserved);
+            others = Some(found);
         }
     }
     let detail = match others {

@@ -22,23 +22,22 @@ pub fn duration(duration: Duration) -> String {
         (seconds / 60 % 60, "m"),
         (seconds % 60, "s"),
     ];
-    let text: String = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<_> = parts
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
-    if text.is_empty() {
+    if parts.is_empty() {
         "0s".to_owned()
     } else {
-        text
+        parts.concat()
     }
 }
 
 /// A few names, and how many more there are.
 #[must_use]
 pub fn names<T: AsRef<str>>(names: &[T]) -> String {
-    let named: Vec<_> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    let text = named.join(", ");
+    let few: Vec<_> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let text = few.join(", ");
     match names.len().saturating_sub(NAMED) {
         0 => text,
         more => format!("{text} and {more} more"),

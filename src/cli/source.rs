@@ -79,6 +79,7 @@ pub struct Read {
 
 impl Args {
     /// The waits to judge with.
+    #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
             grace: self.grace,

@@ -56,17 +56,16 @@ pub fn read(
                     version,
                     kind,
                     text,
-                } => match known(&version, &kind)? {
-                    Some(kind) => {
+                } => {
+                    if let Some(kind) = known(&version, &kind)? {
                         pods_first |= pods_seen && kind == Kind::IpPool;
                         gather.object(kind, text, selector)?;
                         kind == Kind::Pod
-                    }
-                    None => {
+                    } else {
                         *others.entry(kind.into_owned()).or_insert(0) += 1;
                         false
                     }
-                },
+                }
             };
             pods_seen |= is_pod;
             Ok(())

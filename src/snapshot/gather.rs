@@ -277,14 +277,13 @@ impl Gather {
             return Err(twice(Kind::Pod, pair[0].podref.as_str()));
         }
         snapshot.pods.shrink_to_fit();
-        let names = |r: &Reserved| (Arc::clone(&r.namespace), r.name.clone());
+        let name = |r: &'_ Reserved| -> String { format!("{}/{}", r.namespace, r.name) };
         let order =
             |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         snapshot.reservations.sort_unstable_by(order);
         let mut pairs = snapshot.reservations.windows(2);
-        if let Some(pair) = pairs.find(|pair| names(&pair[0]) == names(&pair[1])) {
-            let (namespace, name) = names(&pair[0]);
-            return Err(twice(Kind::Reservation, &format!("{namespace}/{name}")));
+        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
+            return Err(twice(Kind::Reservation, &name(one)));
         }
         for name in std::mem::take(&mut self.definition_names) {
             if let Some(definition) = self.definitions.get(&name) {
@@ -301,6 +300,7 @@ impl Gather {
         if !snapshot.kinds.contains(&Kind::Pod) {
             snapshot.no_proof = Some("the input has no pods".into());
         }
+        snapshot.index();
         Ok(snapshot)
     }
 }

@@ -23,8 +23,12 @@ mod stream;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
+    hash::{BuildHasher, Hash},
     sync::Arc,
 };
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
 
 use ipgc_core::{
     address::{Range, pool_name},
@@ -107,8 +111,10 @@ pub const NOW: Moment = Moment::new(std::time::Duration::from_hours(24));
 pub struct Snapshot {
     /// The pools, each as text of metadata and spec.
     pub pools: Vec<Box<str>>,
-    /// The reservations.
+    /// The reservations, in the order of their namespaces and names.
     pub reservations: Vec<Reserved>,
+    pod_places: Places,
+    reservation_places: Places,
     /// The slices of nodes.
     pub slices: Vec<Slice>,
     /// The pods, in the order of their podrefs.
@@ -185,14 +191,58 @@ pub struct Unreadable {
     pub reason: String,
 }
 
+/// Where something of a name is in a list. Each row asks for its pod and its reservations, and a search in the order
+/// of names would wait for memory at each of its steps.
+#[derive(Debug, Default)]
+struct Places(HashTable<u32>);
+
+impl Places {
+    fn of<K: Hash>(keys: impl Iterator<Item = K>) -> Self {
+        let hashes: Vec<u64> = keys.map(|key| Self::hash(&key)).collect();
+        let mut table = HashTable::with_capacity(hashes.len());
+        for (at, hash) in hashes.iter().enumerate() {
+            // What has more than four thousand million things is no cluster.
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            table.insert_unique(*hash, at, |at| hashes[*at as usize]);
+        }
+        Self(table)
+    }
+
+    fn find(&self, key: &impl Hash, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let found = self.0.find(Self::hash(key), |at| is_it(*at as usize));
+        found.map(|at| *at as usize)
+    }
+
+    fn hash(key: &impl Hash) -> u64 {
+        FixedState::default().hash_one(key)
+    }
+}
+
 impl Snapshot {
+    /// All is there that can be asked for by its name.
+    fn index(&mut self) {
+        self.pod_places = Places::of(self.pods.iter().map(|pod| pod.podref.as_str()));
+        let names = self.reservations.iter();
+        self.reservation_places = Places::of(names.map(|it| (&*it.namespace, &*it.name)));
+    }
+
     /// The pod of this name.
     #[must_use]
     pub fn pod(&self, podref: &str) -> Option<&PodState> {
-        let found = self
-            .pods
-            .binary_search_by(|pod| pod.podref.as_str().cmp(podref));
-        found.ok().map(|at| &self.pods[at])
+        let at = self.pod_places.find(&podref, |at| {
+            let pod = &self.pods[at];
+            *pod.podref.as_str() == *podref
+        });
+        at.map(|at| &self.pods[at])
+    }
+
+    /// The place of the reservation of this name.
+    #[must_use]
+    pub fn reservation(&self, namespace: &str, name: &str) -> Option<usize> {
+        self.reservation_places.find(&(namespace, name), |at| {
+            let reserved = &self.reservations[at];
+            *reserved.namespace == *namespace && *reserved.name == *name
+        })
     }
 
     /// What the snapshot says about the presence of a pod.

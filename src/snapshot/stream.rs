@@ -1,7 +1,7 @@
 //! The objects of a `kubectl get -o json`, one at a time: a dump of a large cluster is a gigabyte, and what is
 //! kept of it is a fraction.
 //!
-//! A buffer slides over the text. Each object is parsed in it by serde_json, once; one that reaches beyond
+//! A buffer slides over the text. Each object is parsed in it once, by `serde_json`; one that reaches beyond
 //! the buffer is parsed again when more of it is there. A text is a list, as kubectl or the API server write it, a single
 //! object, or several of these. Nothing here knows what an object means, and no text makes it panic.
 

@@ -296,7 +296,10 @@ fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
 fn a_dump_that_was_cut_off_is_an_error_wherever_that_was() {
     let text = dump_of(&shop(), &Kind::ALL).to_string();
     assert_eq!(read(text.as_bytes(), 100).unwrap(), 8);
-    for length in 0..text.len() {
+    for length in (0..text.len())
+        .step_by(13)
+        .chain(text.len() - 40..text.len())
+    {
         let error = read(&text.as_bytes()[..length], 4_096).unwrap_err();
         assert!(matches!(error, ReadError::Cut(_)), "{length}: {error}");
     }
@@ -382,6 +385,28 @@ stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone
 fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
     let (found, stdout, stderr) = audit_of(&dump(&shop()), args);
     assert_eq!((found, &*stderr), (code, ""), "{stdout}");
+}
+
+#[test]
+fn findings_of_every_kind_are_chosen() {
+    let server = shop();
+    server.put(pod("web-9", 9).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    let columns = "--columns=finding";
+    let lines = |args: &[&str]| {
+        let (_, stdout, _) = audit_of(&dump(&server), &[args, &[columns]].concat());
+        stdout.lines().count()
+    };
+    // A title, three findings, a blank line and the totals.
+    assert_eq!(lines(&[]), 6);
+    assert_eq!(lines(&["-n", "default"]), 6);
+    assert_eq!(lines(&["-n", "shop"]), 1);
+    assert_eq!(lines(&["--node", "n1"]), 4);
 }
 
 #[test]

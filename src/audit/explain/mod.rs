@@ -32,7 +32,7 @@ pub use self::text::text;
 use super::{
     assess::{Assessor, holding, owner, reported},
     filter::is_named,
-    index::{Index, Orphan, Place, find},
+    index::{Index, Orphan, Place},
     report::{Source, Split, Stored},
     words,
 };
@@ -183,7 +183,8 @@ impl Asked<'_> {
                 .networks
                 .iter()
                 .flat_map(|network| reservation_names(address, network.as_deref()));
-            let mut found = names.filter_map(|name| find(snapshot, &place.key.namespace, &name));
+            let mut found =
+                names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
             found.next().map(|at| reported(&snapshot.reservations[at]))
         });
         let waits_for = match verdict {
@@ -384,7 +385,7 @@ impl Asked<'_> {
     }
 }
 
-impl<'s> Assessor<'s> {
+impl Assessor<'_> {
     /// The same, were this node fenced.
     fn supposing_fenced(&self, name: &str) -> Self {
         let mut nodes = self.snapshot.present_nodes();

@@ -168,11 +168,11 @@ fn describe(pod: &PodReport) -> String {
         text += ", being deleted";
     }
     if let Some(node) = &pod.node {
-        text += &format!(", on {node}");
+        text.extend([", on ", node]);
     }
-    text += &format!(", network-status {}", pod.network_status);
+    text.extend([", network-status ", &pod.network_status]);
     if !pod.reports.is_empty() {
-        text += &format!(": {}", pod.reports.join("; "));
+        text.extend([": ", &pod.reports.join("; ")]);
     }
     text
 }
