@@ -18,6 +18,8 @@
 //! | [`leader`] | which of several copies writes |
 //! | [`report`] | events, counters and metrics |
 //! | [`vitals`], [`admin`] | a run as it is seen from outside; probes and metrics over HTTP |
+//! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
+//! | [`audit`] | judgement of a snapshot: reports and explanations |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
@@ -26,6 +28,7 @@
 pub mod access;
 pub mod admin;
 pub mod api;
+pub mod audit;
 mod backoff;
 mod calls;
 pub mod cli;
@@ -38,6 +41,7 @@ mod lock;
 mod queue;
 pub mod report;
 pub mod run;
+pub mod snapshot;
 pub mod vitals;
 pub mod watch;
 

@@ -4,7 +4,7 @@
 //! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
 //! nothing here looks at files, whatever the configuration names.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, net::IpAddr};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,10 +18,25 @@ pub struct Ipam {
     pub network_name: Option<Box<str>>,
     /// The ranges, masked. Empty where only the node's flat file has one, which we cannot see.
     pub ranges: Box<[Range]>,
+    /// What each range entry hands out, in the order of the configuration: those of one range may differ.
+    pub spans: Box<[Span]>,
+    /// `enable_overlapping_ranges`: each address is reserved across ranges. So unless told otherwise.
+    pub reserves: bool,
     /// Where `node_slice_size` is set: the name of the NodeSlicePool that cuts the range up.
     pub slices: Option<Box<str>>,
     /// What could not be read, one sentence each.
     pub problems: Box<[String]>,
+}
+
+/// The part of a range that addresses are handed out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The range, masked.
+    pub range: Range,
+    /// The first address, where it is not the first of the range that can be used.
+    pub first: Option<IpAddr>,
+    /// The last address, in the same way.
+    pub last: Option<IpAddr>,
 }
 
 impl Ipam {
@@ -71,17 +86,51 @@ struct IpamType {
 }
 
 #[derive(Deserialize)]
-struct IpamConf {
+struct IpamConf<'a> {
     range: Option<String>,
-    #[serde(rename = "ipRanges")]
-    ip_ranges: Option<Vec<RangeConf>>,
+    #[serde(borrow)]
+    range_start: Option<&'a RawValue>,
+    #[serde(borrow)]
+    range_end: Option<&'a RawValue>,
+    #[serde(rename = "ipRanges", borrow)]
+    ip_ranges: Option<Vec<RangeConf<'a>>>,
     network_name: Option<String>,
     node_slice_size: Option<String>,
+    #[serde(borrow)]
+    enable_overlapping_ranges: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct RangeConf {
+struct RangeConf<'a> {
     range: Option<String>,
+    // Of any shape: what cannot be read narrows nothing, as with the plugin.
+    #[serde(borrow)]
+    range_start: Option<&'a RawValue>,
+    #[serde(borrow)]
+    range_end: Option<&'a RawValue>,
+}
+
+impl RangeConf<'_> {
+    /// The span of `range`, where the text of the range itself may be `first-last/length`.
+    fn span(&self, text: &str, range: Range) -> Span {
+        let is_in = |address: &IpAddr| range.contains(*address);
+        let named = |raw: Option<&RawValue>| {
+            let text: String = serde_json::from_str(raw?.get()).ok()?;
+            text.parse().ok()
+        };
+        let (first, last) = match text.split_once('-') {
+            Some((first, last)) => {
+                let last = last.split_once('/').map_or(last, |(last, _)| last);
+                (first.trim().parse().ok(), last.trim().parse().ok())
+            }
+            None => (None, None),
+        };
+        Span {
+            range,
+            first: first.or_else(|| named(self.range_start)).filter(is_in),
+            last: last.or_else(|| named(self.range_end)).filter(is_in),
+        }
+    }
 }
 
 /// The whereabouts sections of a `spec.config`: none if another IPAM is used, one for a single
@@ -128,27 +177,39 @@ fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, 
             .or_else(|| name.map(str::to_owned))
             .unwrap_or_default()
     });
-    let texts = conf
-        .range
-        .into_iter()
-        .chain(conf.ip_ranges.into_iter().flatten().filter_map(|r| r.range))
-        .filter(|text| !text.is_empty());
+    let own = RangeConf {
+        range: conf.range,
+        range_start: conf.range_start,
+        range_end: conf.range_end,
+    };
+    let entries = [own].into_iter();
+    let entries = entries.chain(conf.ip_ranges.into_iter().flatten());
     let mut seen = HashSet::new();
     let mut ranges = Vec::new();
+    let mut spans = Vec::new();
     let mut problems = Vec::new();
-    for text in texts {
-        match parse_range(&text) {
-            Some(range) if seen.insert(range) => ranges.push(range),
-            Some(_) => {}
-            None => problems.push(format!("invalid range {:?}", excerpt(&text))),
+    for entry in entries {
+        let text = entry.range.as_deref().unwrap_or_default();
+        match parse_range(text) {
+            Some(range) => {
+                spans.push(entry.span(text, range));
+                if seen.insert(range) {
+                    ranges.push(range);
+                }
+            }
+            None if text.is_empty() => {}
+            None => problems.push(format!("invalid range {:?}", excerpt(text))),
         }
     }
+    let reserves = conf.enable_overlapping_ranges.map(RawValue::get);
     if slices.as_deref() == Some("") {
         problems.push("node_slice_size without network_name or name".to_owned());
     }
     Ok(Some(Ipam {
         network_name: network_name.map(Into::into),
         ranges: ranges.into(),
+        spans: spans.into(),
+        reserves: reserves != Some("false"),
         slices: slices.filter(|name| !name.is_empty()).map(Into::into),
         problems: problems.into(),
     }))
@@ -195,6 +256,48 @@ mod tests {
     #[case::flat_file(r#"{"type":"macvlan","ipam":{"type":"whereabouts"}}"#, &[])]
     fn configurations_name_pools(#[case] config: &str, #[case] pools: &[&str]) {
         assert_eq!(names(config), pools);
+    }
+
+    #[rstest]
+    #[case::all(r#""range":"10.0.0.0/24""#, None, None)]
+    #[case::in_the_text(
+        r#""range":"10.0.0.5-10.0.0.9/24""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::beside_it(
+        r#""range":"10.0.0.0/24","range_start":"10.0.0.5","range_end":"10.0.0.9""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::outside(
+        r#""range":"10.0.0.0/24","range_start":"10.1.0.5","range_end":"10.0.0.9""#,
+        None,
+        Some("10.0.0.9")
+    )]
+    #[case::of_another_shape(r#""range":"10.0.0.0/24","range_start":7,"range_end":{}"#, None, None)]
+    fn a_range_may_hand_out_a_part_of_it(
+        #[case] keys: &str,
+        #[case] first: Option<&str>,
+        #[case] last: Option<&str>,
+    ) {
+        let config = format!(r#"{{"type":"x","ipam":{{"type":"whereabouts",{keys}}}}}"#);
+        let address = |text: Option<&str>| text.map(|text| text.parse().unwrap());
+        let span = Span {
+            range: Range::parse("10.0.0.0/24").unwrap(),
+            first: address(first),
+            last: address(last),
+        };
+        assert_eq!(*parse(&config).unwrap()[0].spans, [span]);
+    }
+
+    #[rstest]
+    #[case("", true)]
+    #[case(r#","enable_overlapping_ranges":true"#, true)]
+    #[case(r#","enable_overlapping_ranges":false"#, false)]
+    fn addresses_are_reserved_unless_told_otherwise(#[case] key: &str, #[case] reserves: bool) {
+        let config = format!(r#"{{"type":"x","ipam":{{"type":"whereabouts"{key}}}}}"#);
+        assert_eq!(parse(&config).unwrap()[0].reserves, reserves);
     }
 
     #[test]

@@ -1,12 +1,19 @@
 //! The command line.
 //!
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
-//! code 1.
+//! code 1, and so is an audit with findings.
+pub mod audit;
+pub mod cluster;
 pub mod completions;
 pub mod crds;
+pub mod explain;
 pub mod run;
+pub mod source;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, BufWriter, Write as _, stdout},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
@@ -22,6 +29,8 @@ const EXAMPLES: &str = "\
 Examples:
   ipgc run                          collect, with the cluster that kubectl uses
   ipgc run --cooldown 5s            wait longer before an address is given back
+  ipgc audit                        what is wrong with the addresses of a cluster
+  ipgc explain 10.0.0.7             why an address is held
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands and flags in this shell";
 
@@ -29,6 +38,10 @@ Examples:
 enum Command {
     /// Collect addresses until SIGTERM or SIGINT
     Run(Box<run::Args>),
+    /// Tell what is wrong with the addresses of a cluster, or of files of kubectl get -o json
+    Audit(Box<audit::Args>),
+    /// Tell why an address is held, or what is known of a pod, a pool or a node
+    Explain(Box<explain::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
@@ -49,6 +62,8 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Audit(args) => audit::main(&args),
+        Command::Explain(args) => explain::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
     }
@@ -70,4 +85,39 @@ fn one_line(error: &clap::Error) -> String {
 fn usage(message: &impl std::fmt::Display) -> ExitCode {
     eprintln!("ipgc: {message}");
     ExitCode::from(2)
+}
+
+/// Prints to standard output.
+fn print(text: &str, code: ExitCode) -> ExitCode {
+    written(stdout().write_all(text.as_bytes()), code)
+}
+
+/// Prints as JSON for people as well as for programs.
+fn print_json(value: &impl serde::Serialize, code: ExitCode) -> ExitCode {
+    let mut output = BufWriter::new(stdout().lock());
+    let result = serde_json::to_writer_pretty(&mut output, value).map_err(io::Error::from);
+    written(
+        result
+            .and_then(|()| writeln!(output))
+            .and_then(|()| output.flush()),
+        code,
+    )
+}
+
+/// Whoever reads what is printed may have enough of it before the end.
+fn written(result: io::Result<()>, code: ExitCode) -> ExitCode {
+    match result.and_then(|()| stdout().flush()) {
+        Ok(()) => code,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
+        Err(error) => usage(&format!("cannot write: {error}")),
+    }
+}
+
+/// Runs a command that makes requests one after the other.
+fn block_on<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| format!("cannot start a runtime: {error}"))?;
+    runtime.block_on(work)
 }

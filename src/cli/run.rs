@@ -4,10 +4,7 @@ use std::{io::IsTerminal, net::SocketAddr, pin::pin, process::ExitCode, time::Du
 
 use clap::ValueEnum;
 use jiff::SignedDuration;
-use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::{
@@ -36,13 +33,8 @@ use crate::{
     reason = "the comments are help texts for people"
 )]
 pub struct Args {
-    /// Kubeconfig file; without it, what kubectl would use, or the pod's service account
-    #[arg(long, env = "IPGC_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<std::path::PathBuf>,
-
-    /// Context of the kubeconfig
-    #[arg(long, env = "IPGC_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: super::cluster::Args,
 
     /// Look for IPPools in this namespace only; where it is not set, in the one that
     /// WHEREABOUTS_NAMESPACE names, or else in all
@@ -183,7 +175,7 @@ enum LogFormat {
 }
 
 /// Reads `90s`, `5m`, `1h30m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let signed: SignedDuration = text
         .parse()
         .map_err(|_| "not a duration like 90s, 5m or 1h30m".to_owned())?;
@@ -252,7 +244,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Err(error) => return super::usage(&format!("cannot start a runtime: {error}")),
     };
     runtime.block_on(async {
-        let clients = match args.clients().await {
+        let clients = match args.cluster.clients().await {
             Ok(clients) => clients,
             Err(reason) => return super::usage(&reason),
         };
@@ -393,35 +385,6 @@ impl Args {
             lease_namespace: self.leader_elect.then(|| self.lease_namespace.clone()),
             ..Config::default()
         })
-    }
-
-    /// One client for requests and one for watches.
-    async fn clients(&self) -> Result<(Client, Client), String> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).map_err(|error| error.to_string())?;
-                kube::Config::from_custom_kubeconfig(file, &options)
-                    .await
-                    .map_err(|error| error.to_string())?
-            }
-            None if self.context.is_some() => kube::Config::from_kubeconfig(&options)
-                .await
-                .map_err(|error| error.to_string())?,
-            None => kube::Config::infer()
-                .await
-                .map_err(|error| error.to_string())?,
-        };
-        // Its retries hide minutes, and ours are counted.
-        config.default_retry = false;
-        let agent = http::HeaderValue::from_static(concat!("ipgc/", env!("CARGO_PKG_VERSION")));
-        config.headers.push((http::header::USER_AGENT, agent));
-        let requests = Client::try_from(config.clone()).map_err(|error| error.to_string())?;
-        let watches = Client::try_from(config).map_err(|error| error.to_string())?;
-        Ok((requests, watches))
     }
 }
 

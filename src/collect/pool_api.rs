@@ -63,11 +63,17 @@ pub fn first_page() -> ListParams {
 /// many as this one had, since small pools tell nothing of those that follow.
 #[must_use]
 pub fn following_page(page: &PoolPage) -> Option<ListParams> {
-    let pools = page.pools.len().max(1);
-    let size = PAGE_BYTES / (page.bytes / pools).max(1);
-    let size = u32::try_from(size.min(2 * pools)).unwrap_or(LARGEST_PAGE);
     let next = page.next.clone()?;
-    Some(next.limit(size.clamp(1, LARGEST_PAGE)))
+    Some(next.limit(next_size(page.pools.len(), page.bytes)))
+}
+
+/// How many pools the page after one of so many in so many bytes may have.
+#[must_use]
+pub fn next_size(pools: usize, bytes: usize) -> u32 {
+    let pools = pools.max(1);
+    let size = PAGE_BYTES / (bytes / pools).max(1);
+    let size = u32::try_from(size.min(2 * pools)).unwrap_or(LARGEST_PAGE);
+    size.clamp(1, LARGEST_PAGE)
 }
 
 /// One page of pools.

@@ -1,0 +1,257 @@
+//! The verdict on one row or reservation of a snapshot: the facts are put together here, and core judges.
+//!
+//! There is no history. Whoever is gone was seen by nobody, every node that is ready has yet to show that its
+//! kubelet is at work, and every wait begins now: what a collector would say that has just begun.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use ipgc_core::{
+    clearance::{Facts, Living, Wait},
+    evidence::{DEFAULT_POD_GRACE, Ended, Policy, Sandboxes, Trail},
+    judge::{Stale, Unknown, Verdict, judge, judge_orphan},
+    node::Nodes,
+    pod::PodState,
+    podref::PodRef,
+    pool::{ObservedPool, Row},
+    proof::Presence,
+    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
+};
+use serde_json::json;
+
+use super::{
+    index::{Index, Orphan, Place},
+    report::{Finding, Problem, ReservationReport, RowReport, Stored},
+    words,
+};
+use crate::snapshot::{NOW, Reserved, Snapshot};
+
+/// A snapshot that is ready to be judged.
+pub struct Assessor<'s> {
+    /// What there is.
+    pub snapshot: &'s Snapshot,
+    /// What is known of all rows.
+    pub index: Index,
+    /// The waits.
+    pub policy: &'s Policy,
+    pub(super) nodes: Nodes,
+    pub(super) longest_grace: Duration,
+}
+
+impl<'s> Assessor<'s> {
+    /// Makes a snapshot ready.
+    #[must_use]
+    pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
+        let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
+        Self {
+            index: Index::of(snapshot),
+            nodes: snapshot.present_nodes(),
+            longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
+            snapshot,
+            policy,
+        }
+    }
+
+    /// The verdict on a row of `pool`, which is in this place.
+    #[must_use]
+    pub fn verdict(&self, pool: &ObservedPool, place: &Place, row: &Row) -> Verdict {
+        let presence = match row.content() {
+            Ok(content) => self.snapshot.presence(&content.podref),
+            Err(_) => Presence::Unknown("not asked".into()),
+        };
+        let podref = row.content().ok().map(|content| &content.podref);
+        self.with_facts(podref, Some(place), &presence, |facts| {
+            judge(pool, row, &presence, facts, self.policy, NOW)
+        })
+    }
+
+    /// The verdict on a reservation without a row, whose name tells this address.
+    #[must_use]
+    pub fn verdict_on_orphan(&self, orphan: &Orphan<'_>, address: IpAddr) -> Verdict {
+        let reservation = full(orphan.reserved);
+        let owner = reservation.as_ref().map(Reservation::owner);
+        let podref = owner.and_then(|owner| owner.parse::<PodRef>().ok());
+        let (Some(reservation), Some(podref)) = (reservation, podref) else {
+            let reason = ipgc_core::pool::Unreadable::PodRef;
+            return Verdict::Unknown(Unknown::Unreadable(reason));
+        };
+        let presence = self.snapshot.presence(&podref);
+        self.with_facts(Some(&podref), orphan.place, &presence, |facts| {
+            judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
+        })
+    }
+
+    fn with_facts<T>(
+        &self,
+        podref: Option<&PodRef>,
+        place: Option<&Place>,
+        presence: &Presence,
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
+        let living = match presence {
+            Presence::Present(Some(pod)) => Some(living(pod)),
+            _ => None,
+        };
+        act(&Facts {
+            ended: &[],
+            living,
+            rows: podref.map_or(1, |podref| self.index.rows_of(podref.as_str()).max(1)),
+            sighting: None,
+            siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
+            nodes: &self.nodes,
+            slice: place.and_then(|place| place.slice.as_deref()),
+            longest_grace: self.longest_grace,
+            // It was read after the rows, whole.
+            fresh: true,
+        })
+    }
+
+    /// The node of a pod that is there.
+    #[must_use]
+    pub fn node_of(&self, podref: &str) -> Option<&str> {
+        self.snapshot.pod(podref)?.node.as_deref()
+    }
+
+    /// What is to be told of a row with this verdict; nothing of those that are held or exempted.
+    #[must_use]
+    pub fn finding(
+        &self,
+        pool: &ObservedPool,
+        place: &Place,
+        row: &Row,
+        verdict: &Verdict,
+    ) -> Option<Finding> {
+        let mut finding = finding_of(verdict)?;
+        self.describe(&mut finding, pool, place, row);
+        Some(finding)
+    }
+
+    /// Says which row a finding is about.
+    pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
+        finding.row = Some(RowReport {
+            pool_uid: pool.uid().to_owned(),
+            key: row.key().to_owned(),
+            stored: Stored::new(row.stored()),
+        });
+        finding.namespace = Some(place.key.namespace.clone());
+        finding.pool = Some(place.key.name.clone());
+        finding.address = pool.address_of(row).map(|address| address.to_string());
+        let content = row.content().ok();
+        finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.to_owned()));
+        self.name_owner(finding, row.podref_text(), place.slice.as_deref());
+    }
+
+    /// Says whose it is, and on which node.
+    pub fn name_owner(&self, finding: &mut Finding, podref: Option<&str>, slice: Option<&str>) {
+        let Some(podref) = podref.filter(|podref| !podref.is_empty()) else {
+            return;
+        };
+        finding.pods = vec![podref.to_owned()];
+        if finding.nodes.is_empty() {
+            let node = self.node_of(podref).or(slice);
+            finding.nodes = node.map(str::to_owned).into_iter().collect();
+        }
+    }
+}
+
+/// What lives, and how it would look if it went now.
+fn living(pod: &PodState) -> Living {
+    let completed = pod.phase.is_terminal().then(|| {
+        let mut trail = Trail::default();
+        trail.advance(pod);
+        Arc::new(Ended {
+            last: pod.clone(),
+            at: NOW,
+            watched: false,
+            settled: false,
+            stopped: trail.is_stopped(),
+            listed_at: Some(NOW),
+            gap_at: None,
+            sandboxes: Sandboxes::default(),
+        })
+    });
+    Living {
+        uid: pod.uid.clone(),
+        running_since: None,
+        completed,
+    }
+}
+
+/// A reservation as core knows it. What was not kept of it decides nothing.
+fn full(reserved: &Reserved) -> Option<Reservation> {
+    let annotations = reserved
+        .claimed_from
+        .as_ref()
+        .map(|owner| json!({ CLAIM_ANNOTATION: owner }));
+    Reservation::read(&json!({
+        "metadata": {
+            "namespace": &*reserved.namespace,
+            "name": reserved.name,
+            "uid": reserved.uid,
+            "resourceVersion": "",
+            "annotations": annotations,
+        },
+        "spec": { "podref": reserved.podref, "ifname": reserved.interface.as_deref() },
+    }))
+}
+
+/// The owner of a reservation, a claim of ours seen through.
+#[must_use]
+pub fn owner(reserved: &Reserved) -> &str {
+    match &reserved.claimed_from {
+        Some(owner) if *reserved.podref == *CLAIMED_PODREF => owner,
+        _ => &reserved.podref,
+    }
+}
+
+/// A reservation as it is reported.
+#[must_use]
+pub fn reported(reserved: &Reserved) -> ReservationReport {
+    ReservationReport {
+        name: reserved.name.as_ref().to_owned(),
+        uid: reserved.uid.as_ref().to_owned(),
+        podref: reserved.podref.as_ref().to_owned(),
+        interface: reserved.interface.as_deref().map(str::to_owned),
+    }
+}
+
+/// What a verdict is as a finding, if it is one.
+#[must_use]
+pub fn finding_of(verdict: &Verdict) -> Option<Finding> {
+    match verdict {
+        // A person said so.
+        Verdict::Held(_) | Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt) => None,
+        Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
+            Some(Finding::new(Problem::Unreadable, reason.to_string()))
+        }
+        Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
+        Verdict::Stale(stale) => Some(finding_of_stale(stale)),
+    }
+}
+
+fn finding_of_stale(stale: &Stale) -> Finding {
+    let nodes = holding(&stale.clearance.wait);
+    let problem = match stale.cause {
+        _ if !nodes.is_empty() => Problem::HeldUnfenced,
+        ipgc_core::judge::Cause::Leftover => Problem::Leftover,
+        _ => Problem::Stale,
+    };
+    let mut finding = Finding::new(problem, words::stale(stale));
+    finding.grade = Some(stale.grade().as_str().to_owned());
+    finding.cause = Some(stale.cause.as_str().to_owned());
+    let moment = stale.clearance.wait.moment();
+    finding.wait_seconds = moment.map(|moment| moment.since(NOW).as_secs());
+    if !nodes.is_empty() {
+        finding.nodes = nodes.iter().map(|node| node.as_ref().to_owned()).collect();
+        finding.command = Some(words::declare_empty(nodes));
+    }
+    finding
+}
+
+/// The nodes that a row waits for.
+#[must_use]
+pub fn holding(wait: &Wait) -> &[Box<str>] {
+    match wait {
+        Wait::Until(_) => &[],
+        Wait::For(nodes) | Wait::AtMost(nodes, _) => nodes,
+    }
+}

@@ -1,0 +1,100 @@
+//! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
+//! to. It reads what was parsed, and decides nothing.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+};
+
+use ipgc_core::ipam::{Ipam, Span};
+
+use crate::{
+    snapshot::{Kind, Snapshot},
+    watch::Definition,
+};
+
+/// The definitions, by what they lead to.
+pub struct Definitions<'s> {
+    all: &'s BTreeMap<Box<str>, Definition>,
+    /// By the name of a pool.
+    pools: HashMap<String, Led>,
+    /// How many may lead anywhere: their range is in a file on the nodes, or cannot be read.
+    pub blind: usize,
+}
+
+/// What leads to a pool.
+#[derive(Debug, Default)]
+pub struct Led {
+    /// Whether all definitions that lead to it have addresses reserved across ranges.
+    pub reserves: bool,
+    /// What they hand out; nothing where it is a slice, all of which is handed out.
+    pub spans: Vec<Span>,
+}
+
+impl<'s> Definitions<'s> {
+    /// The definitions of a snapshot; `None` where there are none to be known of.
+    #[must_use]
+    pub fn of(snapshot: &'s Snapshot) -> Option<Self> {
+        if !snapshot.kinds.contains(&Kind::Definition) {
+            return None;
+        }
+        let mut definitions = Self {
+            all: &snapshot.definitions,
+            pools: HashMap::new(),
+            blind: 0,
+        };
+        for definition in snapshot.definitions.values() {
+            let Definition::Read(sections) = definition else {
+                definitions.blind += 1;
+                continue;
+            };
+            for section in sections {
+                let hidden = section.ranges.is_empty() || !section.problems.is_empty();
+                definitions.blind += usize::from(hidden);
+                definitions.lead(section, snapshot);
+            }
+        }
+        Some(definitions)
+    }
+
+    fn lead(&mut self, section: &Ipam, snapshot: &Snapshot) {
+        let mut lead = |name: String, spans: Vec<Span>| {
+            let new = || Led {
+                reserves: true,
+                spans: Vec::new(),
+            };
+            let led = self.pools.entry(name).or_insert_with(new);
+            led.reserves &= section.reserves;
+            led.spans.extend(spans);
+        };
+        if let Some(name) = &section.slices {
+            for slice in snapshot.slices.iter().filter(|slice| *slice.name == **name) {
+                lead(
+                    section.slice_pool_name(&slice.node, slice.range),
+                    Vec::new(),
+                );
+            }
+            return;
+        }
+        for (name, range) in section.pool_names().zip(&section.ranges) {
+            let spans = section.spans.iter().filter(|span| span.range == *range);
+            lead(name, spans.copied().collect());
+        }
+    }
+
+    /// What leads to the pool of this name.
+    #[must_use]
+    pub fn to_pool(&self, name: &str) -> Option<&Led> {
+        self.pools.get(name)
+    }
+
+    /// The section that an address of a status entry was given by.
+    #[must_use]
+    pub fn section(&self, network: &str, address: IpAddr) -> Option<&'s Ipam> {
+        let Some(Definition::Read(sections)) = self.all.get(network) else {
+            return None;
+        };
+        let gives = |ipam: &&Ipam| ipam.ranges.iter().any(|range| range.contains(address));
+        sections.iter().find(gives)
+    }
+}

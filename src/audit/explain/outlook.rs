@@ -1,0 +1,87 @@
+//! What would change the verdict on a row, and when: one sentence for each way.
+
+use ipgc_core::{
+    clearance::Wait,
+    judge::{Cause, Held, Stale, Unknown, Verdict},
+    pool::Row,
+};
+
+use crate::audit::{assess::Assessor, words};
+
+/// The sentences.
+pub fn changes(assessor: &Assessor<'_>, row: &Row, verdict: &Verdict) -> Vec<String> {
+    let policy = assessor.policy;
+    let podref = row.podref_text().unwrap_or_default();
+    let pod = assessor.snapshot.pod(podref);
+    let grace = pod.and_then(|pod| pod.termination_grace);
+    let wait = policy.wait(grace, assessor.index.rows_of(podref));
+    let wait = words::duration(wait);
+    let cooldown = words::duration(policy.cooldown);
+    let leftover = words::duration(policy.leftover_grace);
+    let ends = format!(
+        "once its pod ends it is stale: it goes after {cooldown} if the kubelet says that its sandbox is stopped, \
+         else after {wait}, and not while its node is silent"
+    );
+    let one = |text: &str| vec![text.to_owned()];
+    match verdict {
+        Verdict::Held(Held::Reported | Held::Present) => vec![ends],
+        Verdict::Held(Held::Mirror) => vec![format!(
+            "once the mirror pod is gone it is stale, and goes after at least {leftover}"
+        )],
+        Verdict::Held(Held::Young) => vec![
+            "once its pod runs and its network-status can be read, that tells whether it has the address"
+                .to_owned(),
+            ends,
+        ],
+        Verdict::Held(Held::Drift) => vec![
+            format!(
+                "stale as left behind, after {leftover}, once the network-status is complete and all rows that \
+                 the pod reports bear one sandbox, and not this one's"
+            ),
+            ends,
+        ],
+        Verdict::Unknown(Unknown::Unreadable(_)) => one(
+            "nothing but a change of the row or of its pool: ipgc never touches what it cannot read",
+        ),
+        Verdict::Unknown(Unknown::Exempt) => {
+            one("once the annotation ipgc.dev/hold or ipgc.dev/keep of its pool no more names it")
+        }
+        Verdict::Unknown(Unknown::KeptOwner) => one("once --keep-podref no more matches its owner"),
+        Verdict::Unknown(Unknown::NoProof(_)) => {
+            one("once the pods are known: read the cluster, or dump all kinds with -A, IPPools first")
+        }
+        Verdict::Stale(stale) => of_stale(stale, podref, &wait),
+    }
+}
+
+fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
+    let mut changes = Vec::new();
+    match &stale.clearance.wait {
+        Wait::Until(_) => changes.push(
+            "a collector that has run for longer may free it sooner: it knows the row, or saw the end".to_owned(),
+        ),
+        Wait::For(nodes) | Wait::AtMost(nodes, _) if nodes.is_empty() => {
+            changes.push("once the nodes are known".to_owned());
+        }
+        Wait::For(nodes) | Wait::AtMost(nodes, _) => {
+            changes.push(format!(
+                "when all of these have been back, or gone, for {wait}: {}",
+                words::names(nodes)
+            ));
+            changes.push(format!(
+                "sooner if they run no sandboxes and you say so: {}",
+                words::declare_empty(nodes)
+            ));
+        }
+    }
+    match stale.cause {
+        Cause::Deleted => changes.push(format!("held again if a pod {podref} is there")),
+        Cause::Completed => {
+            changes.push("sooner once the pod object is deleted, if its end was seen".to_owned());
+        }
+        Cause::Predecessor | Cause::Leftover => {
+            changes.push("held again if its pod reports the address".to_owned());
+        }
+    }
+    changes
+}

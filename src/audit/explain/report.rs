@@ -1,0 +1,187 @@
+//! What is known of one subject, as it is printed: plain data with a schema.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::audit::report::{ReservationReport, Source, Split, Stored};
+
+/// Version of the shape: it grows when a field changes its meaning or goes.
+pub const EXPLANATION_VERSION: u32 = 1;
+
+/// The answer of `ipgc explain`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Version of this shape.
+    pub version: u32,
+    /// When it was made, RFC 3339.
+    pub made: String,
+    /// Where it is from.
+    pub source: Source,
+    /// What was asked about.
+    pub subject: String,
+    /// What that is.
+    pub kind: SubjectKind,
+    /// What a person should know who reads this.
+    pub notes: Vec<String>,
+    /// Of a pool, or of a node: its rows by their verdicts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// Of a pod that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodReport>,
+    /// Of a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeReport>,
+    /// The rows, one for each network that holds an address; of pools and nodes those that do not live.
+    pub rows: Vec<RowExplained>,
+    /// Reservations without a row.
+    pub reservations: Vec<OrphanExplained>,
+    /// Of an address: the pods that report it.
+    pub reported_by: Vec<PodReport>,
+    /// Of a node that holds rows: how many of them no node would hold any more if it were fenced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fencing_frees: Option<usize>,
+}
+
+/// What a subject is.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubjectKind {
+    /// An address.
+    Address,
+    /// A pod, whether or not it is there.
+    Pod,
+    /// A pool.
+    Pool,
+    /// A node, whether or not it is there.
+    Node,
+}
+
+/// A row, the verdict on it, and all that led to it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RowExplained {
+    /// Namespace of its pool.
+    pub namespace: String,
+    /// Its pool.
+    pub pool: String,
+    /// `metadata.uid` of its pool.
+    pub pool_uid: String,
+    /// The range of its pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// The network names that its reservation may bear; none where networks have no name.
+    pub networks: Vec<String>,
+    /// Its key in `spec.allocations`.
+    pub key: String,
+    /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The whole row as stored.
+    pub stored: Stored,
+    /// Its owner as it stands in the row.
+    pub podref: String,
+    /// live, stale, held or unknown.
+    pub verdict: String,
+    /// The rule of docs/safety.md that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<u8>,
+    /// Why.
+    pub reason: String,
+    /// How well it is known that no sandbox answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<String>,
+    /// What made it stale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// So many seconds from now a collector would free it that begins to look now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_seconds: Option<u64>,
+    /// The nodes that hold it.
+    pub waits_for: Vec<String>,
+    /// Its pod, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodReport>,
+    /// The node of its pod, or the one whose slice the pool is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeReport>,
+    /// Its reservation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationReport>,
+    /// What would change the verdict, one sentence each.
+    pub changes: Vec<String>,
+}
+
+/// A reservation without a row.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanExplained {
+    /// Its namespace.
+    pub namespace: String,
+    /// The network that its name tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The address that its name tells.
+    pub address: String,
+    /// The reservation.
+    pub reservation: ReservationReport,
+    /// live, stale, held or unknown.
+    pub verdict: String,
+    /// Why.
+    pub reason: String,
+    /// How well it is known that no sandbox answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<String>,
+    /// So many seconds from now a collector would delete it that begins to look now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_seconds: Option<u64>,
+    /// Its pod, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodReport>,
+}
+
+/// A pod that is there.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodReport {
+    /// `namespace/name`.
+    pub podref: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `status.phase`.
+    pub phase: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// missing, complete, incomplete, or why it cannot be read.
+    pub network_status: String,
+    /// The addresses that it reports.
+    pub reports: Vec<String>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// ready, not-ready, fenced, gone, or unknown where no nodes were read.
+    pub state: String,
+    /// Whether it is tainted out of service.
+    pub out_of_service: bool,
+    /// Whether a person stated that it runs no sandboxes.
+    pub declared_empty: bool,
+}
+
+/// The schema of an explanation.
+#[must_use]
+pub fn schema() -> Value {
+    schemars::schema_for!(Explanation).to_value()
+}

@@ -1,0 +1,95 @@
+//! Which findings are of interest. A finding passes when it has everything that is asked for; of what it does not
+//! know it has nothing.
+
+use super::report::{Finding, PoolUsage};
+use crate::snapshot::Snapshot;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// A pool, by its name or by `namespace/name`.
+    pub pool: Option<String>,
+    /// The namespace of a pod.
+    pub namespace: Option<String>,
+    /// A node: of a pod, or one that holds a row.
+    pub node: Option<String>,
+}
+
+impl Filter {
+    /// Whether there is what is asked for: nothing wrong with what does not exist is no news.
+    ///
+    /// # Errors
+    /// One line that names it.
+    pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+        if let Some(pool) = &self.pool {
+            let is_it = |namespace: &str, name: &str| is_named(pool, namespace, name);
+            let mut observed = snapshot.observed();
+            let known = observed.any(|it| is_it(&it.key().namespace, &it.key().name));
+            let mut unreadable = snapshot.unreadable.iter();
+            if !known && !unreadable.any(|it| it.name == *pool) {
+                return Err(format!("no pool {pool} is known"));
+            }
+        }
+        if let Some(node) = &self.node {
+            let of_pod = || {
+                snapshot
+                    .pods
+                    .iter()
+                    .any(|pod| pod.node.as_deref() == Some(node))
+            };
+            let of_slice = || snapshot.slices.iter().any(|slice| *slice.node == **node);
+            if !snapshot.nodes.contains_key(node.as_str()) && !of_pod() && !of_slice() {
+                return Err(format!("no node {node} is known"));
+            }
+        }
+        if let Some(selected) = &snapshot.selected
+            && selected.is_empty()
+        {
+            return Err("the selector chooses no pod".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether a pool is of interest.
+    #[must_use]
+    pub fn passes_pool(&self, pool: &PoolUsage) -> bool {
+        let wanted = self.pool.as_ref();
+        wanted.is_none_or(|wanted| is_named(wanted, &pool.namespace, &pool.name))
+    }
+
+    /// Whether a finding is of interest.
+    #[must_use]
+    pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
+        let of_pool = self.pool.as_ref().is_none_or(|pool| {
+            let namespace = finding.namespace.as_deref().unwrap_or_default();
+            let name = finding.pool.as_deref();
+            name.is_some_and(|name| is_named(pool, namespace, name))
+        });
+        let namespace_of = |pod: &String| {
+            pod.split_once('/')
+                .map(|(namespace, _)| namespace.to_owned())
+        };
+        let of_namespace = self.namespace.as_ref().is_none_or(|wanted| {
+            let mut namespaces = finding.pods.iter().filter_map(namespace_of);
+            namespaces.any(|namespace| namespace == *wanted)
+        });
+        let of_node = self
+            .node
+            .as_ref()
+            .is_none_or(|node| finding.nodes.contains(node));
+        let of_labels = snapshot.selected.as_ref().is_none_or(|selected| {
+            let mut pods = finding.pods.iter();
+            pods.any(|pod| selected.contains(pod.as_str()))
+        });
+        of_pool && of_namespace && of_node && of_labels
+    }
+}
+
+/// Whether the words of a person name this pool.
+#[must_use]
+pub fn is_named(words: &str, namespace: &str, name: &str) -> bool {
+    match words.split_once('/') {
+        Some((its_namespace, its_name)) => its_namespace == namespace && its_name == name,
+        None => words == name,
+    }
+}

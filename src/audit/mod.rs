@@ -1,0 +1,317 @@
+//! What is wrong with the addresses of a cluster: pure judgement of a [`Snapshot`].
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`report`] | what is found, as plain data with a schema |
+//! | [`assess`] | the verdict on one row, by core's `judge` |
+//! | `index` | one pass over all rows, before any is judged |
+//! | `definitions` | which definition leads to which pool |
+//! | `pods`, `pools`, `reservations` | findings about each |
+//! | [`explain`] | all that is known of one address, pod, pool or node |
+//! | [`filter`], [`table`], [`words`] | what of it is shown, and how |
+//!
+//! No clock, no client, no file; nothing is written anywhere. What it says is no proof for a free: whoever
+//! frees judges again.
+
+pub mod assess;
+mod definitions;
+pub mod explain;
+pub mod filter;
+mod index;
+mod pods;
+mod pools;
+pub mod report;
+mod reservations;
+pub mod table;
+pub mod words;
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use ipgc_core::{
+    breaker::Limits,
+    evidence::Policy,
+    judge::{Unknown, Verdict},
+    pool::{ObservedPool, PoolKey},
+};
+
+use self::{
+    assess::{Assessor, holding},
+    definitions::Definitions,
+    filter::Filter,
+    index::Place,
+    report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
+};
+use crate::snapshot::{Kind, Snapshot};
+
+/// So many nodes are told of a finding: in an outage a thousand may hold each of many thousand rows.
+const NODES: usize = 16;
+
+/// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
+#[must_use]
+pub fn audit(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    filter: &Filter,
+    source: Source,
+    made: String,
+) -> Report {
+    let assessor = Assessor::new(snapshot, policy);
+    let definitions = Definitions::of(snapshot);
+    let mut audit = Audit {
+        assessor: &assessor,
+        filter,
+        definitions: definitions.as_ref(),
+        findings: Vec::new(),
+        splits: BTreeMap::new(),
+        exempt: 0,
+        unwatched: 0,
+        unproven: 0,
+    };
+    let mut pools = Vec::new();
+    let observed = snapshot.observed().zip(&assessor.index.pools);
+    for (pool, place) in observed {
+        let split = audit.pool(&pool, place);
+        let led = definitions
+            .as_ref()
+            .and_then(|all| all.to_pool(&place.key.name));
+        let usage = pools::usage(place, led, split);
+        audit.find(pools::nearly_full(place, &usage));
+        if let (Some(definitions), None) = (&definitions, led) {
+            let finding = pools::without_definition(place, split, definitions);
+            audit.find([finding]);
+        }
+        pools.push(usage);
+    }
+    if let Some(definitions) = &definitions {
+        audit.find(pods::findings(&assessor, definitions));
+    }
+    let blind = pools::blind_namespaces(&assessor);
+    audit.find(reservations::orphaned(&assessor, &blind));
+    let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
+    let gone = pools::gone_slices(&assessor, rows);
+    audit.find(gone);
+    audit.about_all();
+    let mut totals = Totals {
+        pools: snapshot.pools.len(),
+        reservations: snapshot.reservations.len(),
+        pods: snapshot.pods.len(),
+        nodes: snapshot.nodes.len(),
+        ..Totals::default()
+    };
+    for split in audit.splits.values() {
+        totals.split.add(*split);
+    }
+    totals.rows = totals.split.rows();
+    let notes = audit.notes(totals.rows, blind.len());
+    let mut findings = audit.findings;
+    findings.sort_by(|a, b| order(a).cmp(&order(b)));
+    pools.retain(|pool| filter.passes_pool(pool));
+    pools.sort_by_key(|pool| {
+        let size = pool.size.unwrap_or(u64::MAX).max(1);
+        Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
+    });
+    Report {
+        version: REPORT_VERSION,
+        made,
+        source,
+        totals,
+        notes,
+        pools,
+        findings,
+    }
+}
+
+/// Worst first; then by place, addresses as addresses.
+fn order(finding: &Finding) -> impl Ord + '_ {
+    let address = finding.address.as_ref();
+    (
+        finding.problem,
+        finding.namespace.as_deref(),
+        finding.pool.as_deref(),
+        address.and_then(|address| address.parse::<std::net::IpAddr>().ok()),
+        finding.pods.as_slice(),
+    )
+}
+
+/// An audit while it lasts.
+struct Audit<'a> {
+    assessor: &'a Assessor<'a>,
+    filter: &'a Filter,
+    definitions: Option<&'a Definitions<'a>>,
+    findings: Vec<Finding>,
+    splits: BTreeMap<PoolKey, Split>,
+    exempt: usize,
+    unwatched: usize,
+    unproven: usize,
+}
+
+impl Audit<'_> {
+    /// Takes in what is of interest.
+    fn find(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for mut finding in findings {
+            if self.filter.passes(&finding, self.assessor.snapshot) {
+                finding.nodes.truncate(NODES);
+                self.findings.push(finding);
+            }
+        }
+    }
+
+    fn pool(&mut self, pool: &ObservedPool, place: &Place) -> Split {
+        let mut split = Split::default();
+        for row in pool.rows() {
+            let verdict = self.assessor.verdict(pool, place, row);
+            *split.of(&verdict) += 1;
+            match &verdict {
+                Verdict::Stale(stale) => {
+                    self.unwatched += usize::from(!stale.clearance.watched);
+                }
+                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
+                _ => {}
+            }
+            let finding = self.assessor.finding(pool, place, row, &verdict);
+            self.find(finding);
+            if let Some(definitions) = self.definitions {
+                let missing =
+                    reservations::missing(self.assessor, definitions, pool, place, row, &verdict);
+                self.find(missing);
+            }
+            let outside = row.content().is_ok_and(|content| {
+                place
+                    .range
+                    .is_some_and(|range| !range.contains(content.address))
+            });
+            if outside {
+                let detail = "the address is not in the range of its pool";
+                let mut finding = Finding::new(Problem::OutOfRange, detail);
+                self.assessor.describe(&mut finding, pool, place, row);
+                self.find([finding]);
+            }
+        }
+        self.splits.insert(place.key.clone(), split);
+        split
+    }
+
+    /// What is about no row and no pool that can be read.
+    fn about_all(&mut self) {
+        let snapshot = self.assessor.snapshot;
+        for unreadable in &snapshot.unreadable {
+            let (_, kind) = unreadable.kind.type_of();
+            let detail = format!("{kind} {}: {}", unreadable.name, unreadable.reason);
+            let mut finding = Finding::new(Problem::Unreadable, detail);
+            if let Some((namespace, name)) = unreadable.name.split_once('/') {
+                finding.namespace = Some(namespace.to_owned());
+                finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.to_owned());
+            }
+            self.find([finding]);
+        }
+        let is_pool = |it: &crate::snapshot::Unreadable| it.kind == Kind::IpPool;
+        if snapshot.pools.is_empty() && !snapshot.unreadable.iter().any(is_pool) {
+            let place = match &snapshot.pools_of {
+                Some(namespace) => format!("in namespace {namespace}"),
+                None => "at all".to_owned(),
+            };
+            let detail = format!(
+                "there are no IPPools {place}: whereabouts keeps them elsewhere, or has given no address yet"
+            );
+            // Whatever is asked for: without pools nothing was looked at.
+            self.findings.push(Finding::new(Problem::NoPools, detail));
+        }
+    }
+
+    fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
+        let snapshot = self.assessor.snapshot;
+        let mut notes = snapshot.notes.clone();
+        if let Some(reason) = &snapshot.no_proof {
+            notes.push(format!(
+                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
+            ));
+        }
+        if let Some(namespace) = &snapshot.confined
+            && snapshot.no_proof.is_none()
+            && self.unproven > 0
+        {
+            notes.push(format!(
+                "all pods are of namespace {namespace}: rows of others are unknown; dump pods with -A"
+            ));
+        }
+        if self.definitions.is_none() {
+            notes.push(
+                "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
+                 reservations and unused pools are not looked for"
+                    .to_owned(),
+            );
+        }
+        if blind > 0 {
+            notes.push(format!(
+                "in {blind} namespaces a pool cannot be read: reservations without a row are not looked for there"
+            ));
+        }
+        if self.exempt > 0 {
+            notes.push(format!("{} rows are exempted by a person", self.exempt));
+        }
+        let limits = Limits::default();
+        #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
+        let share = self.unwatched as f64 / rows.max(1) as f64;
+        if self.unwatched > limits.min && share > limits.fraction {
+            notes.push(format!(
+                "{} of {rows} rows have lost their pods without anybody seeing it: a collector that begins now \
+                 opens its breaker",
+                self.unwatched
+            ));
+        }
+        notes
+    }
+}
+
+impl Split {
+    /// The count that a verdict is counted in.
+    fn of(&mut self, verdict: &Verdict) -> &mut usize {
+        match verdict {
+            Verdict::Held(_) => &mut self.live,
+            Verdict::Stale(stale) if holding(&stale.clearance.wait).is_empty() => &mut self.stale,
+            Verdict::Stale(_) => &mut self.held,
+            Verdict::Unknown(_) => &mut self.unknown,
+        }
+    }
+}
+
+/// The findings that come of reading one kind after the other, which a second look at `again`, pools and
+/// reservations alone, does not confirm: they are dropped.
+pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
+    let assessor = Assessor::new(again, policy);
+    report.findings.retain(|finding| {
+        let address = finding
+            .address
+            .as_ref()
+            .and_then(|address| address.parse().ok());
+        let (Some(address), Some(podref)) = (address, finding.pods.first()) else {
+            return true;
+        };
+        let mut rows = assessor.index.holders(address, podref);
+        let namespace = finding.namespace.as_deref().unwrap_or_default();
+        match finding.problem {
+            Problem::InUseUnallocated => !rows.any(|(_, own)| own),
+            // Its row went meanwhile, or it has its reservation now.
+            Problem::ReservationMissing => rows.any(|(place, own)| {
+                let reserved = |network: &Option<Box<str>>| {
+                    let names = ipgc_core::address::reservation_names(address, network.as_deref());
+                    names.iter().any(|name| {
+                        let at = again.reservation(namespace, name);
+                        at.is_some_and(|at| assess::owner(&again.reservations[at]) == podref)
+                    })
+                };
+                own && place.key.namespace == namespace && !place.networks.iter().any(reserved)
+            }),
+            _ => true,
+        }
+    });
+}
+
+/// Whether a report has findings that want [`confirm`].
+#[must_use]
+pub fn wants_confirmation(report: &Report) -> bool {
+    let surprising = [Problem::InUseUnallocated, Problem::ReservationMissing];
+    let mut findings = report.findings.iter();
+    findings.any(|finding| surprising.contains(&finding.problem))
+}

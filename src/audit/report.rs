@@ -1,0 +1,297 @@
+//! What an audit found, as it is printed and read again: plain data with a schema.
+//!
+//! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
+//! not known of a finding is left out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Version of the report's shape: it grows when a field changes its meaning or goes.
+pub const REPORT_VERSION: u32 = 1;
+
+/// The report of `ipgc audit`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Version of this shape.
+    pub version: u32,
+    /// When the report was made, RFC 3339. Each row in it was observed no later than that.
+    pub made: String,
+    /// Where it is from: `cluster` or `files`.
+    pub source: Source,
+    /// What was looked at, and the verdicts on all rows, whatever the findings were chosen by.
+    pub totals: Totals,
+    /// What a person should know who reads this.
+    pub notes: Vec<String>,
+    /// The pools, fullest first.
+    pub pools: Vec<PoolUsage>,
+    /// The findings, worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// Where a report is from.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// From the API server.
+    Cluster,
+    /// From files.
+    Files,
+}
+
+/// How many there are.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Pools.
+    pub pools: usize,
+    /// Rows in them.
+    pub rows: usize,
+    /// Rows by their verdicts.
+    #[serde(flatten)]
+    pub split: Split,
+    /// Reservations.
+    pub reservations: usize,
+    /// Pods.
+    pub pods: usize,
+    /// Nodes.
+    pub nodes: usize,
+}
+
+/// Rows by their verdicts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Split {
+    /// A pod may answer on it.
+    pub live: usize,
+    /// Nobody needs it any more, or will not once its wait is over.
+    pub stale: usize,
+    /// The same, and it is held until something happens on a node.
+    pub held: usize,
+    /// Nobody can tell.
+    pub unknown: usize,
+}
+
+/// How full a pool is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolUsage {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// How many addresses it hands out at the most; excluded ones are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Its rows.
+    #[serde(flatten)]
+    pub split: Split,
+}
+
+/// What is wrong, worst first.
+#[derive(
+    Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Problem {
+    /// Two pods that live report one address of one network.
+    Duplicate,
+    /// A pod that lives reports an address that no row holds for it.
+    InUseUnallocated,
+    /// A reservation that is missing, or another's, for a row whose pod lives.
+    ReservationMissing,
+    /// More than 90 % of a range are taken.
+    NearlyFull,
+    /// There are no pools at all.
+    NoPools,
+    /// A row whose pod is gone is held until something happens on a node.
+    HeldUnfenced,
+    /// A row that nobody needs any more.
+    Stale,
+    /// A row that a pod which lives has left behind.
+    Leftover,
+    /// A reservation without a row.
+    ReservationOrphaned,
+    /// A row whose address is not in the range of its pool.
+    OutOfRange,
+    /// A row, or an object, that cannot be read.
+    Unreadable,
+    /// A row of which nobody can tell whether it is needed.
+    Unknown,
+    /// A pool that no network attachment definition leads to.
+    PoolWithoutDefinition,
+    /// A slice of a node that is gone.
+    SliceOfGoneNode,
+}
+
+impl Problem {
+    /// The word in tables and in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Duplicate => "duplicate",
+            Self::InUseUnallocated => "in-use-unallocated",
+            Self::ReservationMissing => "reservation-missing",
+            Self::NearlyFull => "nearly-full",
+            Self::NoPools => "no-pools",
+            Self::HeldUnfenced => "held-unfenced",
+            Self::Stale => "stale",
+            Self::Leftover => "leftover",
+            Self::ReservationOrphaned => "reservation-orphaned",
+            Self::OutOfRange => "out-of-range",
+            Self::Unreadable => "unreadable",
+            Self::Unknown => "unknown",
+            Self::PoolWithoutDefinition => "pool-without-definition",
+            Self::SliceOfGoneNode => "slice-of-gone-node",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What is wrong.
+    pub problem: Problem,
+    /// The same in a sentence.
+    pub detail: String,
+    /// The row that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowReport>,
+    /// The namespace of the pool, or of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The pods as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
+    /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<String>,
+    /// What made it stale: deleted, completed, predecessor or leftover.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// So many seconds from now a collector would free it that begins to look now; none while it is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_seconds: Option<u64>,
+    /// The reservation, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationReport>,
+    /// What a person may run, once they agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// A row with all that identifies it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RowReport {
+    /// `metadata.uid` of the pool.
+    pub pool_uid: String,
+    /// Its key in `spec.allocations`.
+    pub key: String,
+    /// The whole of it as stored.
+    pub stored: Stored,
+}
+
+/// A row as it is stored. Its text is kept, a sixth of what it takes as a [`Value`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored(Box<str>);
+
+impl Stored {
+    /// This row.
+    #[must_use]
+    pub fn new(row: &Value) -> Self {
+        Self(row.to_string().into())
+    }
+
+    /// The row.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // It was made of one.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl Serialize for Stored {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(&Value::deserialize(deserializer)?))
+    }
+}
+
+impl JsonSchema for Stored {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Row".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A row as it is stored: of a pod's the three texts id, podref and ifname.",
+        })
+    }
+}
+
+/// A reservation with all that identifies it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationReport {
+    /// Its name, which holds the address.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `spec.podref`.
+    pub podref: String,
+    /// `spec.ifname`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+impl Finding {
+    /// A finding of which nothing is known yet but this.
+    #[must_use]
+    pub fn new(problem: Problem, detail: impl Into<String>) -> Self {
+        Self {
+            problem,
+            detail: detail.into(),
+            row: None,
+            namespace: None,
+            pool: None,
+            address: None,
+            interface: None,
+            pods: Vec::new(),
+            nodes: Vec::new(),
+            grade: None,
+            cause: None,
+            wait_seconds: None,
+            reservation: None,
+            command: None,
+        }
+    }
+}
+
+/// The schema of a report.
+#[must_use]
+pub fn schema() -> Value {
+    schemars::schema_for!(Report).to_value()
+}

@@ -1,0 +1,98 @@
+//! Rows and their reservations, both ways: a row whose pod lives and that has none, and one without a row.
+
+use std::collections::HashSet;
+
+use ipgc_core::{
+    address::reservation_names,
+    judge::{Held, Verdict},
+    pool::{ObservedPool, Row},
+};
+
+use super::{
+    assess::{Assessor, finding_of, owner, reported},
+    definitions::Definitions,
+    index::{Orphan, Place},
+    report::{Finding, Problem},
+};
+use crate::snapshot::Kind;
+
+/// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it
+/// should have one.
+pub fn missing(
+    assessor: &Assessor<'_>,
+    definitions: &Definitions<'_>,
+    pool: &ObservedPool,
+    place: &Place,
+    row: &Row,
+    verdict: &Verdict,
+) -> Option<Finding> {
+    let snapshot = assessor.snapshot;
+    let content = row.content().ok()?;
+    let reserves = definitions.to_pool(&place.key.name)?.reserves;
+    let known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
+    // What was written last is its status: a pod that reports the address has all that it will have.
+    if !(*verdict == Verdict::Held(Held::Reported) && reserves && known) {
+        return None;
+    }
+    let mut others = None;
+    for network in &place.networks {
+        for name in reservation_names(content.address, network.as_deref()) {
+            let Some(at) = snapshot.reservation(&place.key.namespace, &name) else {
+                continue;
+            };
+            let found = &snapshot.reservations[at];
+            if owner(found) == content.podref.as_str() {
+                return None;
+            }
+            others = Some(found);
+        }
+    }
+    let detail = match others {
+        Some(other) => format!("its pod lives, and its reservation is of {}", owner(other)),
+        None => {
+            "its pod lives, and it has no reservation: another range may give it away".to_owned()
+        }
+    };
+    let mut finding = Finding::new(Problem::ReservationMissing, detail);
+    assessor.describe(&mut finding, pool, place, row);
+    finding.reservation = others.map(reported);
+    Some(finding)
+}
+
+/// The findings about reservations without a row, but for those in namespaces where a row may be that cannot be
+/// seen.
+pub fn orphaned(assessor: &Assessor<'_>, blind: &HashSet<String>) -> Vec<Finding> {
+    let all = assessor.index.orphans(assessor.snapshot);
+    let seen = all
+        .iter()
+        .filter(|orphan| !blind.contains(&*orphan.reserved.namespace));
+    seen.filter_map(|orphan| orphaned_one(assessor, orphan))
+        .collect()
+}
+
+fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding> {
+    let reserved = orphan.reserved;
+    let mut finding = match orphan.named {
+        None => Finding::new(
+            Problem::Unreadable,
+            "the name of the reservation tells no address",
+        ),
+        Some((_, address)) => {
+            let verdict = assessor.verdict_on_orphan(orphan, address);
+            let mut finding = finding_of(&verdict)?;
+            if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
+                finding.problem = Problem::ReservationOrphaned;
+            }
+            finding.detail = format!("a reservation without a row; {}", finding.detail);
+            finding.address = Some(address.to_string());
+            finding
+        }
+    };
+    finding.namespace = Some(reserved.namespace.as_ref().to_owned());
+    finding.pool = orphan.place.map(|place| place.key.name.clone());
+    finding.interface = reserved.interface.as_deref().map(str::to_owned);
+    finding.reservation = Some(reported(reserved));
+    let slice = orphan.place.and_then(|place| place.slice.as_deref());
+    assessor.name_owner(&mut finding, Some(owner(reserved)), slice);
+    Some(finding)
+}

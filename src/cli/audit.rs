@@ -1,0 +1,128 @@
+//! `ipgc audit`: what is wrong with the addresses of a cluster, or of files.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use super::{block_on, print, print_json, source, usage};
+use crate::{
+    audit::{
+        audit, confirm,
+        filter::Filter,
+        report::{self, Report},
+        table::{Column, table},
+        wants_confirmation,
+    },
+    snapshot::{labels, live},
+};
+
+/// Arguments of `ipgc audit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(
+    clippy::doc_markdown,
+    reason = "the comments are help texts for people"
+)]
+pub struct Args {
+    #[command(flatten)]
+    source: source::Args,
+
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+
+    /// The columns of the table
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    columns: Vec<Column>,
+
+    /// Findings about this pool only, by its name or as NAMESPACE/NAME
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+
+    /// Findings about pods of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Findings about this node only: of its pods, and what it holds
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+
+    /// Findings about pods with these labels only, as with kubectl; pods that are gone have none
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// Print the schema of -o json, and look at nothing
+    #[arg(long)]
+    schema: bool,
+}
+
+const EXAMPLES: &str = "\
+Exit code: 0 nothing found, 1 findings, 2 error
+
+Examples:
+  ipgc audit                                 the cluster that kubectl uses
+  ipgc audit -o wide --pool 10.0.0.0-24      all that is known about one pool
+  ipgc audit -l app=web --columns finding,address,pod
+  ipgc audit -o json > report.json           for programs, and for later
+  kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions \\
+    -A -o json > dump.json && ipgc audit -f dump.json";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each finding
+    Table,
+    /// The same with all columns
+    Wide,
+    /// One object, see --schema
+    Json,
+}
+
+/// Audits.
+pub(super) fn main(args: &Args) -> ExitCode {
+    if args.schema {
+        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+    }
+    let report = match block_on(args.report()) {
+        Ok(report) => report,
+        Err(reason) => return usage(&reason),
+    };
+    let code = if report.findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    };
+    match (args.output, args.columns.as_slice()) {
+        (Output::Json, _) => print_json(&report, code),
+        (Output::Table, []) => print(&table(&report, &Column::USUAL), code),
+        (Output::Wide, []) => print(&table(&report, &Column::WIDE), code),
+        (Output::Table | Output::Wide, columns) => print(&table(&report, columns), code),
+    }
+}
+
+impl Args {
+    async fn report(&self) -> Result<Report, String> {
+        let selector = self.selector.as_deref().map(labels::parse).transpose()?;
+        let source::Read {
+            snapshot,
+            source,
+            cluster,
+        } = self.source.read(selector).await?;
+        let filter = Filter {
+            pool: self.pool.clone(),
+            namespace: self.namespace.clone(),
+            node: self.node.clone(),
+        };
+        filter.check(&snapshot)?;
+        let policy = self.source.policy();
+        let made = jiff::Timestamp::now().to_string();
+        let mut report = audit(&snapshot, &policy, &filter, source, made);
+        if let Some((client, scan)) = cluster
+            && wants_confirmation(&report)
+        {
+            let again = live::read_again(&client, &scan).await;
+            let again = again.map_err(|error| error.to_string())?;
+            confirm(&mut report, &again, &policy);
+        }
+        Ok(report)
+    }
+}

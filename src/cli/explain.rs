@@ -1,0 +1,75 @@
+//! `ipgc explain`: why an address is held, or what is known of a pod, a pool or a node.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use super::{block_on, print, print_json, source, usage};
+use crate::audit::explain::{
+    Subject, explain,
+    report::{self, Explanation},
+    text,
+};
+
+/// Arguments of `ipgc explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// An address, NAMESPACE/POD, a pool, or node/NAME
+    #[arg(required_unless_present = "schema")]
+    subject: Option<String>,
+
+    #[command(flatten)]
+    source: source::Args,
+
+    /// How the answer is printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Output,
+
+    /// Print the schema of -o json, and look at nothing
+    #[arg(long)]
+    schema: bool,
+}
+
+const EXAMPLES: &str = "\
+Exit code: 0 explained, 2 nothing is known of it, or error
+
+Examples:
+  ipgc explain 10.0.0.7                 why is this address held?
+  ipgc explain shop/cart-0              which addresses has this pod, or had it?
+  ipgc explain 10.0.0.0-24              what of this pool is not in use?
+  ipgc explain node/worker-3            what does it hold, and what would fencing it free?
+  ipgc explain 10.0.0.7 -f dump.json    the same of a dump, see ipgc audit --help";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// One object, see --schema
+    Json,
+}
+
+/// Explains.
+pub(super) fn main(args: &Args) -> ExitCode {
+    if args.schema {
+        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+    }
+    let explanation = match block_on(args.explanation()) {
+        Ok(explanation) => explanation,
+        Err(reason) => return usage(&reason),
+    };
+    match args.output {
+        Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
+        Output::Json => print_json(&explanation, ExitCode::SUCCESS),
+    }
+}
+
+impl Args {
+    async fn explanation(&self) -> Result<Explanation, String> {
+        let subject = Subject::parse(self.subject.as_deref().unwrap_or_default());
+        let read = self.source.read(None).await?;
+        let made = jiff::Timestamp::now().to_string();
+        let policy = self.source.policy();
+        explain(&read.snapshot, &policy, &subject, read.source, made)
+    }
+}

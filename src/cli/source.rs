@@ -1,0 +1,169 @@
+//! What `ipgc audit` and `ipgc explain` look at: a cluster or files; and with which waits they judge.
+
+use std::{
+    io::{IsTerminal, Write as _, stderr},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use kube::{Client, core::Selector};
+
+use super::{cluster, run::duration};
+use crate::{
+    audit::report,
+    core::{evidence::Policy, podref::Glob},
+    guard::read_only,
+    snapshot::{
+        Snapshot, files,
+        live::{self, Scan},
+    },
+};
+
+/// Where the state is read from.
+#[derive(Clone, Debug, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
+#[allow(
+    clippy::doc_markdown,
+    reason = "the comments are help texts for people"
+)]
+pub struct Args {
+    /// Judge files of kubectl get -o json instead of a cluster: a file, a directory, or - for standard input;
+    /// may be given several times
+    #[arg(short, long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    cluster: cluster::Args,
+
+    /// Look for IPPools in this namespace only; where it is not set, in the one that
+    /// WHEREABOUTS_NAMESPACE names, or else in all; of files all are looked at
+    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
+    pool_namespace: Option<String>,
+
+    /// The collector's --grace
+    #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    grace: Duration,
+
+    /// The collector's --del-budget
+    #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    del_budget: Duration,
+
+    /// The collector's --max-pod-grace
+    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    max_pod_grace: Duration,
+
+    /// The collector's --leftover-grace
+    #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    leftover_grace: Duration,
+
+    /// The collector's --keep-podref
+    #[arg(
+        long,
+        env = "IPGC_KEEP_PODREF",
+        value_name = "GLOB",
+        value_delimiter = ','
+    )]
+    keep_podref: Vec<String>,
+}
+
+/// A snapshot, and how to look again at what it is of.
+pub struct Read {
+    /// What there is.
+    pub snapshot: Snapshot,
+    /// Where it is from.
+    pub source: report::Source,
+    /// The cluster.
+    pub cluster: Option<(Client, Scan)>,
+}
+
+impl Args {
+    /// The waits to judge with.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            grace: self.grace,
+            del_budget: self.del_budget,
+            max_pod_grace: self.max_pod_grace,
+            leftover_grace: self.leftover_grace,
+            keep_podrefs: self
+                .keep_podref
+                .iter()
+                .map(|glob| Glob::new(glob))
+                .collect(),
+            ..Policy::default()
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// One line.
+    pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
+        let mut progress = Progress::new();
+        if !self.files.is_empty() {
+            let snapshot = files::read(&self.files, selector.as_ref(), &mut |done, total| {
+                progress.tell(|| format!("read {} of {} MB", done / 1_000_000, total / 1_000_000));
+            })?;
+            return Ok(Read {
+                snapshot,
+                source: report::Source::Files,
+                cluster: None,
+            });
+        }
+        // Nothing below this client can write.
+        let client = read_only(self.cluster.client().await?);
+        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
+        let namespace = self.pool_namespace.clone().or_else(from_environment);
+        let scan = Scan {
+            pool_namespace: namespace.filter(|namespace| !namespace.is_empty()),
+            selector,
+        };
+        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
+        let snapshot = live::read(&client, &scan, &mut tell).await;
+        let snapshot = snapshot.map_err(|error| error.to_string())?;
+        Ok(Read {
+            snapshot,
+            source: report::Source::Cluster,
+            cluster: Some((client, scan)),
+        })
+    }
+}
+
+/// A line on a terminal that tells how far long work is, and goes when it is done.
+struct Progress {
+    begun: Instant,
+    told: Option<Instant>,
+    is_terminal: bool,
+}
+
+/// Work is long after that, and then the line changes so often.
+const LONG: Duration = Duration::from_millis(700);
+const EVERY: Duration = Duration::from_millis(100);
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            told: None,
+            is_terminal: stderr().is_terminal(),
+        }
+    }
+
+    fn tell(&mut self, text: impl FnOnce() -> String) {
+        let recent = self.told.is_some_and(|told| told.elapsed() < EVERY);
+        if self.is_terminal && !recent && self.begun.elapsed() > LONG {
+            self.told = Some(Instant::now());
+            // A terminal that is gone has nobody to tell.
+            let _ = write!(stderr(), "\r\x1b[K{}", text());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.told.is_some() {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Objects in, facts out: what a snapshot is made of, whoever reads it.
+//!
+//! A pod or a node that cannot be read is an error, since its absence would be believed. What else cannot be
+//! read is noted, and is nobody's proof of anything.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use ipgc_core::{
+    address::{Range, excerpt},
+    pod::PodState,
+    podref::PodRef,
+    pool::ObservedPool,
+    reservation::Reservation,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Kind, NOW, Reserved, Slice, Snapshot, Unreadable, labels::Labels};
+use crate::{
+    api::{NetworkAttachmentDefinition, NodeSlicePool},
+    watch::{Definition, LeanNode, LeanPod, NadIndex},
+};
+
+/// Gathers a snapshot.
+#[derive(Debug, Default)]
+pub struct Gather {
+    snapshot: Snapshot,
+    texts: HashSet<Arc<str>>,
+    definitions: NadIndex,
+    definition_names: BTreeSet<Box<str>>,
+    pools: HashSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    labels: Option<Labels>,
+}
+
+impl Metadata {
+    fn of(text: &str) -> Self {
+        let named = serde_json::from_str::<Named>(text).ok();
+        named.and_then(|named| named.metadata).unwrap_or_default()
+    }
+
+    fn full_name(&self) -> String {
+        let name = self.name.as_deref().unwrap_or("without a name");
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
+/// As much of a pool as is kept of it.
+#[derive(Deserialize)]
+struct PoolParts<'t> {
+    metadata: PoolMetadata<'t>,
+    #[serde(borrow)]
+    spec: Option<&'t RawValue>,
+}
+
+#[derive(Deserialize, serde::Serialize)]
+struct PoolMetadata<'t> {
+    name: String,
+    namespace: Option<String>,
+    uid: String,
+    #[serde(borrow)]
+    annotations: Option<&'t RawValue>,
+}
+
+impl Gather {
+    /// A kind is about to be read, whether or not there is any object of it.
+    pub fn begin(&mut self, kind: Kind) {
+        self.snapshot.kinds.insert(kind);
+    }
+
+    /// Takes a pod in.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
+        self.begin(Kind::Pod);
+        let state = pod.into_state();
+        let state = state.ok_or_else(|| "a Pod without namespace, name or uid".to_owned())?;
+        let podref = state.podref.clone();
+        self.snapshot.pods.push(state);
+        Ok(podref)
+    }
+
+    /// Says that a selector chose these pods.
+    pub fn select(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+        let selected = self.snapshot.selected.get_or_insert_default();
+        selected.extend(pods);
+    }
+
+    /// Takes a node in.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is there twice.
+    pub fn node(&mut self, node: LeanNode) -> Result<(), String> {
+        self.begin(Kind::Node);
+        let (name, state) = node.into_state().ok_or("a Node without a name")?;
+        match self.snapshot.nodes.insert(name.as_str().into(), state) {
+            None => Ok(()),
+            Some(_) => Err(twice(Kind::Node, &name)),
+        }
+    }
+
+    /// Takes any object in; `selector` says which pods are of interest.
+    ///
+    /// # Errors
+    /// When it cannot be read and its absence would mean something, or when it is there twice.
+    pub fn object(
+        &mut self,
+        kind: Kind,
+        text: &str,
+        selector: Option<&kube::core::Selector>,
+    ) -> Result<(), String> {
+        self.begin(kind);
+        let cannot = |error: serde_json::Error| {
+            let (_, kind) = kind.type_of();
+            format!(
+                "{kind} {} cannot be read: {error}",
+                Metadata::of(text).full_name()
+            )
+        };
+        match kind {
+            Kind::Pod => {
+                let podref = self.pod(serde_json::from_str(text).map_err(cannot)?)?;
+                if let Some(selector) = selector {
+                    let labels = Metadata::of(text).labels.unwrap_or_default();
+                    self.select(
+                        kube::core::SelectorExt::matches(selector, &labels).then_some(podref),
+                    );
+                }
+            }
+            Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
+            Kind::IpPool => self.pool(text)?,
+            Kind::Reservation => self.reservation(text),
+            Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
+                Ok(slices) => self.slices(&slices),
+                Err(error) => self.unreadable(kind, text, &error),
+            },
+            Kind::Definition => self.definition(text)?,
+        }
+        Ok(())
+    }
+
+    fn unreadable(&mut self, kind: Kind, text: &str, reason: &impl ToString) {
+        let name = Metadata::of(text).full_name();
+        self.snapshot.unreadable.push(Unreadable {
+            kind,
+            name,
+            reason: excerpt(&reason.to_string()).to_owned(),
+        });
+    }
+
+    /// Only what is parsed again is kept of it: a tenth of a pool may be who wrote what.
+    fn pool(&mut self, text: &str) -> Result<(), String> {
+        let parts = match serde_json::from_str::<PoolParts>(text) {
+            Ok(parts) => parts,
+            Err(error) => {
+                self.unreadable(Kind::IpPool, text, &error);
+                return Ok(());
+            }
+        };
+        let spec = parts.spec.map_or("null", RawValue::get);
+        let metadata = serde_json::to_string(&parts.metadata).unwrap_or_default();
+        let lean = format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#);
+        match ObservedPool::parse(&lean, NOW, |_| false) {
+            Ok(pool) if self.pools.insert(pool.key().to_string()) => {
+                self.snapshot.pools.push(lean.into());
+            }
+            Ok(pool) => return Err(twice(Kind::IpPool, &pool.key().to_string())),
+            Err(error) => self.unreadable(Kind::IpPool, text, &error),
+        }
+        Ok(())
+    }
+
+    fn reservation(&mut self, text: &str) {
+        let Some(reservation) = Reservation::parse(text) else {
+            let reason = "it has no name, uid, resourceVersion or podref";
+            self.unreadable(Kind::Reservation, text, &reason);
+            return;
+        };
+        let reserved = Reserved {
+            namespace: self.interned(&reservation.namespace),
+            name: reservation.name.into(),
+            uid: reservation.uid.into(),
+            podref: reservation.podref.into(),
+            interface: reservation.interface.map(|name| self.interned(&name)),
+            claimed_from: reservation.claimed_from.map(Into::into),
+        };
+        self.snapshot.reservations.push(reserved);
+    }
+
+    fn interned(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    /// Takes the slices of a NodeSlicePool in.
+    pub fn slices(&mut self, pool: &NodeSlicePool) {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        let namespace = pool.metadata.namespace.clone().unwrap_or_default();
+        let slices = pool.spec.slices.iter().flat_map(|s| &s.allocations);
+        for (index, slice) in slices.enumerate() {
+            if slice.node_name.is_empty() {
+                continue;
+            }
+            match Range::parse(&slice.slice_range) {
+                Ok(range) => self.snapshot.slices.push(Slice {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    index,
+                    node: slice.node_name.as_str().into(),
+                    range,
+                }),
+                Err(error) => self.snapshot.unreadable.push(Unreadable {
+                    kind: Kind::NodeSlicePool,
+                    name: format!("{namespace}/{name}"),
+                    reason: format!("the slice of node {}: {error}", slice.node_name),
+                }),
+            }
+        }
+    }
+
+    fn definition(&mut self, text: &str) -> Result<(), String> {
+        let name = Metadata::of(text).full_name();
+        if !self.definition_names.insert(name.as_str().into()) {
+            return Err(twice(Kind::Definition, &name));
+        }
+        let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
+        let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
+        self.definitions
+            .apply(&name, config.map_err(ToString::to_string));
+        Ok(())
+    }
+
+    /// A file ends whose pods were read before its rows: a pod that was born in between looks like one that
+    /// is gone.
+    pub fn pods_came_first(&mut self) {
+        let reason = "the pods were read before the IPPools";
+        self.snapshot.no_proof = Some(reason.into());
+    }
+
+    /// Something that is to be told.
+    pub fn note(&mut self, note: String) {
+        self.snapshot.notes.push(note);
+    }
+
+    /// All is read.
+    ///
+    /// # Errors
+    /// When something was read twice: two states of one object are none.
+    pub fn end(mut self) -> Result<Snapshot, String> {
+        let mut snapshot = self.snapshot;
+        snapshot
+            .pods
+            .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        let same = |pair: &&[PodState]| pair[0].podref == pair[1].podref;
+        if let Some(pair) = snapshot.pods.windows(2).find(same) {
+            return Err(twice(Kind::Pod, pair[0].podref.as_str()));
+        }
+        snapshot.pods.shrink_to_fit();
+        let name = |r: &'_ Reserved| -> String { format!("{}/{}", r.namespace, r.name) };
+        let order =
+            |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        snapshot.reservations.sort_unstable_by(order);
+        let mut pairs = snapshot.reservations.windows(2);
+        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
+            return Err(twice(Kind::Reservation, &name(one)));
+        }
+        for name in std::mem::take(&mut self.definition_names) {
+            if let Some(definition) = self.definitions.get(&name) {
+                snapshot.definitions.insert(name, definition.clone());
+            }
+        }
+        for (name, definition) in &snapshot.definitions {
+            if let Definition::Invalid(reason) = definition {
+                snapshot
+                    .notes
+                    .push(format!("definition {name} tells no range: {reason}"));
+            }
+        }
+        if !snapshot.kinds.contains(&Kind::Pod) {
+            snapshot.no_proof = Some("the input has no pods".into());
+        }
+        snapshot.index();
+        Ok(snapshot)
+    }
+}
+
+fn twice(kind: Kind, name: &str) -> String {
+    let (_, kind) = kind.type_of();
+    format!("{kind} {name} is in the input twice: two states of one object are none")
+}

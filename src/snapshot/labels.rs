@@ -1,0 +1,132 @@
+//! Label selectors in the words of kubectl: `app=web`, `app!=web`, `app in (a, b)`, `app notin (a)`, `app`, `!app`.
+//!
+//! What they mean is kube's to say; here they are read, and nothing else.
+
+use std::collections::BTreeMap;
+
+use kube::core::{Expression, Selector};
+
+/// The labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// Reads a selector.
+///
+/// # Errors
+/// One line that names the part which is none.
+pub fn parse(text: &str) -> Result<Selector, String> {
+    parts(text).into_iter().map(requirement).collect()
+}
+
+/// Split at commas that are in no parentheses.
+fn parts(text: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let at_comma = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    text.split(at_comma).map(str::trim).collect()
+}
+
+fn requirement(text: &str) -> Result<Expression, String> {
+    let wrong = || format!("not a label selector: {text:?}");
+    if let Some(key) = text.strip_prefix('!') {
+        return Ok(Expression::DoesNotExist(key_of(key).ok_or_else(wrong)?));
+    }
+    if let Some((head, values)) = text.split_once('(') {
+        let values = values.strip_suffix(')').ok_or_else(wrong)?.split(',');
+        let values = values.map(value_of).collect::<Option<_>>();
+        let values = values.ok_or_else(wrong)?;
+        let (key, word) = head
+            .trim()
+            .split_once(char::is_whitespace)
+            .ok_or_else(wrong)?;
+        let key = key_of(key).ok_or_else(wrong)?;
+        return match word.trim() {
+            "in" => Ok(Expression::In(key, values)),
+            "notin" => Ok(Expression::NotIn(key, values)),
+            _ => Err(wrong()),
+        };
+    }
+    let equal = |key: &str, value: &str| Some((key_of(key)?, value_of(value)?));
+    match text.split_once('=') {
+        None => Ok(Expression::Exists(key_of(text).ok_or_else(wrong)?)),
+        Some((key, value)) => {
+            if let Some(key) = key.strip_suffix('!') {
+                let (key, value) = equal(key, value).ok_or_else(wrong)?;
+                return Ok(Expression::NotEqual(key, value));
+            }
+            let value = value.strip_prefix('=').unwrap_or(value);
+            let (key, value) = equal(key, value).ok_or_else(wrong)?;
+            Ok(Expression::Equal(key, value))
+        }
+    }
+}
+
+fn key_of(text: &str) -> Option<String> {
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let text = text.trim();
+    (!text.is_empty() && text.chars().all(is_key)).then(|| text.to_owned())
+}
+
+fn value_of(text: &str) -> Option<String> {
+    let is_value = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let text = text.trim();
+    text.chars().all(is_value).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use kube::core::SelectorExt;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("app=web", true)]
+    #[case("app==web", true)]
+    #[case("app=db", false)]
+    #[case("app!=web", false)]
+    #[case("app!=db", true)]
+    #[case("app", true)]
+    #[case("!app", false)]
+    #[case("!tier", true)]
+    #[case("app in (db, web)", true)]
+    #[case("app notin (db,web)", false)]
+    #[case("app=web,ex.org/zone in (a,b), !tier", true)]
+    #[case("app=web,ex.org/zone in (b)", false)]
+    fn selectors_choose(#[case] text: &str, #[case] chosen: bool) {
+        let labels = [("app", "web"), ("ex.org/zone", "a")];
+        let labels: Labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        assert_eq!(parse(text).unwrap().matches(&labels), chosen);
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("app=web,")]
+    #[case("app=a=b")]
+    #[case("app in web")]
+    #[case("app among (web)")]
+    #[case("app in (web")]
+    #[case("app>1")]
+    fn what_is_none_is_an_error(#[case] text: &str) {
+        assert!(
+            parse(text)
+                .unwrap_err()
+                .starts_with("not a label selector: ")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}", like in "[a-z=!(), ]{0,30}") {
+            let _ = parse(&text);
+            let _ = parse(&like);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A snapshot from the API server, in quorum reads, a page at a time.
+//!
+//! Reservations are read before rows and rows before pods: whoever has a reservation has written its row by
+//! then, and whoever has written a row is a pod by then. Nothing is tried twice: a request that fails is an
+//! error in one line, and a right that is missing is named.
+
+use ipgc_core::{patch::Answer, podref::PodRef};
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
+};
+use kube::{
+    Client, Resource,
+    api::{ListParams, PartialObjectMeta, Request},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Gather, Kind, Snapshot, neighbours};
+use crate::{
+    access::{Right, Scope},
+    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
+    calls::{CallError, next_page, text},
+    collect::pool_api::{first_page, next_size},
+    watch::protobuf::speak,
+};
+
+/// Objects to a page where each is small, and where it may be some kilobytes.
+const MANY: u32 = 2_000;
+const SOME: u32 = 500;
+
+/// What is read.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Look for pools, reservations and slices in this namespace only.
+    pub pool_namespace: Option<String>,
+    /// The pods of interest.
+    pub selector: Option<kube::core::Selector>,
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// A right is missing.
+    #[error("not allowed to {0}")]
+    Forbidden(Right),
+    /// The kind is not known to the API server.
+    #[error("the API server knows no {0}: whereabouts is not installed")]
+    NotInstalled(Kind),
+    /// A request failed.
+    #[error("cannot list {0}: {1}")]
+    Call(Kind, CallError),
+    /// Something that was read cannot be believed.
+    #[error("{0}")]
+    Object(String),
+}
+
+#[derive(Deserialize)]
+struct Page<'t> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'t RawValue>>,
+}
+
+/// Reads all of it. `progress` is told what is being read, and how many there are so far.
+///
+/// # Errors
+/// As [`LiveError`] says.
+pub async fn read(
+    client: &Client,
+    scan: &Scan,
+    progress: &mut dyn FnMut(Kind, usize),
+) -> Result<Snapshot, LiveError> {
+    let namespace = scan.pool_namespace.as_deref();
+    let mut reader = Reader {
+        client: speak(client.clone()),
+        gather: Gather::default(),
+        progress,
+    };
+    reader
+        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .await?;
+    reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
+    reader
+        .kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace, SOME)
+        .await?;
+    reader.kind::<Pod>(Kind::Pod, None, SOME).await?;
+    reader.kind::<Node>(Kind::Node, None, SOME).await?;
+    reader
+        .kind::<NetworkAttachmentDefinition>(Kind::Definition, None, SOME)
+        .await?;
+    if let Some(selector) = &scan.selector {
+        reader.select(client, selector).await?;
+    }
+    let Reader { mut gather, .. } = reader;
+    for note in neighbours::notes(client, namespace).await {
+        gather.note(note);
+    }
+    let mut snapshot = gather.end().map_err(LiveError::Object)?;
+    snapshot.pools_of.clone_from(&scan.pool_namespace);
+    Ok(snapshot)
+}
+
+/// Reads pools and reservations once more, for whoever was surprised by their order.
+///
+/// # Errors
+/// As [`LiveError`] says.
+pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
+    let namespace = scan.pool_namespace.as_deref();
+    let mut reader = Reader {
+        client: client.clone(),
+        gather: Gather::default(),
+        progress: &mut |_, _| {},
+    };
+    reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
+    reader
+        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .await?;
+    reader.gather.end().map_err(LiveError::Object)
+}
+
+/// 401: nobody knows what the caller may do.
+fn is_unknown_caller(error: &CallError) -> bool {
+    matches!(error, CallError::Kube(kube::Error::Api(status)) if status.code == 401)
+}
+
+struct Reader<'p> {
+    client: Client,
+    gather: Gather,
+    progress: &'p mut dyn FnMut(Kind, usize),
+}
+
+impl Reader<'_> {
+    /// All objects of a kind; pages of pools are sized by their bytes.
+    async fn kind<K: Resource<DynamicType = ()>>(
+        &mut self,
+        kind: Kind,
+        namespace: Option<&str>,
+        page: u32,
+    ) -> Result<(), LiveError> {
+        let path = K::url_path(&(), namespace);
+        let mut next = Some(match kind {
+            Kind::IpPool => first_page(),
+            _ => ListParams::default().limit(page),
+        });
+        let mut count = 0;
+        while let Some(params) = next {
+            let request = Request::new(path.as_str()).list(&params);
+            let request =
+                request.map_err(|error| CallError::from(kube::Error::BuildRequest(error)));
+            let answer = match request {
+                Ok(request) => text(&self.client, request).await,
+                Err(error) => Err(error),
+            };
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => return self.refused::<K>(kind, namespace, error),
+            };
+            let failed = |error: serde_json::Error| LiveError::Call(kind, error.into());
+            let page: Page = serde_json::from_str(&answer).map_err(failed)?;
+            let items = page.items.unwrap_or_default();
+            count += items.len();
+            next = next_page(&params, &page.metadata);
+            if kind == Kind::IpPool {
+                let size = next_size(items.len(), answer.len());
+                next = next.map(|next| next.limit(size));
+            }
+            self.gather.begin(kind);
+            for item in items {
+                let taken = self.gather.object(kind, item.get(), None);
+                taken.map_err(LiveError::Object)?;
+            }
+            (self.progress)(kind, count);
+        }
+        Ok(())
+    }
+
+    /// What a list that failed means.
+    fn refused<K: Resource<DynamicType = ()>>(
+        &mut self,
+        kind: Kind,
+        namespace: Option<&str>,
+        error: CallError,
+    ) -> Result<(), LiveError> {
+        match error.answer() {
+            Answer::Forbidden if !is_unknown_caller(&error) => Err(LiveError::Forbidden(Right {
+                verb: "list",
+                group: K::group(&()),
+                resource: K::plural(&()),
+                scope: match (kind, namespace) {
+                    (Kind::Node, _) => Scope::Cluster,
+                    (_, Some(namespace)) => Scope::Namespace(namespace.to_owned()),
+                    (_, None) => Scope::AllNamespaces,
+                },
+                name: None,
+            })),
+            // Whatever stands before the server may say so too, but then pods are not found either.
+            Answer::Gone => match kind {
+                Kind::IpPool => Err(LiveError::NotInstalled(kind)),
+                Kind::Pod | Kind::Node => Err(LiveError::Call(kind, error)),
+                Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
+                    self.gather.note(format!("the API server knows no {kind}"));
+                    Ok(())
+                }
+            },
+            _ => Err(LiveError::Call(kind, error)),
+        }
+    }
+
+    /// The API server says which pods have these labels.
+    async fn select(
+        &mut self,
+        client: &Client,
+        selector: &kube::core::Selector,
+    ) -> Result<(), LiveError> {
+        self.gather.select([]);
+        let api = kube::Api::<Pod>::all(client.clone());
+        let mut next = Some(ListParams::default().labels_from(selector).limit(SOME));
+        while let Some(params) = next {
+            let page = crate::calls::call(api.list_metadata(&params)).await;
+            let page = page.map_err(|error| LiveError::Call(Kind::Pod, error))?;
+            next = next_page(&params, &page.metadata);
+            let podref = |pod: PartialObjectMeta<Pod>| {
+                let metadata = pod.metadata;
+                PodRef::new(&metadata.namespace?, &metadata.name?).ok()
+            };
+            self.gather
+                .select(page.items.into_iter().filter_map(podref));
+        }
+        Ok(())
+    }
+}

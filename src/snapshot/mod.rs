@@ -1,0 +1,314 @@
+//! The present state of a cluster as far as it concerns addresses, gathered once: from the API server or from
+//! files. What `ipgc audit` and `ipgc explain` judge.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | `gather` | objects in, facts out |
+//! | `stream` | the objects of a dump, one at a time |
+//! | [`files`] | from files |
+//! | [`live`] | from the API server, in quorum reads |
+//! | `neighbours` | who else frees addresses there |
+//! | [`labels`] | label selectors |
+//!
+//! It only reads. Pools are kept as text, since all their rows as objects would be ten times as large; whoever
+//! goes through them parses one after the other.
+
+pub mod files;
+mod gather;
+pub mod labels;
+pub mod live;
+mod neighbours;
+mod stream;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    fmt,
+    hash::{BuildHasher, Hash},
+    sync::Arc,
+};
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+use ipgc_core::{
+    address::{Range, pool_name},
+    node::{NodeState, Nodes},
+    pod::PodState,
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey},
+    proof::Presence,
+    time::Moment,
+};
+
+pub use self::{
+    gather::Gather,
+    stream::{Object, ReadError, read_objects},
+};
+use crate::watch::Definition;
+
+/// The kinds that a snapshot has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Pools.
+    IpPool,
+    /// Reservations.
+    Reservation,
+    /// Slices of nodes.
+    NodeSlicePool,
+    /// Pods.
+    Pod,
+    /// Nodes.
+    Node,
+    /// Network attachment definitions.
+    Definition,
+}
+
+impl Kind {
+    /// All of them, in the order in which they have to be read: rows before pods.
+    pub const ALL: [Self; 6] = [
+        Self::IpPool,
+        Self::Reservation,
+        Self::NodeSlicePool,
+        Self::Pod,
+        Self::Node,
+        Self::Definition,
+    ];
+
+    /// `apiVersion` and `kind`.
+    #[must_use]
+    pub fn type_of(self) -> (&'static str, &'static str) {
+        const WHEREABOUTS: &str = "whereabouts.cni.cncf.io/v1alpha1";
+        match self {
+            Self::IpPool => (WHEREABOUTS, "IPPool"),
+            Self::Reservation => (WHEREABOUTS, "OverlappingRangeIPReservation"),
+            Self::NodeSlicePool => (WHEREABOUTS, "NodeSlicePool"),
+            Self::Pod => ("v1", "Pod"),
+            Self::Node => ("v1", "Node"),
+            Self::Definition => ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"),
+        }
+    }
+}
+
+/// As kubectl takes it.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IpPool => "ippools",
+            Self::Reservation => "overlappingrangeipreservations",
+            Self::NodeSlicePool => "nodeslicepools",
+            Self::Pod => "pods",
+            Self::Node => "nodes",
+            Self::Definition => "network-attachment-definitions",
+        })
+    }
+}
+
+/// The moment at which all of a snapshot is judged. A moment of its own: it has no history.
+pub const NOW: Moment = Moment::new(std::time::Duration::from_hours(24));
+
+/// What there is.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The pools, each as text of metadata and spec.
+    pub pools: Vec<Box<str>>,
+    /// The reservations, in the order of their namespaces and names.
+    pub reservations: Vec<Reserved>,
+    pod_places: Places,
+    reservation_places: Places,
+    /// The slices of nodes.
+    pub slices: Vec<Slice>,
+    /// The pods, in the order of their podrefs.
+    pub pods: Vec<PodState>,
+    /// The nodes by name.
+    pub nodes: BTreeMap<Box<str>, NodeState>,
+    /// The definitions by `namespace/name`.
+    pub definitions: BTreeMap<Box<str>, Definition>,
+    /// Which kinds were read. What is missing of the others is not known to be absent.
+    pub kinds: BTreeSet<Kind>,
+    /// The pods that a selector of labels chose, if there is one.
+    pub selected: Option<HashSet<PodRef>>,
+    /// What could not be read of what is there.
+    pub unreadable: Vec<Unreadable>,
+    /// Why the absence of a pod proves nothing, if it does not.
+    pub no_proof: Option<Box<str>>,
+    /// The only namespace whose pools were looked for.
+    pub pools_of: Option<String>,
+    /// The only namespace that pods were read of, where the rows tell that there are others.
+    pub confined: Option<Box<str>>,
+    /// What a person should know who reads the report.
+    pub notes: Vec<String>,
+}
+
+/// A reservation, as much of it as decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// `metadata.namespace`.
+    pub namespace: Arc<str>,
+    /// `metadata.name`, which holds the address.
+    pub name: Box<str>,
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `spec.podref`.
+    pub podref: Box<str>,
+    /// `spec.ifname`.
+    pub interface: Option<Arc<str>>,
+    /// The podref before a claim of ours.
+    pub claimed_from: Option<Box<str>>,
+}
+
+/// One node's part of a NodeSlicePool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// `metadata.namespace` of the NodeSlicePool.
+    pub namespace: String,
+    /// `metadata.name` of it.
+    pub name: String,
+    /// Its place in `status.allocations`.
+    pub index: usize,
+    /// The node.
+    pub node: Box<str>,
+    /// The part.
+    pub range: Range,
+}
+
+impl Slice {
+    /// The pools that it may be, by the two names that whereabouts gives them.
+    #[must_use]
+    pub fn pool_names(&self) -> [String; 2] {
+        let name = |network| pool_name(network, Some(&self.node), self.range);
+        [name(Some(&self.name)), name(None)]
+    }
+}
+
+/// An object that is there and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// What it is.
+    pub kind: Kind,
+    /// Which one, as far as that can be read.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Where something of a name is in a list. Each row asks for its pod and its reservations, and a search in the order
+/// of names would wait for memory at each of its steps.
+#[derive(Debug, Default)]
+struct Places(HashTable<u32>);
+
+impl Places {
+    fn of<K: Hash>(keys: impl Iterator<Item = K>) -> Self {
+        let hashes: Vec<u64> = keys.map(|key| Self::hash(&key)).collect();
+        let mut table = HashTable::with_capacity(hashes.len());
+        for (at, hash) in hashes.iter().enumerate() {
+            // What has more than four thousand million things is no cluster.
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            table.insert_unique(*hash, at, |at| hashes[*at as usize]);
+        }
+        Self(table)
+    }
+
+    fn find(&self, key: &impl Hash, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let found = self.0.find(Self::hash(key), |at| is_it(*at as usize));
+        found.map(|at| *at as usize)
+    }
+
+    fn hash(key: &impl Hash) -> u64 {
+        FixedState::default().hash_one(key)
+    }
+}
+
+impl Snapshot {
+    /// All is there that can be asked for by its name.
+    fn index(&mut self) {
+        self.pod_places = Places::of(self.pods.iter().map(|pod| pod.podref.as_str()));
+        let names = self.reservations.iter();
+        self.reservation_places = Places::of(names.map(|it| (&*it.namespace, &*it.name)));
+    }
+
+    /// The pod of this name.
+    #[must_use]
+    pub fn pod(&self, podref: &str) -> Option<&PodState> {
+        let at = self.pod_places.find(&podref, |at| {
+            let pod = &self.pods[at];
+            *pod.podref.as_str() == *podref
+        });
+        at.map(|at| &self.pods[at])
+    }
+
+    /// The place of the reservation of this name.
+    #[must_use]
+    pub fn reservation(&self, namespace: &str, name: &str) -> Option<usize> {
+        self.reservation_places.find(&(namespace, name), |at| {
+            let reserved = &self.reservations[at];
+            *reserved.namespace == *namespace && *reserved.name == *name
+        })
+    }
+
+    /// What the snapshot says about the presence of a pod.
+    #[must_use]
+    pub fn presence(&self, podref: &PodRef) -> Presence {
+        if let Some(pod) = self.pod(podref.as_str()) {
+            return Presence::Present(Some(Box::new(pod.clone())));
+        }
+        if let Some(reason) = &self.no_proof {
+            return Presence::Unknown(reason.clone());
+        }
+        match &self.confined {
+            Some(only) if **only != *podref.namespace() => {
+                let reason = format!("the input has pods of namespace {only} only");
+                Presence::Unknown(reason.into())
+            }
+            _ => Presence::Absent,
+        }
+    }
+
+    /// The nodes, as a collector knows them that has just begun: each may run what nobody saw.
+    #[must_use]
+    pub fn present_nodes(&self) -> Nodes {
+        let mut nodes = Nodes::default();
+        if self.kinds.contains(&Kind::Node) {
+            nodes.gap(NOW);
+            for (name, state) in &self.nodes {
+                nodes.apply(name, state.clone(), NOW);
+            }
+            nodes.retain(|_| true, NOW);
+            // Those that are ready all block alike, until W from now: one of them stands for all, or each row would
+            // ask each node.
+            let mut ready = self.nodes.iter().filter(|(_, state)| state.ready).take(1);
+            let others = self.nodes.iter().filter(|(_, state)| !state.ready);
+            let suspects = others.chain(ready.next());
+            nodes.suspect(suspects.map(|(name, _)| &**name), NOW);
+        }
+        nodes
+    }
+
+    /// The pools that are provably one node's slice, unless two nodes give the same name.
+    #[must_use]
+    pub fn slice_pools(&self) -> BTreeMap<PoolKey, Box<str>> {
+        let mut nodes = BTreeMap::<PoolKey, Option<Box<str>>>::new();
+        for slice in &self.slices {
+            for name in slice.pool_names() {
+                let key = PoolKey {
+                    namespace: slice.namespace.clone(),
+                    name,
+                };
+                let node = nodes.entry(key).or_insert_with(|| Some(slice.node.clone()));
+                if node.as_deref() != Some(&*slice.node) {
+                    *node = None;
+                }
+            }
+        }
+        let proven = nodes.into_iter();
+        proven
+            .filter_map(|(key, node)| Some((key, node?)))
+            .collect()
+    }
+
+    /// Parses the pools, one after the other.
+    pub fn observed(&self) -> impl Iterator<Item = ObservedPool> {
+        let all = self.pools.iter();
+        // They were parsed when they were gathered.
+        all.filter_map(|text| ObservedPool::parse(text, NOW, |_| true).ok())
+    }
+}

@@ -1,0 +1,266 @@
+//! `ipgc explain`: the verdict on an address, a pod, a pool and a node, why, and what would change it.
+
+use ipgc::audit::explain::{
+    Subject, explain,
+    report::{Explanation, RowExplained},
+    text,
+};
+use rstest::rstest;
+
+use super::*;
+
+fn ask(server: &Server, subject: &str) -> Result<Explanation, String> {
+    let snapshot = dump(server).read().unwrap();
+    let subject = Subject::parse(subject);
+    explain(
+        &snapshot,
+        &Policy::default(),
+        &subject,
+        Source::Files,
+        MADE.to_owned(),
+    )
+}
+
+fn row(explanation: &Explanation) -> &RowExplained {
+    let [row] = explanation.rows.as_slice() else {
+        panic!("{explanation:#?}");
+    };
+    row
+}
+
+/// A live row, one without a pod, and one of a pod on a node that is silent.
+fn shop() -> Server {
+    let server = server();
+    server.put(fixtures::node("n2", false));
+    put_pool(
+        &server,
+        &[
+            (1, "default/web-1"),
+            (2, "default/gone"),
+            (3, "default/job"),
+        ],
+    );
+    server.put(pod("web-1", 1).build());
+    server.put(
+        pod("job", 3)
+            .node("n2")
+            .owner("Job", "jobs")
+            .ended("Failed")
+            .build(),
+    );
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/gone",
+        "net1",
+    ));
+    server
+}
+
+#[test]
+fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
+    let explanation = ask(&shop(), "10.0.0.1").unwrap();
+    let row = row(&explanation);
+    assert_eq!((&*row.verdict, row.rule), ("live", Some(5)));
+    assert_eq!(row.reason, "its pod reports the address");
+    assert_eq!(row.pod.as_ref().unwrap().network_status, "complete");
+    assert_eq!(
+        row.pod.as_ref().unwrap().reports,
+        ["10.0.0.1 on net1 of default/net"]
+    );
+    assert_eq!(row.node.as_ref().unwrap().state, "ready");
+    assert_eq!(row.reservation.as_ref().unwrap().name, "10.0.0.1");
+    assert!(
+        row.changes[0].starts_with("once its pod ends it is stale: it goes after 2s"),
+        "{row:?}"
+    );
+    assert!(row.changes[0].contains("else after 3m30s"), "{row:?}");
+}
+
+#[test]
+fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
+    let explanation = ask(&shop(), "10.0.0.2").unwrap();
+    let row = row(&explanation);
+    assert_eq!((&*row.verdict, row.rule), ("held", Some(3)));
+    assert_eq!(
+        (row.grade.as_deref(), row.wait_seconds),
+        (Some("unwitnessed"), None)
+    );
+    assert_eq!(row.waits_for, ["n2"]);
+    let told = row.changes.join("\n");
+    assert!(
+        told.contains("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes="),
+        "{told}"
+    );
+    assert!(
+        told.contains("held again if a pod default/gone is there"),
+        "{told}"
+    );
+}
+
+#[test]
+fn several_networks_that_hold_one_address_are_each_shown() {
+    let server = shop();
+    let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
+    server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
+    let blue = fixtures::pool(NS, RANGE).network_name("blue");
+    server.put(
+        blue.row(1, &fixtures::sandbox(9), "default/elsewhere", "net1")
+            .build(),
+    );
+    let explanation = ask(&server, "10.0.0.1").unwrap();
+    let rows: Vec<_> = explanation
+        .rows
+        .iter()
+        .map(|row| (&*row.pool, &*row.verdict))
+        .collect();
+    assert_eq!(rows, [(POOL, "live"), ("blue-10.0.0.0-24", "held")]);
+    assert_eq!(explanation.rows[1].networks, ["blue"]);
+    // Written differently it is the same address.
+    assert_eq!(
+        ask(&server, "::ffff:10.0.0.1").unwrap().rows,
+        explanation.rows
+    );
+    let text = text(&explanation);
+    assert!(text.contains("10.0.0.1 in pool default/10.0.0.0-24 (10.0.0.0/24, key 1, net1)\n  verdict      live, rule 5: its pod reports the address\n"), "{text}");
+    assert!(
+        text.contains("\n\n10.0.0.1 in pool default/blue-10.0.0.0-24 "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_reservation_alone_and_a_report_alone_are_shown() {
+    let server = shop();
+    let explanation = ask(&server, "10.0.0.9").unwrap();
+    assert_eq!(explanation.rows, []);
+    assert_eq!(
+        explanation.reservations[0].reservation.podref,
+        "default/gone"
+    );
+    assert_eq!(explanation.reservations[0].verdict, "held");
+    assert!(text(&explanation).contains("10.0.0.9 reserved in namespace default"));
+    server.put(pod("web-8", 8).build());
+    let explanation = ask(&server, "10.0.0.8").unwrap();
+    assert_eq!(explanation.reported_by[0].podref, "default/web-8");
+    assert!(
+        text(&explanation)
+            .contains("10.0.0.8 is reported by default/web-8, which has no row of it")
+    );
+}
+
+#[test]
+fn a_pod_is_explained_whether_it_is_there_or_not() {
+    let explanation = ask(&shop(), "default/web-1").unwrap();
+    assert_eq!(explanation.pod.as_ref().unwrap().phase, "Running");
+    assert_eq!(row(&explanation).address.as_deref(), Some("10.0.0.1"));
+    let explanation = ask(&shop(), "default/gone").unwrap();
+    assert_eq!(explanation.pod, None);
+    assert_eq!(row(&explanation).address.as_deref(), Some("10.0.0.2"));
+    assert_eq!(explanation.reservations.len(), 1);
+    assert!(
+        text(&explanation).starts_with("pod default/gone\n  state        there is no such pod\n")
+    );
+}
+
+#[rstest]
+#[case(POOL)]
+#[case("default/10.0.0.0-24")]
+fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
+    let explanation = ask(&shop(), name).unwrap();
+    let split = explanation.split.unwrap();
+    assert_eq!(
+        (split.live, split.stale, split.held, split.unknown),
+        (1, 0, 2, 0)
+    );
+    let addresses: Vec<_> = explanation
+        .rows
+        .iter()
+        .filter_map(|row| row.address.as_deref())
+        .collect();
+    assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
+}
+
+#[test]
+fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
+    let server = shop();
+    let explanation = ask(&server, "node/n2").unwrap();
+    assert_eq!(explanation.node.as_ref().unwrap().state, "not-ready");
+    let addresses: Vec<_> = explanation
+        .rows
+        .iter()
+        .filter_map(|row| row.address.as_deref())
+        .collect();
+    assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
+    assert_eq!(explanation.fencing_frees, Some(2));
+    let told = text(&explanation);
+    assert!(
+        told.contains("of the 2 rows that it holds, 2 would be held no more"),
+        "{told}"
+    );
+    // Another silent node holds what nobody saw, too.
+    server.put(fixtures::node("n3", false));
+    assert_eq!(ask(&server, "node/n2").unwrap().fencing_frees, Some(1));
+    // One that is ready holds nothing.
+    let ready = ask(&server, "node/n1").unwrap();
+    assert_eq!((ready.rows.len(), ready.fencing_frees), (0, None));
+    assert_eq!(ready.split.unwrap().live, 1);
+}
+
+#[rstest]
+#[case(
+    "10.0.0.77",
+    "nothing is known of 10.0.0.77: no row, no reservation and no pod has it"
+)]
+#[case("default/nobody", "nothing is known of default/nobody")]
+#[case("10.9.0.0-24", "no pool 10.9.0.0-24 is known")]
+#[case("node/n9", "nothing is known of node n9")]
+#[case("", "no pool  is known")]
+fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &str) {
+    let error = ask(&shop(), subject).unwrap_err();
+    assert!(
+        error.starts_with(says) && error.lines().count() == 1,
+        "{error}"
+    );
+}
+
+#[test]
+fn without_pods_the_answer_is_that_nobody_knows() {
+    let server = shop();
+    let file = File::new(dump_of(&server, &[Kind::IpPool, Kind::Node]).to_string());
+    let subject = Subject::parse("10.0.0.1");
+    let explanation = explain(
+        &file.read().unwrap(),
+        &Policy::default(),
+        &subject,
+        Source::Files,
+        MADE.to_owned(),
+    );
+    let explanation = explanation.unwrap();
+    assert_eq!(row(&explanation).verdict, "unknown");
+    assert_eq!(explanation.notes, ["the input has no pods"]);
+}
+
+#[rstest]
+#[case::young(fixtures::pod(NS, "gone").node("n1").build(), Some(7), "live")]
+#[case::drift(fixtures::pod(NS, "gone").node("n1").running().reports("default/net", "net1", &["10.0.0.200"]).build(), Some(9), "live")]
+#[case::mirror(fixtures::pod(NS, "gone").node("n1").mirror().build(), Some(2), "live")]
+#[case::completed(fixtures::pod(NS, "gone").node("n1").owner("Job", "j").ended("Succeeded").build(), Some(4), "stale")]
+fn each_rule_is_named(#[case] pod: Value, #[case] rule: Option<u8>, #[case] verdict: &str) {
+    let server = shop();
+    server.put(pod);
+    let explanation = ask(&server, "10.0.0.2").unwrap();
+    let row = row(&explanation);
+    assert_eq!((row.rule, &*row.verdict), (rule, verdict), "{row:#?}");
+    assert!(!row.changes.is_empty());
+}
+
+#[test]
+fn an_explanation_is_read_again_as_it_was_written() {
+    let explanation = ask(&shop(), "node/n2").unwrap();
+    let text = serde_json::to_string(&explanation).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Explanation>(&text).unwrap(),
+        explanation
+    );
+}

@@ -1,0 +1,309 @@
+//! On a cluster: pages, the order of reads, rights that are missing, and what runs beside us.
+
+use rstest::rstest;
+use testkit::{Match, Resource, Verb};
+
+use super::*;
+
+#[tokio::test]
+async fn lists_are_quorum_reads_of_pages_reservations_first_then_rows_then_pods() {
+    let server = server();
+    for offset in 0..1_100_u64 {
+        server.put(fixtures::pod(NS, &format!("pod-{offset}")).build());
+    }
+    for net in 0..40 {
+        server.put(fixtures::pool(NS, &format!("10.1.{net}.0/24")).build());
+        server.put(fixtures::nad(
+            NS,
+            &format!("net-{net}"),
+            &format!("10.1.{net}.0/24"),
+        ));
+    }
+    let report = live(&server).await.unwrap();
+    assert_eq!((report.totals.pods, report.totals.pools), (1_102, 40));
+    assert_eq!(report.findings, []);
+    let requests = server.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.verb == Verb::List && r.is_quorum_read()),
+        "{requests}"
+    );
+    let order: Vec<_> = requests.iter().map(|r| r.resource.clone()).collect();
+    let first = |resource: &str| order.iter().position(|r| r == resource).unwrap();
+    let last = |resource: &str| order.iter().rposition(|r| r == resource).unwrap();
+    assert!(last("overlappingrangeipreservations") < first("ippools"));
+    assert!(last("ippools") < first("pods") && last("pods") < first("nodes"));
+    let pages = |resource: &str| order.iter().filter(|r| *r == resource).count();
+    assert_eq!(pages("pods"), 3);
+    assert!(pages("ippools") > 3, "{requests}");
+}
+
+#[rstest]
+#[case(
+    "overlappingrangeipreservations",
+    "not allowed to list overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces"
+)]
+#[case(
+    "ippools",
+    "not allowed to list ippools.whereabouts.cni.cncf.io in all namespaces"
+)]
+#[case(
+    "nodeslicepools",
+    "not allowed to list nodeslicepools.whereabouts.cni.cncf.io in all namespaces"
+)]
+#[case("pods", "not allowed to list pods in all namespaces")]
+#[case("nodes", "not allowed to list nodes at the cluster scope")]
+#[case(
+    "network-attachment-definitions",
+    "not allowed to list network-attachment-definitions.k8s.cni.cncf.io in all namespaces"
+)]
+#[tokio::test]
+async fn a_right_that_is_missing_is_named(#[case] resource: &str, #[case] says: &str) {
+    let server = server();
+    server.deny(Match::list(resource));
+    assert_eq!(live(&server).await.unwrap_err().to_string(), says);
+}
+
+#[tokio::test]
+async fn an_error_is_never_an_empty_list() {
+    for code in [401, 410, 500] {
+        let server = server();
+        server.on(Match::list("pods")).fail(code);
+        let error = live(&server).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot list pods: ") && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+    let server = server();
+    for number in 0..600 {
+        server.put(fixtures::pod(NS, &format!("pod-{number}")).build());
+    }
+    server.on(Match::list("pods").further_pages()).disconnect();
+    let error = live(&server).await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot list pods: "), "{error}");
+}
+
+#[tokio::test]
+async fn kinds_that_are_not_installed_are_told_or_the_end() {
+    let server = server();
+    put_pool(&server, &[]);
+    server
+        .on(Match::list("network-attachment-definitions"))
+        .fail(404);
+    let report = live(&server).await.unwrap();
+    assert_eq!(report.findings, []);
+    assert_eq!(
+        report.notes[0],
+        "the API server knows no network-attachment-definitions"
+    );
+    server.on(Match::list("ippools")).fail(404);
+    assert_eq!(
+        live(&server).await.unwrap_err().to_string(),
+        "the API server knows no ippools: whereabouts is not installed"
+    );
+}
+
+#[tokio::test]
+async fn no_pools_at_all_are_a_finding() {
+    let server = server();
+    let report = live(&server).await.unwrap();
+    assert_eq!(problems(&report), [(Problem::NoPools, "")]);
+}
+
+#[tokio::test]
+async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
+    let server = server();
+    server.put(fixtures::pool("elsewhere", RANGE).build());
+    let scan = Scan {
+        pool_namespace: Some("net".to_owned()),
+        ..Scan::default()
+    };
+    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {})
+        .await
+        .unwrap();
+    let report = judge(&snapshot, Source::Cluster);
+    assert_eq!(problems(&report), [(Problem::NoPools, "")]);
+    assert!(only(&report).detail.contains("in namespace net"));
+    assert_eq!(
+        report.notes,
+        ["1 pools are in namespace elsewhere, which is not looked at"]
+    );
+}
+
+#[tokio::test]
+async fn pools_elsewhere_may_hold_what_a_pod_uses() {
+    let server = server();
+    server.put(pod("web-1", 1).build());
+    let report_of = async |namespace: &str| {
+        let scan = Scan {
+            pool_namespace: Some(namespace.to_owned()),
+            ..Scan::default()
+        };
+        let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {}).await;
+        judge(&snapshot.unwrap(), Source::Cluster)
+    };
+    assert_eq!(problems(&report_of("net").await), [(Problem::NoPools, "")]);
+    server.put(fixtures::pool("net", RANGE).build());
+    assert_eq!(
+        problems(&report_of("net").await),
+        [(Problem::InUseUnallocated, "10.0.0.1")]
+    );
+}
+
+/// A server that knows workloads.
+fn with_workloads() -> Server {
+    let server = Server::builder()
+        .resource(Resource::builtin("apps", "v1", "DaemonSet", "daemonsets"))
+        .resource(Resource::builtin("apps", "v1", "Deployment", "deployments"))
+        .resource(Resource::builtin("batch", "v1", "CronJob", "cronjobs"))
+        .build();
+    server.put(fixtures::node("n1", true));
+    put_pool(&server, &[]);
+    server.put(fixtures::nad(NS, "net", RANGE));
+    server
+}
+
+fn workload(version: &str, kind: &str, name: &str, spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": { "namespace": "kube-system", "name": name },
+    });
+    object["spec"] = spec;
+    object
+}
+
+#[tokio::test]
+async fn whoever_else_frees_addresses_is_told() {
+    let server = with_workloads();
+    let command = |text: &str| json!({ "template": { "spec": { "containers": [{ "command": ["/bin/sh", "-c", text] }] } } });
+    server.put(workload(
+        "apps/v1",
+        "DaemonSet",
+        "kindnet",
+        command("kindnetd"),
+    ));
+    assert_eq!(live(&server).await.unwrap().notes, Vec::<String>::new());
+    let run = "/install-cni.sh && /ip-control-loop -log-level debug";
+    server.put(workload(
+        "apps/v1",
+        "DaemonSet",
+        "whereabouts",
+        command(run),
+    ));
+    server.put(workload(
+        "apps/v1",
+        "Deployment",
+        "whereabouts-reconciler",
+        json!({ "replicas": 1 }),
+    ));
+    server.put(workload(
+        "batch/v1",
+        "CronJob",
+        "ip-reconciler",
+        json!({ "suspend": false }),
+    ));
+    let notes = live(&server).await.unwrap().notes;
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(
+        notes[0].contains("DaemonSet kube-system/whereabouts"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[1].contains("Deployment kube-system/whereabouts-reconciler"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[2].contains("CronJob kube-system/ip-reconciler"),
+        "{notes:?}"
+    );
+    // At rest they are no news, and a right that is missing says nothing.
+    server.put(workload(
+        "apps/v1",
+        "Deployment",
+        "whereabouts-reconciler",
+        json!({ "replicas": 0 }),
+    ));
+    server.put(workload(
+        "batch/v1",
+        "CronJob",
+        "ip-reconciler",
+        json!({ "suspend": true }),
+    ));
+    assert_eq!(live(&server).await.unwrap().notes.len(), 1);
+    server.deny(Match::list("daemonsets"));
+    assert_eq!(live(&server).await.unwrap().notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_came_to_be_between_two_lists_is_looked_at_again() {
+    let server = server();
+    put_pool(&server, &[(1, "default/web-1")]);
+    server.put(pod("web-1", 1).build());
+    // Born after the pools were read, with a row, a reservation and a status of its own.
+    let born = server.clone();
+    server.on(Match::list("pods")).once().before(move |_| {
+        let server = born.clone();
+        async move {
+            server.put(pod("web-2", 2).build());
+            server.put(fixtures::reservation(
+                NS,
+                "10.0.0.2",
+                "default/web-2",
+                "net1",
+            ));
+            server.edit("ippools", NS, POOL, |pool| {
+                pool["spec"]["allocations"]["2"] =
+                    fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
+            });
+        }
+    });
+    assert_eq!(live(&server).await.unwrap().findings, []);
+    // Whoever has none still has none at the second look.
+    server.put(pod("web-3", 3).build());
+    server
+        .delete("overlappingrangeipreservations", NS, "10.0.0.1")
+        .unwrap();
+    let report = live(&server).await.unwrap();
+    assert_eq!(
+        problems(&report),
+        [
+            (Problem::InUseUnallocated, "10.0.0.3"),
+            (Problem::ReservationMissing, "10.0.0.1")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
+    let server = server();
+    put_pool(&server, &[]);
+    let born = server.clone();
+    server.on(Match::list("ippools")).once().before(move |_| {
+        let server = born.clone();
+        async move {
+            put_pool(&server, &[(1, "default/web-1")]);
+            server.put(pod("web-1", 1).build());
+        }
+    });
+    assert_eq!(live(&server).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn the_api_server_chooses_pods_by_their_labels() {
+    let server = server();
+    server.put(pod("web-1", 1).label("app", "web").build());
+    server.put(pod("db-1", 2).label("app", "db").build());
+    let scan = Scan {
+        selector: Some(ipgc::snapshot::labels::parse("app in (web)").unwrap()),
+        ..Scan::default()
+    };
+    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {})
+        .await
+        .unwrap();
+    let selected: Vec<_> = snapshot.selected.unwrap().into_iter().collect();
+    assert_eq!(selected.len(), 1);
+    assert_eq!(selected[0].as_str(), "default/web-1");
+}

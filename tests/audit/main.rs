@@ -1,0 +1,158 @@
+//! `ipgc audit` and `ipgc explain`: each finding, on a cluster and on a dump of it, bad input, and the answers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod explain;
+mod findings;
+mod input;
+mod live;
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use ipgc::{
+    audit::{
+        audit, confirm,
+        filter::Filter,
+        report::{Finding, Problem, Report, Source},
+        wants_confirmation,
+    },
+    core::evidence::Policy,
+    snapshot::{
+        Kind, Snapshot, files,
+        live::{LiveError, Scan, read, read_again},
+    },
+};
+use serde_json::{Value, json};
+use testkit::{Server, fixtures};
+
+/// Namespace of pools, reservations and most pods.
+const NS: &str = "default";
+const RANGE: &str = "10.0.0.0/24";
+const POOL: &str = "10.0.0.0-24";
+const MADE: &str = "2026-01-01T00:00:00Z";
+
+/// A file that is gone when its test is.
+struct File(PathBuf);
+
+impl File {
+    fn new(text: impl AsRef<[u8]>) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ipgc-audit-{}-{number}.json", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn read(&self) -> Result<Snapshot, String> {
+        let read = files::read(std::slice::from_ref(&self.0), None, &mut |_, _| {});
+        // Which file it is, everybody knows.
+        let path = format!("{}: ", self.0.display());
+        read.map_err(|error| error.replace(&path, ""))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A server with a ready node, a pod of the cluster's own and an idle one.
+fn bare() -> Server {
+    let server = Server::new();
+    server.put(fixtures::node("n1", true));
+    for (namespace, name) in [("kube-system", "dns"), (NS, "idle")] {
+        let pod = fixtures::pod(namespace, name).node("n1");
+        server.put(pod.running().build());
+    }
+    server
+}
+
+/// The same with the definition `default/net` on [`RANGE`].
+fn server() -> Server {
+    let server = bare();
+    server.put(fixtures::nad(NS, "net", RANGE));
+    server
+}
+
+/// A running pod that reports 10.0.0.`offset` on `net1`, and has asked for it.
+fn pod(name: &str, offset: u64) -> fixtures::PodBuilder {
+    let address = format!("10.0.0.{offset}");
+    let pod = fixtures::pod(NS, name).node("n1").networks("default/net");
+    pod.reports("default/net", "net1", &[&address]).running()
+}
+
+/// The pool with these rows, and their reservations.
+fn put_pool(server: &Server, rows: &[(u64, &str)]) {
+    let mut pool = fixtures::pool(NS, RANGE);
+    for (offset, podref) in rows {
+        pool = pool.row(*offset, &fixtures::sandbox(*offset), podref, "net1");
+        let address = format!("10.0.0.{offset}");
+        server.put(fixtures::reservation(NS, &address, podref, "net1"));
+    }
+    server.put(pool.build());
+}
+
+/// What `kubectl get … -o json` prints of these kinds.
+fn dump_of(server: &Server, kinds: &[Kind]) -> Value {
+    let lists = kinds.iter().map(|kind| server.list(&kind.to_string()));
+    let items: Vec<_> = lists.flatten().collect();
+    json!({ "apiVersion": "v1", "items": items, "kind": "List", "metadata": { "resourceVersion": "" } })
+}
+
+fn dump(server: &Server) -> File {
+    File::new(serde_json::to_string_pretty(&dump_of(server, &Kind::ALL)).unwrap())
+}
+
+fn judge(snapshot: &Snapshot, source: Source) -> Report {
+    let (policy, all) = (Policy::default(), Filter::default());
+    audit(snapshot, &policy, &all, source, MADE.to_owned())
+}
+
+/// The report about a server, as `ipgc audit` makes it.
+async fn live(server: &Server) -> Result<Report, LiveError> {
+    let (client, scan) = (server.client_named("ipgc"), Scan::default());
+    let snapshot = read(&client, &scan, &mut |_, _| {}).await?;
+    let mut report = judge(&snapshot, Source::Cluster);
+    if wants_confirmation(&report) {
+        confirm(
+            &mut report,
+            &read_again(&client, &scan).await?,
+            &Policy::default(),
+        );
+    }
+    Ok(report)
+}
+
+/// The report about a server or, which comes to the same, about a dump of it.
+async fn report(server: &Server) -> Report {
+    let live = live(server).await.unwrap();
+    let offline = judge(&dump(server).read().unwrap(), Source::Files);
+    assert_eq!(live.findings, offline.findings);
+    assert_eq!(
+        (&live.totals, &live.pools),
+        (&offline.totals, &offline.pools)
+    );
+    live
+}
+
+/// The only finding.
+fn only(report: &Report) -> &Finding {
+    let [finding] = report.findings.as_slice() else {
+        panic!("{:#?}", report.findings);
+    };
+    finding
+}
+
+/// The findings as problem and address.
+fn problems(report: &Report) -> Vec<(Problem, &str)> {
+    let findings = report.findings.iter();
+    findings
+        .map(|finding| (finding.problem, finding.address.as_deref().unwrap_or("")))
+        .collect()
+}
