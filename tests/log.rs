@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Bench, NS, POOL, log::Log, put_pool, run_pod, seldom, server};
 use serde_json::json;
-use testkit::Match;
+use testkit::{Match, fixtures};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
@@ -23,7 +23,9 @@ async fn a_free_is_one_line_with_the_whole_row() {
     sleep(Duration::from_secs(1)).await;
     let lines = log.lines("freed row");
     assert_eq!(lines.len(), 1, "{lines:?}");
+    let sandbox = format!("sandbox={}", fixtures::sandbox(1));
     for part in [
+        &*sandbox,
         "pool=default/10.0.0.0-24",
         "key=\"1\"",
         "address=10.0.0.1",
@@ -31,6 +33,7 @@ async fn a_free_is_one_line_with_the_whole_row() {
         "interface=\"net1\"",
         "grade=\"settled\"",
         "cause=\"deleted\"",
+        "trigger=\"watch\"",
     ] {
         assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
     }

@@ -24,6 +24,7 @@ use crate::{
         podref::Glob,
     },
     run::Collector,
+    snapshot::neighbours,
 };
 
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
@@ -291,6 +292,12 @@ async fn collect(
     if !missing.is_empty() {
         return super::usage(&lacking(&missing));
     }
+    let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
+    let neighbours = tokio::spawn(async move {
+        for note in neighbours::pods(&client, namespace.as_deref()).await {
+            warn!("{note}");
+        }
+    });
     let running = collector.start();
     let mut phase = running.phase();
     let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
@@ -299,6 +306,7 @@ async fn collect(
         _ = ended => {}
     }
     running.stop();
+    neighbours.abort();
     let counters = std::sync::Arc::clone(running.counters());
     let result = running.done().await;
     for (name, value) in counters.snapshot() {

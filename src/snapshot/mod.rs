@@ -17,7 +17,7 @@ pub mod files;
 mod gather;
 pub mod labels;
 pub mod live;
-mod neighbours;
+pub(crate) mod neighbours;
 mod stream;
 
 use std::{

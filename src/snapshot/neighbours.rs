@@ -9,6 +9,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment},
         batch::v1::CronJob,
+        core::v1::Pod,
     },
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
@@ -95,12 +96,11 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     }
     if let Some(only) = pool_namespace {
         let mut elsewhere = BTreeMap::<_, usize>::new();
-        let pools = list::<IpPool>(client, &all.clone().limit(PAGE / 10)).await;
+        let others = format!("metadata.namespace!={only}");
+        let pools = list::<IpPool>(client, &all.clone().fields(&others).limit(PAGE / 10)).await;
         for pool in pools.unwrap_or_default() {
             let namespace = pool.metadata.namespace.unwrap_or_default();
-            if namespace != only {
-                *elsewhere.entry(namespace).or_default() += 1;
-            }
+            *elsewhere.entry(namespace).or_default() += 1;
         }
         for (namespace, count) in elsewhere {
             notes.push(format!(
@@ -109,6 +109,49 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
         }
     }
     notes
+}
+
+/// What is to be told by what a collector may read, one sentence each: it sees no DaemonSets, but their
+/// pods, by the label that upstream's manifests and chart give them.
+pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
+    let mut notes = Vec::new();
+    // Those of one DaemonSet are alike.
+    let few = ListParams::default().limit(10);
+    for label in ["whereabouts", "whereabouts-reconciler"] {
+        let named = few.clone().labels(&format!("name={label}"));
+        let pods = first_page::<Pod>(client, &named).await.unwrap_or_default();
+        if let Some(pod) = pods.iter().find(|pod| pod.runs(LOOP)) {
+            notes.push(format!(
+                "whereabouts' own loop runs beside ipgc (pod {}); that does no harm, and it is needed no more",
+                pod.name()
+            ));
+        }
+        if let Some(pod) = pods.iter().find(|pod| pod.runs(RECONCILER)) {
+            notes.push(beside("pod", &pod.name()));
+        }
+    }
+    if let Some(only) = pool_namespace {
+        let others = few.fields(&format!("metadata.namespace!={only}"));
+        let pools = first_page::<IpPool>(client, &others).await;
+        if let Some(pool) = pools.unwrap_or_default().first() {
+            notes.push(format!(
+                "pools in other namespaces than {only} are not looked at: {}",
+                pool.name()
+            ));
+        }
+    }
+    notes
+}
+
+async fn first_page<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    params: &ListParams,
+) -> Option<Vec<Object>> {
+    let path = K::url_path(&(), None);
+    let request = Request::new(path.as_str()).list(params).ok()?;
+    let page = text(client, request).await.ok()?;
+    let page: Page = serde_json::from_str(&page).ok()?;
+    Some(page.items.unwrap_or_default())
 }
 
 fn beside(kind: &str, name: &str) -> String {
@@ -134,4 +177,50 @@ async fn list<K: Resource<DynamicType = ()>>(
         next = next_page(&params, &page.metadata);
     }
     Some(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{Match, Server, fixtures};
+
+    use super::*;
+
+    fn upstream(name: &str, label: &str, command: &str) -> Value {
+        let mut pod = fixtures::pod("kube-system", name).running().build();
+        pod["metadata"]["labels"] = json!({"name": label});
+        pod["spec"]["containers"][0]["args"] = json!(["-c", command]);
+        pod
+    }
+
+    #[tokio::test]
+    async fn a_collector_sees_upstreams_programs_by_their_pods() {
+        let server = Server::new();
+        let client = server.client();
+        assert_eq!(pods(&client, None).await, [""; 0]);
+        let script = "/token-watcher.sh & /ip-control-loop -log-level debug";
+        for n in 0..20 {
+            server.put(upstream(&format!("whereabouts-{n}"), "whereabouts", script));
+        }
+        let reconciler = "whereabouts-reconciler";
+        server.put(upstream("one", reconciler, "/ip-reconciler"));
+        let notes = pods(&client, None).await;
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("own loop"), "{notes:?}");
+        assert!(notes[1].contains("pod kube-system/one"), "{notes:?}");
+    }
+
+    #[tokio::test]
+    async fn pools_elsewhere_are_told_where_they_may_be_read() {
+        let server = Server::new();
+        server.put(fixtures::pool("here", "10.0.0.0/24").build());
+        let client = server.client();
+        assert_eq!(pods(&client, Some("here")).await, [""; 0]);
+        server.put(fixtures::pool("there", "10.0.1.0/24").build());
+        let notes = pods(&client, Some("here")).await;
+        assert!(notes[0].ends_with("there/10.0.1.0-24"), "{notes:?}");
+        assert_eq!(pods(&client, None).await, [""; 0]);
+        server.on(Match::list("ippools")).deny();
+        assert_eq!(pods(&client, Some("here")).await, [""; 0]);
+    }
 }

@@ -109,7 +109,11 @@ where
                 Err(error) => {
                     sink.interrupted();
                     let wait = backoff.next_wait();
-                    warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
+                    if is_not_served(&error) {
+                        warn!(%kind, ?wait, "the API server does not know this kind: is its CRD installed?");
+                    } else {
+                        warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
+                    }
                     tokio::time::sleep(wait).await;
                     if is_gone(&error) || is_lost(&error) {
                         break;
@@ -138,6 +142,11 @@ fn is_lost(error: &watcher::Error) -> bool {
         error,
         watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_))
     )
+}
+
+/// No list of any kind that is served is answered so.
+fn is_not_served(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 /// 410 as an HTTP status, which proxies make of a version that is too old. kube would ask for the

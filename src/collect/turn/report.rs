@@ -53,6 +53,7 @@ impl Turn<'_> {
                 sandbox = %row.sandbox,
                 grade = removed.stale.grade().as_str(),
                 cause = removed.stale.cause.as_str(),
+                trigger = trigger.as_str(),
                 "freed row"
             );
             let network = network_of(ended.as_deref(), &removed);
