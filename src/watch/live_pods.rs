@@ -103,7 +103,7 @@ impl LivePods {
     }
 
     /// All pods.
-    pub fn values(&self) -> impl Iterator<Item = &Packed> {
+    pub fn values(&self) -> impl Iterator<Item = &Packed> + Clone {
         self.table.iter().map(|entry| &entry.packed)
     }
 

@@ -38,7 +38,7 @@ pub use self::{
     lean_pod::LeanPod,
     nad_index::{Definition, NadIndex},
     pod_index::{PodIndex, Presumed},
-    usage::{Networks, Usage, Uses},
+    usage::{Networks, Usage},
 };
 use crate::{backoff::Backoff, calls::with_causes};
 

@@ -26,7 +26,7 @@ use super::{
     live::Live,
     live_pods::LivePods,
     packed::Packer,
-    usage::{Networks, RowsSeen, Uses},
+    usage::{Networks, RowsSeen, Usage},
 };
 
 /// Live pods that can have rows, and recent ends.
@@ -275,8 +275,8 @@ impl PodIndex {
         &self,
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
-    ) -> Uses {
-        Uses::of(self.live.values(), networks, is_swept)
+    ) -> Usage {
+        Usage::of(self.live.values(), networks, is_swept)
     }
 
     /// The sweep that began at `begun` has read every pool. Whoever is gone has no ADD at work a

@@ -1,6 +1,6 @@
 //! Addresses that live pods use, counted for the metrics: those that two use, and those without a row.
 //!
-//! Needed beside the index is a number for each address while they are counted, and a few bits for each
+//! Needed beside the index are two bytes for each address while they are counted, and a few bits for each
 //! pod: of which of its addresses the sweep has seen a row. Nothing here decides; a pod that changed while
 //! the sweep looked is left to the next one.
 
@@ -53,73 +53,111 @@ impl RowsSeen {
     }
 }
 
-/// What live pods use, gathered while the index is locked, and counted when it is not any more.
-#[derive(Debug)]
-pub struct Uses {
-    /// A number for each address and pod.
-    hashes: Vec<u64>,
-    unallocated: usize,
-}
-
-impl Uses {
-    /// Counts them.
-    #[must_use]
-    pub fn count(self) -> Usage {
-        let Self {
-            mut hashes,
-            unallocated,
-        } = self;
-        // Sorted, those in use twice stand side by side.
-        hashes.sort_unstable();
-        let twice = hashes.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
-        Usage {
-            duplicates: twice.count(),
-            unallocated,
-        }
-    }
-
-    /// What these pods use of these networks.
+impl Usage {
+    /// What these pods use of these networks. `is_swept` says whether a sweep would have seen the row of an
+    /// address.
     pub(super) fn of<'p>(
-        pods: impl Iterator<Item = &'p Packed>,
+        pods: impl Iterator<Item = &'p Packed> + Clone,
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let hashes = quality::RandomState::default();
-        let mut plans = HashMap::with_hasher(fast::RandomState::default());
-        let mut used = Vec::<u64>::new();
+        let mut uses = Uses::new(networks);
         let mut unallocated = 0;
+        // Twice over all: numbers that may be there twice are few, and only those are kept.
+        let mut met = Bits::for_each_of(pods.clone().map(|pod| pod.addresses().count()).sum());
+        let mut counts = HashMap::with_hasher(fast::RandomState::default());
+        uses.each(pods.clone(), |pod, place, network, address, number| {
+            if met.insert(number) {
+                counts.insert(number, 0_u32);
+            }
+            unallocated += usize::from(pod.rows_seen.lacks(place) && is_swept(network, address));
+        });
+        if !counts.is_empty() {
+            uses.each(pods, |_, _, _, _, number| {
+                if let Some(count) = counts.get_mut(&number) {
+                    *count += 1;
+                }
+            });
+        }
+        Self {
+            duplicates: counts.into_values().filter(|count| *count > 1).count(),
+            unallocated,
+        }
+    }
+}
+
+/// Goes over the addresses that pods use.
+struct Uses<'n> {
+    networks: &'n Networks,
+    numbers: quality::RandomState,
+    /// By what is shared by pods that are alike.
+    plans: HashMap<usize, Vec<&'n [Ipam]>, fast::RandomState>,
+}
+
+impl<'n> Uses<'n> {
+    fn new(networks: &'n Networks) -> Self {
+        Self {
+            networks,
+            numbers: quality::RandomState::default(),
+            plans: HashMap::default(),
+        }
+    }
+
+    /// Tells of each address that pods use of the networks: the pod, the place, the network, the address, and
+    /// a number for the two. A pod may report an address twice, which is told once.
+    fn each<'p>(
+        &mut self,
+        pods: impl Iterator<Item = &'p Packed>,
+        mut tell: impl FnMut(&Packed, usize, Option<&str>, IpAddr, u64),
+    ) {
+        let mut told = Vec::new();
         for pod in pods.filter(|pod| pod.is_to_stay()) {
             let (shape, status) = pod.blank_status();
-            let plan = plans.entry(shape).or_insert_with(|| plan(status, networks));
-            let own = used.len();
+            let plan = self.plans.entry(shape);
+            let plan = plan.or_insert_with(|| plan_of(status, self.networks));
+            told.clear();
             for (place, address) in pod.addresses().enumerate() {
                 let sections = plan.get(place).copied().unwrap_or_default();
-                let mut of_address = sections.iter().filter(|section| {
+                let section = sections.iter().find(|section| {
                     let mut ranges = section.ranges.iter();
                     ranges.any(|range| range.contains(address))
                 });
-                let Some(section) = of_address.next() else {
+                let Some(section) = section else {
                     continue;
                 };
                 let network = section.network_name.as_deref();
-                let hash = hashes.hash_one((network, address));
-                // A pod may report one of its addresses twice.
-                if !used[own..].contains(&hash) {
-                    used.push(hash);
+                let number = self.numbers.hash_one((network, address));
+                if !told.contains(&number) {
+                    told.push(number);
+                    tell(pod, place, network, address, number);
                 }
-                unallocated +=
-                    usize::from(pod.rows_seen.lacks(place) && is_swept(network, address));
             }
         }
-        Self {
-            hashes: used,
-            unallocated,
-        }
+    }
+}
+
+/// Which numbers were met, by a bit that many share.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    /// Of so many numbers, one in thirty shares its bit with one before it.
+    fn for_each_of(numbers: usize) -> Self {
+        Self(vec![0; (numbers / 4).next_power_of_two()])
+    }
+
+    /// Whether this one may have been met before.
+    fn insert(&mut self, number: u64) -> bool {
+        let bit = 1 << (number % 64);
+        // The length is a power of two, and the rest of the number is as good as random.
+        let word = usize::try_from(number >> 32).unwrap_or_default() & (self.0.len() - 1);
+        let before = self.0[word];
+        self.0[word] |= bit;
+        before & bit != 0
     }
 }
 
 /// The sections that each address of a status may be from, by its place.
-fn plan<'n>(status: &Status, networks: &'n Networks) -> Vec<&'n [Ipam]> {
+fn plan_of<'n>(status: &Status, networks: &'n Networks) -> Vec<&'n [Ipam]> {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for entry in status.entries() {
         let sections = networks.get(&entry.network).map_or(&[][..], Vec::as_slice);
@@ -135,6 +173,8 @@ fn plan<'n>(status: &Status, networks: &'n Networks) -> Vec<&'n [Ipam]> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::Ipv4Addr;
+
     use ipgc_core::time::Moment;
     use rstest::rstest;
     use serde_json::json;
@@ -183,7 +223,7 @@ mod tests {
         for row in rows {
             index.glance("d/web-0", Some(row.parse().unwrap()), None, Moment::EPOCH);
         }
-        index.usage(&networks(), |_, _| true).count()
+        index.usage(&networks(), |_, _| true)
     }
 
     #[rstest]
@@ -207,6 +247,22 @@ mod tests {
         let twice = web(0).reports("d/a", "net1", &["10.0.0.5"]);
         let twice = twice.reports("d/a", "net2", &["10.0.0.5"]);
         assert_eq!(usage([twice], &[]).duplicates, 0);
+    }
+
+    /// Bits are shared, so that many are counted which are no duplicates.
+    #[test]
+    fn among_thousands_of_addresses_those_in_use_twice_are_found() {
+        let host = |number: u32| Ipv4Addr::from_bits(0x0a00_0001 + number).to_string();
+        let pods = (0..3_000).map(|number| {
+            let address = host(if number < 2_990 {
+                number
+            } else {
+                number - 2_990
+            });
+            let pod = web(usize::try_from(number).unwrap());
+            pod.reports("d/wide", "net1", &[&address])
+        });
+        assert_eq!(usage(pods, &[]).duplicates, 10);
     }
 
     #[test]
@@ -247,15 +303,9 @@ mod tests {
         let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]).build();
         let pod: LeanPod = serde_json::from_value(pod).unwrap();
         index.apply(pod.into_state().unwrap(), Moment::EPOCH);
-        assert_eq!(
-            index.usage(&networks(), |_, _| true).count(),
-            Usage::default()
-        );
+        assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
         index.begin_sweep();
-        assert_eq!(index.usage(&networks(), |_, _| true).count().unallocated, 1);
-        assert_eq!(
-            index.usage(&networks(), |_, _| false).count().unallocated,
-            0
-        );
+        assert_eq!(index.usage(&networks(), |_, _| true).unallocated, 1);
+        assert_eq!(index.usage(&networks(), |_, _| false).unallocated, 0);
     }
 }

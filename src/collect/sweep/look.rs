@@ -385,8 +385,8 @@ impl<'l> Look<'l> {
         if self.report.pools_unreadable > 0 {
             return None;
         }
-        let uses = lock(&self.context.knowledge.pods).usage(networks, is_swept);
-        Some(uses.count())
+        let pods = lock(&self.context.knowledge.pods);
+        Some(pods.usage(networks, is_swept))
     }
 
     /// What was found, and the numbers.
