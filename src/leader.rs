@@ -4,7 +4,10 @@
 //! copy leads until a moment, not until it is told otherwise: one that was stopped, or whose requests
 //! hang, has stepped down by the clock. Nothing here knows what a leader does.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use ipgc_core::{
     election::{Candidate, Record, Step, Timing},
@@ -33,7 +36,7 @@ pub const LEASE: &str = "ipgc";
 
 /// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
 /// relies on its last one.
-const LOOK: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_secs(3);
 /// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
 const RELEASE: Duration = Duration::from_secs(1);
 
@@ -42,6 +45,7 @@ const RELEASE: Duration = Duration::from_secs(1);
 pub struct Leadership {
     clock: Clock,
     until: watch::Receiver<Moment>,
+    known: Arc<OnceLock<()>>,
 }
 
 impl Leadership {
@@ -50,7 +54,11 @@ impl Leadership {
     pub fn always(clock: Clock) -> Self {
         let for_ever = Moment::new(Duration::MAX);
         let (_, until) = watch::channel(for_ever);
-        Self { clock, until }
+        Self {
+            clock,
+            until,
+            known: Arc::new(OnceLock::from(())),
+        }
     }
 
     /// Whether it leads now.
@@ -61,21 +69,28 @@ impl Leadership {
 
     /// Waits until it leads.
     pub async fn held(&self) {
-        self.becomes(true).await;
-    }
-
-    /// Waits until it does not lead, as far as the [`Elector`] has found that.
-    pub async fn lost(&self) {
-        self.becomes(false).await;
-    }
-
-    async fn becomes(&self, wanted: bool) {
         let mut until = self.until.clone();
-        let is_wanted = |until: &Moment| (self.clock.now() < *until) == wanted;
-        if until.wait_for(is_wanted).await.is_err() {
+        let held = until.wait_for(|until| self.clock.now() < *until);
+        let is_over = held.await.is_err();
+        if is_over {
             // The election is over, and nothing changes any more.
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Waits until it does not lead.
+    pub async fn lost(&self) {
+        while self.is_held() {
+            let until = *self.until.borrow();
+            // Renewed meanwhile, it is held for longer.
+            sleep(self.clock.until(until)).await;
+        }
+    }
+
+    /// Whether the Lease could be read, or written, at least once.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.known.get().is_some()
     }
 }
 
@@ -86,6 +101,7 @@ pub struct Elector {
     timing: Timing,
     clock: Clock,
     until: watch::Sender<Moment>,
+    known: Arc<OnceLock<()>>,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
 }
@@ -109,9 +125,16 @@ impl Elector {
             timing,
             clock,
             until: sender,
+            known: Arc::default(),
             own: None,
         };
-        (elector, Leadership { clock, until })
+        let known = Arc::clone(&elector.known);
+        let leadership = Leadership {
+            clock,
+            until,
+            known,
+        };
+        (elector, leadership)
     }
 
     /// Takes part until `over`, then gives the Lease back.
@@ -130,7 +153,9 @@ impl Elector {
         loop {
             let looked = timeout(LOOK, self.look()).await;
             match looked.unwrap_or(Err(CallError::Deadline)) {
-                Ok(()) => {}
+                Ok(()) => {
+                    let _ = self.known.set(());
+                }
                 // Somebody else wrote first: the next look says who.
                 Err(error) if error.is_conflict() => {
                     debug!(%error, "Lease not written");

@@ -347,7 +347,7 @@ impl Collector {
             health: sweep,
         };
         background.spawn(named("the sweep", sweeper.run()));
-        let takeovers = see_takeovers(leadership, Arc::clone(&context), Arc::clone(&sweeps));
+        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
         background.spawn(named("the watch over leadership", takeovers));
         let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
         let shared = Arc::new(Shared {
@@ -471,11 +471,10 @@ impl Running {
     }
 }
 
-/// Whoever begins to lead looks for what the copy before it left undone, and tells what is to be told.
-async fn see_takeovers(leadership: Leadership, context: Arc<Context>, sweeps: Arc<SweepRequests>) {
+/// Whoever begins to lead looks for what the copy before it left undone.
+async fn see_takeovers(leadership: Leadership, sweeps: Arc<SweepRequests>) {
     loop {
         leadership.held().await;
-        context.forget_told();
         sweeps.request();
         leadership.lost().await;
     }

@@ -28,6 +28,8 @@ use crate::{
 
 /// So many intervals may pass without that a sweep ends.
 const MISSED_SWEEPS: u32 = 3;
+/// However short the interval is: a sweep of a large cluster takes its time.
+const LEAST_PATIENCE: Duration = Duration::from_mins(5);
 
 /// What is to be seen of a run from outside.
 #[derive(Debug)]
@@ -103,13 +105,14 @@ impl Vitals {
         self.leadership.is_held()
     }
 
-    /// Whether the run gets on: false when no sweep has ended for three intervals. Whoever does not lead
+    /// Whether the run gets on: false when no sweep has ended for three intervals, and for five minutes. Whoever does not lead
     /// sweeps all the same.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let course = self.course.get();
         let ended = course.and_then(|course| course.sweeps.borrow().ended);
         let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
+        let longest = longest.max(LEAST_PATIENCE);
         self.clock.now().since(ended.unwrap_or(Moment::EPOCH)) <= longest
     }
 
@@ -131,6 +134,9 @@ impl Vitals {
             .collect();
         if self.caches.get().is_none() {
             missing.push("the watches have not begun".to_owned());
+        }
+        if *course.phase.borrow() == Phase::Ready && !self.leadership.is_known() {
+            missing.push("the Lease could neither be read nor written yet".to_owned());
         }
         if !*course.may_write.borrow() {
             missing.push("the API server does not allow us to write".to_owned());

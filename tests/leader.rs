@@ -225,6 +225,16 @@ async fn reservations_are_left_to_whoever_leads_next() {
     assert!(b.leads());
     slow.remove();
     silent.remove();
+    // And does not ask for what others did, for ever.
+    seconds(200).await;
+    server.clear_requests();
+    seconds(600).await;
+    let asked = Match::get("ippools").client("a");
+    assert!(
+        server.requests().matching(&asked).is_empty(),
+        "{}",
+        server.requests()
+    );
     stop(a).await;
     stop(b).await;
 }
@@ -247,6 +257,79 @@ async fn who_does_not_lead_sends_no_events() {
     seconds(30).await;
     assert!(events("b") > 0, "{}", server.requests());
     stop(b).await;
+}
+
+/// The same when the lead is lost between a claim and the word that its pod is back.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_any_more_gives_back_no_claim() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let silent = server.on(Match::resource("leases").client("a")).hang();
+    let claims = server.on(Match::patch("overlappingrangeipreservations").client("a"));
+    let claim = claims.once().after(async |server: Server| {
+        // Its name is in use again, when a leads no more and b does not lead yet.
+        seconds(9).await;
+        run_pod(&server, "web-1", 1);
+        seconds(1).await;
+    });
+    end(&server, "web-1").await;
+    rows_become(&server, &["2"], 5).await;
+    seconds(12).await;
+    assert_eq!(claim.hits(), 1);
+    assert!(!a.leads() && !b.leads());
+    assert_eq!(written(&server, "a").len(), 2, "{}", written(&server, "a"));
+    let owner = |s: &Server| {
+        let reservation = s.get("overlappingrangeipreservations", NS, "10.0.0.1");
+        reservation.map(|reservation| reservation["spec"]["podref"].clone())
+    };
+    assert_eq!(owner(&server).unwrap(), "ipgc.dev/releasing");
+    // Whoever leads next does.
+    let given_back = |s: &Server| owner(s).is_some_and(|owner| owner == "default/web-1");
+    let given_back = server.wait_until(Duration::from_secs(900), given_back);
+    assert!(given_back.await, "{}", server.requests());
+    assert!(b.leads());
+    silent.remove();
+    stop(a).await;
+    stop(b).await;
+}
+
+/// Both are refused once; the one that writes nothing learns that it was nothing by what it reads.
+#[tokio::test(start_paused = true)]
+async fn a_standby_is_ready_again_after_a_refused_read() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let refused = server
+        .on(Match::list("ippools").client("b"))
+        .once()
+        .fail(403);
+    let gone = server.on(Match::watch("pods").client("b")).once();
+    gone.fail(410);
+    server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
+    seconds(20).await;
+    assert_eq!(refused.hits(), 1);
+    seconds(120).await;
+    assert!(
+        b.vitals().not_ready().is_empty(),
+        "{:?}",
+        b.vitals().not_ready()
+    );
+    stop(a).await;
+    stop(b).await;
+}
+
+/// The account may use the Lease, but its namespace is missing, say.
+#[tokio::test(start_paused = true)]
+async fn who_never_saw_the_lease_is_not_ready() {
+    let server = server();
+    let missing = server.on(Match::create("leases")).fail(404);
+    let a = copy(&server, "a").await;
+    seconds(30).await;
+    let said = a.vitals().not_ready();
+    assert!(said[0].contains("Lease"), "{said:?}");
+    missing.remove();
+    seconds(10).await;
+    assert!(a.vitals().not_ready().is_empty() && a.leads());
+    stop(a).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,12 +72,11 @@ impl Context {
         self.is_news_after(pool_uid, key, TELL_AGAIN)
     }
 
-    /// Forgets what was told: a copy that did not lead told nobody.
-    pub fn forget_told(&self) {
-        lock(&self.told).clear();
-    }
-
     fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {
+        // Another copy tells it. Should this one lead one day, it is news then.
+        if !self.gate.leads() {
+            return false;
+        }
         let now = self.clock.now();
         let mut told = lock(&self.told);
         if told.len() >= REMEMBERED {

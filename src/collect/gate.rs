@@ -21,8 +21,24 @@ const STAND_BY: Duration = Duration::from_mins(1);
 pub struct Gate {
     clock: Clock,
     leadership: Leadership,
-    shut_until: Mutex<Option<Moment>>,
+    shut: Mutex<Option<Shut>>,
     open: watch::Sender<bool>,
+}
+
+/// Until when, and what was refused.
+#[derive(Clone, Copy, Debug)]
+struct Shut {
+    until: Moment,
+    by: Access,
+}
+
+/// What a refusal was about. Who only reads never learns whether writing is allowed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Something was to be read.
+    Read,
+    /// Something was to be changed.
+    Write,
 }
 
 impl Gate {
@@ -32,7 +48,7 @@ impl Gate {
         Self {
             clock,
             leadership,
-            shut_until: Mutex::default(),
+            shut: Mutex::default(),
             open: watch::Sender::new(true),
         }
     }
@@ -63,13 +79,21 @@ impl Gate {
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        let shut_until = *lock(&self.shut_until);
-        shut_until.map_or(Duration::ZERO, |moment| self.clock.until(moment))
+        let shut = *lock(&self.shut);
+        shut.map_or(Duration::ZERO, |shut| self.clock.until(shut.until))
     }
 
-    /// The server said that we may not write.
-    pub fn refused(&self, what: &str, reason: &impl std::fmt::Display) {
-        *lock(&self.shut_until) = Some(self.clock.now() + SHUT);
+    /// The server said that we may not do this.
+    pub fn refused(&self, by: Access, what: &str, reason: &impl std::fmt::Display) {
+        let until = self.clock.now() + SHUT;
+        {
+            let mut shut = lock(&self.shut);
+            // What was refused to be changed is not allowed because something can be read.
+            let by = shut
+                .filter(|shut| shut.by == Access::Write)
+                .map_or(by, |shut| shut.by);
+            *shut = Some(Shut { until, by });
+        }
         if self.open.send_replace(false) {
             error!(%reason, "not allowed to {what}; nothing is written until that is mended");
         }
@@ -82,8 +106,16 @@ impl Gate {
             .open
             .send_if_modified(|open| !std::mem::replace(open, true));
         if was_shut {
-            *lock(&self.shut_until) = None;
+            *lock(&self.shut) = None;
             info!("writing is allowed again");
+        }
+    }
+
+    /// All pools could be read.
+    pub fn read(&self) {
+        let was_read = lock(&self.shut).is_some_and(|shut| shut.by == Access::Read);
+        if was_read {
+            self.passed();
         }
     }
 }

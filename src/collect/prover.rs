@@ -20,7 +20,10 @@ use kube::{Api, Client, Resource, api::ListParams};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::{gate::Gate, roll::Rolls};
+use super::{
+    gate::{Access, Gate},
+    roll::Rolls,
+};
 use crate::{
     calls::{CallError, call, next_page, pages_left},
     watch::{LeanNode, LeanPod},
@@ -197,7 +200,7 @@ impl Prover {
 
     fn unknown(&self, error: &CallError) -> Box<str> {
         if error.answer() == Answer::Forbidden {
-            self.gate.refused("read pods", error);
+            self.gate.refused(Access::Read, "read pods", error);
         }
         error.to_string().into()
     }

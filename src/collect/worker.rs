@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, info_span, warn};
 
 use super::{
-    gate::Gate,
+    gate::{Access, Gate},
     item::{Found, Item},
     job::{Job, Outcome, Waiting},
     nodes::NodeWaits,
@@ -165,7 +165,7 @@ impl Shared {
 
     fn failure(&self, error: &CallError) -> Outcome {
         if error.answer() == Answer::Forbidden {
-            self.gate.refused("look for pools", error);
+            self.gate.refused(Access::Read, "look for pools", error);
             return Outcome::Postponed(self.gate.wait());
         }
         let at_least = error.retry_after().unwrap_or_default();

@@ -60,7 +60,8 @@ pub struct EventSender {
     counters: Arc<Counters>,
 }
 
-/// An event channel; `instance` names this process, which tells something only while it leads.
+/// An event channel; `instance` names this process. What is not of its own doing, it tells only while it
+/// leads.
 #[must_use]
 pub fn channel(
     client: Client,
@@ -148,7 +149,8 @@ impl Events {
     }
 
     fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
-        if self.silent || !self.leadership.is_held() {
+        // What is gone was removed by this copy, whoever leads by now.
+        if self.silent || (reason != COLLECTED && !self.leadership.is_held()) {
             return;
         }
         let now = Timestamp::now();

@@ -17,7 +17,7 @@ use std::{
 use ipgc_core::{
     evidence::{Sandboxes, Trail},
     networks::{Request, Status},
-    pod::{Container, Phase, PodState},
+    pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
     time::Moment,
 };
@@ -244,9 +244,14 @@ impl Packed {
         self.addresses.iter()
     }
 
-    /// Whether it is to stay: neither at its end nor being deleted.
+    /// Whether it is to stay: neither at its end nor being deleted. The addresses of one whose containers
+    /// have all ended may be gone before its phase says so.
     pub fn is_to_stay(&self) -> bool {
-        !self.phase.is_terminal() && !self.shape.deleting
+        let containers = &self.shape.containers;
+        let ended =
+            |container: &Container| matches!(container.state, ContainerState::Terminated { .. });
+        let has_ended = !containers.is_empty() && containers.iter().all(ended);
+        !self.phase.is_terminal() && !self.shape.deleting && !has_ended
     }
 
     /// Its status, with the places of addresses but not the addresses, which it shares with others, and

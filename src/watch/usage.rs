@@ -118,17 +118,22 @@ impl<'n> Uses<'n> {
             told.clear();
             for (place, address) in pod.addresses().enumerate() {
                 let sections = plan.get(place).copied().unwrap_or_default();
-                let section = sections.iter().find(|section| {
+                let found = sections.iter().find_map(|section| {
                     let mut ranges = section.ranges.iter();
-                    ranges.any(|range| range.contains(address))
+                    let range = ranges.find(|range| range.contains(address))?;
+                    Some((section, range))
                 });
-                let Some(section) = section else {
+                let Some((section, range)) = found else {
                     continue;
                 };
                 let network = section.network_name.as_deref();
-                let number = self.numbers.hash_one((network, address));
+                // Without reservations, ranges that overlap are networks of their own.
+                let alone = (!section.reserves).then(|| range.to_string());
+                let number = self.numbers.hash_one((network, alone, address));
                 if !told.contains(&number) {
                     told.push(number);
+                    // One that it has in two networks is noted at the first of its places.
+                    let place = pod.place_of(address).unwrap_or(place);
                     tell(pod, place, network, address, number);
                 }
             }
@@ -285,6 +290,29 @@ mod tests {
         // One of no range of the definition is from elsewhere.
         let pod = pod.reports("d/a", "net1", &["fd00::5", "192.168.0.1", "10.0.0.5"]);
         assert_eq!(usage([pod], rows).unallocated, left);
+    }
+
+    /// Lowest first, a pod mostly has the same address in each network that has one.
+    #[test]
+    fn an_address_in_two_networks_of_one_pod_is_no_fault() {
+        let both = web(0).reports("d/a", "net1", &["10.0.0.1"]);
+        let both = both.reports("d/named", "net2", &["10.0.0.1"]);
+        let found = usage([both], &["10.0.0.1", "10.0.0.1"]);
+        assert_eq!(found, Usage::default());
+    }
+
+    /// The plugin gives addresses back before the kubelet reports the end.
+    #[test]
+    fn a_pod_whose_containers_have_all_ended_uses_nothing() {
+        let mut ended = web(0).reports("d/a", "net1", &["10.0.0.5"]).build();
+        ended["status"]["containerStatuses"] = json!([
+            {"name": "main", "state": {"terminated": {"startedAt": "2026-01-01T00:00:00Z"}}},
+        ]);
+        let mut index = PodIndex::default();
+        let pod: LeanPod = serde_json::from_value(ended).unwrap();
+        index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+        index.begin_sweep();
+        assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
     }
 
     #[test]

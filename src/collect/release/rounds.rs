@@ -155,6 +155,8 @@ impl Releaser {
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
+        // Whoever leads gives them back otherwise: claims without an end are found by its sweep.
+        let kept = kept.into_iter().filter(|_| context.gate.leads());
         for result in run(kept
             .into_iter()
             .map(|marked| self.restore(namespace, marked)))

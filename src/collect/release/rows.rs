@@ -17,7 +17,8 @@ use super::{
     steps::{Marked, Proven},
 };
 use crate::collect::{
-    context::Context, knowledge::Overlaps, pool_api::ObserveError, second_look::second_look,
+    context::Context, gate::Access, knowledge::Overlaps, pool_api::ObserveError,
+    second_look::second_look,
 };
 
 /// Pools read at a time: a full one is more than a megabyte.
@@ -65,7 +66,7 @@ pub(super) async fn without_row<'w>(
             if let ObserveError::Call(error) = &error
                 && error.answer() == Answer::Forbidden
             {
-                context.gate.refused("read pools", error);
+                context.gate.refused(Access::Read, "read pools", error);
             }
             for work in proven.iter().map(|proven| proven.marked().work()) {
                 match &error {

@@ -382,7 +382,8 @@ impl<'l> Look<'l> {
                             .any(|known| known.as_deref() == network)
                 })
         };
-        if self.report.pools_unreadable > 0 {
+        let unreadable = self.places.iter().any(|place| place.range.is_none());
+        if unreadable || self.report.pools_unreadable > 0 {
             return None;
         }
         let pods = lock(&self.context.knowledge.pods);

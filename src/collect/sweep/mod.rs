@@ -32,8 +32,8 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::{PoolTally, SweepReport};
 use super::{
-    context::Context, directory::Directory, knowledge::Overlaps, pool_api::ObserveError,
-    worker::ItemQueue,
+    context::Context, directory::Directory, gate::Access, knowledge::Overlaps,
+    pool_api::ObserveError, worker::ItemQueue,
 };
 use crate::{backoff::Backoff, lock::lock, watch::NadIndex};
 
@@ -147,11 +147,12 @@ impl Sweeper {
             if let ObserveError::Call(call) = &error
                 && call.answer() == ipgc_core::patch::Answer::Forbidden
             {
-                gate.refused("list pools", call);
+                gate.refused(Access::Read, "list pools", call);
             }
             return Err(error);
         }
         look.again().await?;
+        gate.read();
         let overlaps = look.overlaps();
         let networks = lock(&self.definitions).networks();
         let usage = look.usage(&networks);

@@ -29,6 +29,7 @@ use tracing::{debug, warn};
 
 use super::{
     context::Context,
+    gate::Access,
     item::{Item, Removed},
     job::{Job, Outcome},
     jobs::Jobs,
@@ -47,7 +48,12 @@ const LINGER: Duration = Duration::from_secs(30);
 
 /// Why a turn ended early.
 enum Failure {
-    Retry { reason: String, at_least: Duration },
+    /// Another copy leads.
+    StandBy,
+    Retry {
+        reason: String,
+        at_least: Duration,
+    },
     Postponed(Duration),
 }
 
@@ -65,6 +71,10 @@ pub async fn work(
     turn.report_freed();
     // Nobody listens any more when we are shutting down.
     let _ = rows_done.send(turn.took);
+    if let Err(Failure::StandBy) = freed {
+        // The writer looks at others meanwhile: what is seen early is known when it is our turn.
+        context.gate.stood_by(stop).await;
+    }
     turn.free_reservations().await;
     turn.finish(freed);
 }
@@ -164,8 +174,8 @@ impl<'t> Turn<'t> {
                 self.would_free(&releases);
                 return Ok(());
             }
-            if self.context.gate.stood_by(self.stop).await {
-                return Err(Failure::Postponed(Duration::ZERO));
+            if !self.context.gate.leads() {
+                return Err(Failure::StandBy);
             }
             let patch = FreePatch::new(&proof, releases);
             self.jobs
@@ -229,7 +239,9 @@ impl<'t> Turn<'t> {
                     at_least: Duration::ZERO,
                 })
             }
-            Err(ObserveError::Call(error)) => Err(self.failure("observe the pool", &error)),
+            Err(ObserveError::Call(error)) => {
+                Err(self.failure(Access::Read, "observe the pool", &error))
+            }
         }
     }
 
@@ -295,7 +307,7 @@ impl<'t> Turn<'t> {
                 Ok(())
             }
             Answer::Done | Answer::Gone | Answer::Forbidden | Answer::Unclear => {
-                Err(self.failure("remove rows", error))
+                Err(self.failure(Access::Write, "remove rows", error))
             }
         }
     }
@@ -304,9 +316,9 @@ impl<'t> Turn<'t> {
         self.context.knowledge.of(podref, &[], 0).uid()
     }
 
-    fn failure(&self, what: &str, error: &CallError) -> Failure {
+    fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {
         if error.answer() == Answer::Forbidden {
-            self.context.gate.refused(what, error);
+            self.context.gate.refused(access, what, error);
             return Failure::Postponed(self.context.gate.wait());
         }
         Failure::Retry {
@@ -321,6 +333,8 @@ impl<'t> Turn<'t> {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason, at_least),
             Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
+            // It has waited; what it found is old by now.
+            Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
         };
         let owners: HashSet<_> = self.addresses.iter().map(|(owner, _)| owner).collect();
         self.jobs.finish(|podref| {

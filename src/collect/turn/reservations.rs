@@ -16,7 +16,8 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        item::Item, job::Outcome, pool_api::ObserveError, release::Wanted, second_look::second_look,
+        gate::Access, item::Item, job::Outcome, pool_api::ObserveError, release::Wanted,
+        second_look::second_look,
     },
     lock::lock,
 };
@@ -50,6 +51,11 @@ impl Turn<'_> {
         }
         let gate = &self.context.gate;
         let stood_by = gate.stood_by(self.stop).await;
+        if stood_by && !gate.leads() {
+            // Whoever leads finds them in a sweep. We would ask for ever.
+            self.jobs.reservations_done(&BTreeSet::new());
+            return;
+        }
         let wait = gate.wait();
         if stood_by || !wait.is_zero() {
             for wanted in wanted {
@@ -66,7 +72,7 @@ impl Turn<'_> {
             .reservations_freed
             .add(outcome.deleted);
         if let Some(error) = &outcome.forbidden {
-            gate.refused("release reservations", error);
+            gate.refused(Access::Write, "release reservations", error);
         }
         let mut failed = BTreeSet::new();
         let wait = gate.wait();
@@ -155,7 +161,8 @@ impl Turn<'_> {
 
     fn not_read(&mut self, podref: &PodRef, what: &str, error: &CallError) {
         if error.answer() == Answer::Forbidden {
-            self.context.gate.refused(&format!("read {what}"), error);
+            let gate = &self.context.gate;
+            gate.refused(Access::Read, &format!("read {what}"), error);
         }
         let at_least = error.retry_after().unwrap_or_default();
         self.failed(podref, format!("could not read {what}: {error}"), at_least);

@@ -20,7 +20,7 @@ use tracing::debug;
 
 use super::{Failure, LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
-    collect::{job::Outcome, prover::Asked},
+    collect::{gate::Access, job::Outcome, prover::Asked},
     lock::lock,
 };
 
@@ -112,7 +112,7 @@ impl Turn<'_> {
                 .collect()
         };
         let read = self.context.prover.nodes(&names).await;
-        let read = read.map_err(|error| self.failure("read a node", &error))?;
+        let read = read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
         let now = self.context.clock.now();
         let mut nodes = lock(&knowledge.nodes);
         for (name, read) in read {
