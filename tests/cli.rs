@@ -166,3 +166,26 @@ fn bash_completes_a_flag() {
     let completed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(completed.trim(), "--lease-namespace", "{stderr}");
 }
+
+#[rstest]
+#[case::named(&["run", "--kubeconfig"], false)]
+#[case::inferred(&["run"], true)]
+fn no_secret_of_a_broken_kubeconfig_is_printed(#[case] args: &[&str], #[case] inferred: bool) {
+    let file = std::env::temp_dir().join(format!("ipgc-broken-{}-{inferred}", std::process::id()));
+    let text = "users:\n- name: me\n  user:\n    token: eyJSECRET\n    : - [}\n";
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    command.env_clear().args(args);
+    if inferred {
+        command.env("KUBECONFIG", &file);
+    } else {
+        command.arg(&file);
+    }
+    let output = command.output().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("SECRET"), "{stderr}");
+    assert!(stderr.contains("cannot be parsed: line "), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}

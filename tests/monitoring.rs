@@ -158,7 +158,7 @@ fn asked(expression: &str) -> Asked {
                     .extend(labels);
                 &rest[rest.find('}').unwrap() + 1..]
             }
-            '(' if last == "by" => {
+            '(' if ["by", "on"].contains(&&*last) => {
                 asked.grouped.extend(inside(')'));
                 last = String::new();
                 &rest[rest.find(')').unwrap() + 1..]
@@ -182,6 +182,7 @@ fn asked(expression: &str) -> Asked {
 #[case("max(ipgc_leader) > 0.5", &[("ipgc_leader", "")], "")]
 #[case("sum by (a, b) (rate(x_total{c=\"d e\",f!~\"2..\"}[1h:5m]))", &[("x_total", "c f")], "a b")]
 #[case("l:x:sum / y and absent(z == 1)", &[("l:x:sum", ""), ("y", ""), ("z", "")], "")]
+#[case("a and on (b) c == 1", &[("a", ""), ("c", "")], "b")]
 #[case("topk(5, x)", &[("topk", ""), ("x", "")], "")]
 fn expressions_are_read(
     #[case] expression: &str,

@@ -1,10 +1,10 @@
 //! Which cluster, and with whose rights: the flags, and the clients that come of them.
 
-use std::path::PathBuf;
+use std::{error::Error, path::PathBuf};
 
 use kube::{
     Client,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 /// Where the API server is.
@@ -49,17 +49,15 @@ impl Args {
         };
         let mut config = match &self.kubeconfig {
             Some(path) => {
-                let file = Kubeconfig::read_from(path).map_err(|error| error.to_string())?;
+                let file = Kubeconfig::read_from(path).map_err(|error| said(&error))?;
                 kube::Config::from_custom_kubeconfig(file, &options)
                     .await
-                    .map_err(|error| error.to_string())?
+                    .map_err(|error| said(&error))?
             }
             None if self.context.is_some() => kube::Config::from_kubeconfig(&options)
                 .await
-                .map_err(|error| error.to_string())?,
-            None => kube::Config::infer()
-                .await
-                .map_err(|error| error.to_string())?,
+                .map_err(|error| said(&error))?,
+            None => kube::Config::infer().await.map_err(|error| said(&error))?,
         };
         // Its retries hide minutes, and ours are counted.
         config.default_retry = false;
@@ -67,4 +65,24 @@ impl Args {
         config.headers.push((http::header::USER_AGENT, agent));
         Ok(config)
     }
+}
+
+/// What is wrong with the configuration. Of a file that is no YAML the parser quotes lines, and those may
+/// hold a token.
+fn said(error: &(dyn Error + 'static)) -> String {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(KubeconfigError::Parse(error)) = error.downcast_ref() {
+            return match error.location() {
+                Some(at) => format!(
+                    "the kubeconfig cannot be parsed: line {}, column {}",
+                    at.line(),
+                    at.column()
+                ),
+                None => "the kubeconfig cannot be parsed".to_owned(),
+            };
+        }
+        cause = error.source();
+    }
+    error.to_string()
 }

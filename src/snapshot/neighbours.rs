@@ -70,10 +70,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     for object in list::<DaemonSet>(client, &all).await.unwrap_or_default() {
         let name = object.name();
         if object.runs(LOOP) {
-            notes.push(format!(
-                "whereabouts' own loop runs beside ipgc (DaemonSet {name}); that does no harm, and it is needed \
-                 no more"
-            ));
+            notes.push(own_loop("DaemonSet", &name));
         }
         if object.runs(RECONCILER) {
             notes.push(beside("DaemonSet", &name));
@@ -121,10 +118,7 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
         let named = few.clone().labels(&format!("name={label}"));
         let pods = first_page::<Pod>(client, &named).await.unwrap_or_default();
         if let Some(pod) = pods.iter().find(|pod| pod.runs(LOOP)) {
-            notes.push(format!(
-                "whereabouts' own loop runs beside ipgc (pod {}); that does no harm, and it is needed no more",
-                pod.name()
-            ));
+            notes.push(own_loop("pod", &pod.name()));
         }
         if let Some(pod) = pods.iter().find(|pod| pod.runs(RECONCILER)) {
             notes.push(beside("pod", &pod.name()));
@@ -152,6 +146,14 @@ async fn first_page<K: Resource<DynamicType = ()>>(
     let page = text(client, request).await.ok()?;
     let page: Page = serde_json::from_str(&page).ok()?;
     Some(page.items.unwrap_or_default())
+}
+
+/// Up to that version its pods run the reconciler as well, each at the same second.
+fn own_loop(kind: &str, name: &str) -> String {
+    format!(
+        "whereabouts' own loop runs beside ipgc ({kind} {name}); it is needed no more, and up to whereabouts 0.9.3 \
+         it is its reconciler, too, which frees addresses of pods that live"
+    )
 }
 
 fn beside(kind: &str, name: &str) -> String {
