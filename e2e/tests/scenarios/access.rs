@@ -58,7 +58,8 @@ async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Result<S
     let kubeconfig = cluster.dir().join(unique("refused"));
     account.write(&kubeconfig)?;
     let kubeconfig = kubeconfig.to_str().unwrap();
-    let output = ipgc(&[&["run", "--kubeconfig", kubeconfig], args].concat()).await?;
+    let alone = ["run", "--leader-elect=false", "--kubeconfig", kubeconfig];
+    let output = ipgc(&[&alone, args].concat()).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
