@@ -227,12 +227,14 @@ impl Audit<'_> {
                 "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
             ));
         }
-        if let Some(namespace) = &snapshot.confined
+        if let Some(namespaces) = &snapshot.confined
             && snapshot.no_proof.is_none()
             && self.unproven > 0
         {
+            let namespaces: Vec<_> = namespaces.iter().collect();
             notes.push(format!(
-                "all pods are of namespace {namespace}: rows of others are unknown; dump pods with -A"
+                "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
+                words::names(&namespaces)
             ));
         }
         if self.definitions.is_none() {

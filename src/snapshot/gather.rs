@@ -251,13 +251,6 @@ impl Gather {
         Ok(())
     }
 
-    /// A file ends whose pods were read before its rows: a pod that was born in between looks like one that
-    /// is gone.
-    pub fn pods_came_first(&mut self) {
-        let reason = "the pods were read before the IPPools";
-        self.snapshot.no_proof = Some(reason.into());
-    }
-
     /// Something that is to be told.
     pub fn note(&mut self, note: String) {
         self.snapshot.notes.push(note);

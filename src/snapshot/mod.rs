@@ -133,8 +133,8 @@ pub struct Snapshot {
     pub no_proof: Option<Box<str>>,
     /// The only namespace whose pools were looked for.
     pub pools_of: Option<String>,
-    /// The only namespace that pods were read of, where the rows tell that there are others.
-    pub confined: Option<Box<str>>,
+    /// The namespaces of the pods, where those of others may have been left out.
+    pub confined: Option<BTreeSet<Box<str>>>,
     /// What a person should know who reads the report.
     pub notes: Vec<String>,
 }
@@ -255,9 +255,8 @@ impl Snapshot {
             return Presence::Unknown(reason.clone());
         }
         match &self.confined {
-            Some(only) if **only != *podref.namespace() => {
-                let reason = format!("the input has pods of namespace {only} only");
-                Presence::Unknown(reason.into())
+            Some(seen) if !seen.contains(podref.namespace()) => {
+                Presence::Unknown("the input has no pods of its namespace".into())
             }
             _ => Presence::Absent,
         }

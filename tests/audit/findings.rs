@@ -80,6 +80,8 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
 async fn a_silent_node_holds_what_nobody_saw_ending() {
     let server = server();
     server.put(fixtures::node("n2", false));
+    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
+    server.put(proxy.running().build());
     put_pool(&server, &[(2, "default/gone")]);
     let report = report(&server).await;
     let finding = only(&report);

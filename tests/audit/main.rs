@@ -6,6 +6,7 @@ mod explain;
 mod findings;
 mod input;
 mod live;
+mod proof;
 
 use std::{
     fs,
