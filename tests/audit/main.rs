@@ -7,6 +7,7 @@ mod findings;
 mod input;
 mod live;
 mod proof;
+mod shown;
 
 use std::{
     fs,
