@@ -35,7 +35,7 @@ use ipgc_core::{
 };
 
 use self::{
-    assess::{Assessor, holding},
+    assess::{Assessor, is_held},
     definitions::Definitions,
     filter::Filter,
     index::Place,
@@ -77,7 +77,7 @@ pub fn audit(
         let usage = pools::usage(place, led, split);
         audit.find(pools::nearly_full(place, &usage));
         if let (Some(definitions), None) = (&definitions, led) {
-            let finding = pools::without_definition(place, split, definitions);
+            let finding = pools::without_definition(place, split, definitions, source);
             audit.find([finding]);
         }
         pools.push(usage);
@@ -88,7 +88,7 @@ pub fn audit(
     let blind = pools::blind_namespaces(&assessor);
     audit.find(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
-    let gone = pools::gone_slices(&assessor, rows);
+    let gone = pools::gone_slices(&assessor, rows, source);
     audit.find(gone);
     audit.about_all();
     let mut totals = Totals {
@@ -271,8 +271,8 @@ impl Split {
     fn of(&mut self, verdict: &Verdict) -> &mut usize {
         match verdict {
             Verdict::Held(_) => &mut self.live,
-            Verdict::Stale(stale) if holding(&stale.clearance.wait).is_empty() => &mut self.stale,
-            Verdict::Stale(_) => &mut self.held,
+            Verdict::Stale(stale) if is_held(&stale.clearance.wait) => &mut self.held,
+            Verdict::Stale(_) => &mut self.stale,
             Verdict::Unknown(_) => &mut self.unknown,
         }
     }

@@ -8,7 +8,7 @@ use super::{
     assess::Assessor,
     definitions::{Definitions, Led},
     index::Place,
-    report::{Finding, PoolUsage, Problem, Split},
+    report::{Finding, PoolUsage, Problem, Source, Split},
     words,
 };
 use crate::snapshot::{Kind, Slice};
@@ -98,32 +98,47 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
 
 /// The finding about a pool that no definition leads to.
 #[must_use]
-pub fn without_definition(place: &Place, split: Split, definitions: &Definitions<'_>) -> Finding {
+pub fn without_definition(
+    place: &Place,
+    split: Split,
+    definitions: &Definitions<'_>,
+    source: Source,
+) -> Finding {
     let mut detail = "no definition leads to it".to_owned();
     let mut command = None;
-    match split.rows() {
-        0 => command = Some(words::delete_pool(&place.key)),
-        rows => {
-            detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
-        }
-    }
     if definitions.blind > 0 {
         let blind = definitions.blind;
         detail = format!("{detail}; {blind} definitions do not tell their range, and may");
-        command = None;
+    } else if split.rows() > 0 {
+        let rows = split.rows();
+        detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
+    } else if source == Source::Files {
+        detail = format!("{detail}; {LOOK_AGAIN}");
+    } else {
+        command = place.delete();
     }
     let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
     finding.command = command;
     finding
 }
 
+/// What was true when files were written may be so no more.
+const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
+
+impl Place {
+    fn delete(&self) -> Option<String> {
+        words::delete_pool(&self.key, &self.uid, self.version.as_deref()?)
+    }
+}
+
 /// The findings about slices of nodes that are gone. `rows` says how many rows a pool has, if there is one.
 pub fn gone_slices(
     assessor: &Assessor<'_>,
     rows: impl Fn(&PoolKey) -> Option<usize>,
+    source: Source,
 ) -> Vec<Finding> {
     let snapshot = assessor.snapshot;
-    if !snapshot.kinds.contains(&Kind::Node) {
+    if !snapshot.knows_nodes() {
         return Vec::new();
     }
     let gone = |slice: &&Slice| !snapshot.nodes.contains_key(&slice.node);
@@ -131,44 +146,48 @@ pub fn gone_slices(
         .slices
         .iter()
         .filter(gone)
-        .map(|slice| gone_slice(slice, &rows))
+        .map(|slice| gone_slice(assessor, slice, &rows, source))
         .collect()
 }
 
-fn gone_slice(slice: &Slice, rows: impl Fn(&PoolKey) -> Option<usize>) -> Finding {
-    let key = |name| PoolKey {
-        namespace: slice.namespace.clone(),
-        name,
-    };
-    let pools = slice.pool_names().map(key);
-    let pool = pools.iter().find_map(|key| Some((key, rows(key)?)));
+fn gone_slice(
+    assessor: &Assessor<'_>,
+    slice: &Slice,
+    rows: impl Fn(&PoolKey) -> Option<usize>,
+    source: Source,
+) -> Finding {
+    let names = slice.pool_names();
+    let is_it =
+        |place: &&Place| place.key.namespace == slice.namespace && names.contains(&place.key.name);
+    let pool = assessor.index.pools.iter().find(is_it);
+    let count = pool.and_then(|place| rows(&place.key)).unwrap_or_default();
     let Slice {
         namespace,
         name,
-        index,
         node,
         range,
+        ..
     } = slice;
-    let path = format!("/status/allocations/{index}/nodeName");
-    let unassign = format!(
-        "kubectl -n {namespace} patch nodeslicepools.whereabouts.cni.cncf.io {name} --type=json -p \
-         '[{{\"op\":\"test\",\"path\":\"{path}\",\"value\":\"{node}\"}},\
-         {{\"op\":\"replace\",\"path\":\"{path}\",\"value\":\"\"}}]'"
-    );
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
-    let command = match pool {
-        Some((_, count)) if count > 0 => {
-            detail = format!(
-                "{detail}; its pool has {count} rows, and may be removed when they are gone"
-            );
-            None
-        }
-        Some((pool, _)) => Some(format!("{} && {unassign}", words::delete_pool(pool))),
-        None => Some(unassign),
-    };
+    let mut command = None;
+    // A name that two slices give a pool is no proof that it is this node's.
+    let is_proven = pool.is_none_or(|place| place.slice.as_deref() == Some(&**node));
+    if count > 0 {
+        detail =
+            format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
+    } else if source == Source::Files {
+        detail = format!("{detail}; {LOOK_AGAIN}");
+    } else if is_proven {
+        command = match pool.map(Place::delete) {
+            Some(delete) => delete
+                .zip(words::unassign(slice))
+                .map(|(delete, unassign)| format!("{delete} && {unassign}")),
+            None => words::unassign(slice),
+        };
+    }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(namespace.clone());
-    finding.pool = pool.map(|(pool, _)| pool.name.clone());
+    finding.pool = pool.map(|place| place.key.name.clone());
     finding.nodes = vec![node.as_ref().to_owned()];
     finding.command = command;
     finding

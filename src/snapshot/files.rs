@@ -15,6 +15,7 @@ use ipgc_core::address::excerpt;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Gather, Kind, Object, Snapshot, read_objects};
+use crate::watch::Definition;
 
 /// Reads these files, `-` for standard input; of a directory all files that end in `.json`. `progress` is told
 /// how many bytes of how many are read.
@@ -143,14 +144,32 @@ fn finish(gather: Gather, order: &Order) -> Result<Snapshot, String> {
         ));
     }
     // Most clusters have no slices of nodes.
+    let sliced = snapshot
+        .definitions
+        .values()
+        .any(|definition| match definition {
+            Definition::Read(sections) => sections.iter().any(|section| section.slices.is_some()),
+            Definition::Invalid(_) => false,
+        });
     let wanted = Kind::ALL
         .into_iter()
-        .filter(|kind| *kind != Kind::NodeSlicePool);
+        .filter(|kind| sliced || *kind != Kind::NodeSlicePool);
     let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));
     let missing: Vec<_> = missing.map(|kind| kind.to_string()).collect();
     if !missing.is_empty() {
         let note = format!("the input has no {}", missing.join(", "));
         snapshot.notes.push(note);
+    }
+    if snapshot.kinds.contains(&Kind::Node) {
+        let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
+        let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
+        if let Some(node) = unknown.next() {
+            snapshot.nodes_are_partial = true;
+            snapshot.notes.push(format!(
+                "a pod is on node {}, which is not in the input: others may be missing too, so what is stale is held",
+                excerpt(node)
+            ));
+        }
     }
     let mut namespaces = BTreeSet::<Box<str>>::new();
     for pod in &snapshot.pods {

@@ -74,6 +74,8 @@ struct PoolMetadata<'t> {
     name: String,
     namespace: Option<String>,
     uid: String,
+    #[serde(rename = "resourceVersion")]
+    resource_version: Option<String>,
     #[serde(borrow)]
     annotations: Option<&'t RawValue>,
 }

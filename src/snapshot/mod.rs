@@ -135,6 +135,8 @@ pub struct Snapshot {
     pub pools_of: Option<String>,
     /// The namespaces of the pods, where those of others may have been left out.
     pub confined: Option<BTreeSet<Box<str>>>,
+    /// Whether some nodes were left out: a silent one may be among them.
+    pub nodes_are_partial: bool,
     /// What a person should know who reads the report.
     pub notes: Vec<String>,
 }
@@ -262,11 +264,17 @@ impl Snapshot {
         }
     }
 
+    /// Whether a node that is not there is gone.
+    #[must_use]
+    pub fn knows_nodes(&self) -> bool {
+        self.kinds.contains(&Kind::Node) && !self.nodes_are_partial
+    }
+
     /// The nodes, as a collector knows them that has just begun: each may run what nobody saw.
     #[must_use]
     pub fn present_nodes(&self) -> Nodes {
         let mut nodes = Nodes::default();
-        if self.kinds.contains(&Kind::Node) {
+        if self.knows_nodes() {
             nodes.gap(NOW);
             for (name, state) in &self.nodes {
                 nodes.apply(name, state.clone(), NOW);

@@ -50,7 +50,7 @@ fn without_nodes_what_is_stale_waits_for_them() {
     let finding = only(&report);
     assert_eq!(
         (finding.problem, finding.wait_seconds),
-        (Problem::Stale, None)
+        (Problem::HeldUnfenced, None)
     );
     assert_eq!(
         finding.detail,
