@@ -163,6 +163,7 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     server.put(elsewhere("blue-1", "default/blue"));
     assert_eq!(report(&server).await.findings, []);
     server.put(pod("web-2", 1).node("n2").build());
+    server.put(fixtures::node("n2", true));
     let report = report(&server).await;
     let found = problems(&report);
     assert_eq!(

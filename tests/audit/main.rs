@@ -5,6 +5,7 @@
 mod commands;
 mod explain;
 mod findings;
+mod in_use;
 mod input;
 mod live;
 mod proof;
