@@ -17,22 +17,39 @@ use crate::snapshot::{Kind, Slice};
 const NEARLY_FULL: u64 = 90;
 
 /// How many addresses of a range are handed out at the most, by what leads to it: whereabouts gives neither its
-/// first nor its last address.
+/// first nor its last address. None where it gives none at all, as of a range of two.
 #[must_use]
-pub fn size(range: Range, led: Option<&Led>) -> u64 {
+pub fn size(range: Range, led: Option<&Led>) -> Option<u64> {
+    if range.usable() == 0 {
+        return None;
+    }
     let (first, std::cmp::Reverse(last)) = range.first_and_last();
     let (lowest, highest) = (
         number(first).saturating_add(1),
         number(last).saturating_sub(1),
     );
-    let spans = led.map_or(&[][..], |led| &led.spans);
     let bound = |address: Option<IpAddr>, else_| address.map_or(else_, number);
-    let begins = spans.iter().map(|span| bound(span.first, lowest)).min();
-    let ends = spans.iter().map(|span| bound(span.last, highest)).max();
-    let (begin, end) = (begins.unwrap_or(lowest), ends.unwrap_or(highest));
-    let (begin, end) = (begin.max(lowest), end.min(highest));
-    let count = (end + 1).saturating_sub(begin);
-    u64::try_from(count).unwrap_or(u64::MAX)
+    let spans = led.map_or(&[][..], |led| &led.spans).iter();
+    let mut spans: Vec<_> = spans
+        .map(|span| {
+            let (begin, end) = (bound(span.first, lowest), bound(span.last, highest));
+            (begin.max(lowest), end.min(highest))
+        })
+        .collect();
+    if spans.is_empty() {
+        spans.push((lowest, highest));
+    }
+    spans.sort_unstable();
+    // What two of them hand out counts once.
+    let (mut count, mut next) = (0_u128, 0);
+    for (begin, end) in spans {
+        let begin = begin.max(next);
+        if begin <= end {
+            count += end - begin + 1;
+            next = end + 1;
+        }
+    }
+    Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 fn number(address: IpAddr) -> u128 {
@@ -49,7 +66,7 @@ pub fn usage(place: &Place, led: Option<&Led>, split: Split) -> PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
-        size: place.range.map(|range| size(range, led)),
+        size: place.range.and_then(|range| size(range, led)),
         split,
     }
 }

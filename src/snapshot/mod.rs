@@ -35,7 +35,7 @@ use ipgc_core::{
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey},
+    pool::{Glance, ObservedPool, PoolKey},
     proof::Presence,
     time::Moment,
 };
@@ -314,8 +314,16 @@ impl Snapshot {
 
     /// Parses the pools, one after the other.
     pub fn observed(&self) -> impl Iterator<Item = ObservedPool> {
+        self.observed_with(|_| true)
+    }
+
+    /// The same with those rows only that are `wanted`.
+    pub fn observed_with(
+        &self,
+        wanted: impl Fn(&Glance<'_>) -> bool,
+    ) -> impl Iterator<Item = ObservedPool> {
         let all = self.pools.iter();
         // They were parsed when they were gathered.
-        all.filter_map(|text| ObservedPool::parse(text, NOW, |_| true).ok())
+        all.filter_map(move |text| ObservedPool::parse(text, NOW, |row| wanted(&row)).ok())
     }
 }

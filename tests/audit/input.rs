@@ -207,6 +207,13 @@ fn an_object_that_is_there_twice_is_an_error() {
         error.contains("IPPool default/10.0.0.0-24 is in the input twice"),
         "{error}"
     );
+    let slices = fixtures::node_slice_pool(NS, "s", RANGE, "/28", &[]);
+    let dump = format!("{dump}{slices}");
+    let twice = File::new(format!("{dump}{slices}")).read().unwrap_err();
+    assert!(
+        twice.contains("NodeSlicePool default/s is in the input twice"),
+        "{twice}"
+    );
     for kind in [Kind::Pod, Kind::Node, Kind::Reservation, Kind::Definition] {
         let again = dump_of(&shop(), &[kind]).to_string();
         let error = File::new(format!("{dump}{again}")).read().unwrap_err();
@@ -379,7 +386,7 @@ stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone
 #[case::pool(&["--pool", POOL], 1)]
 #[case::pool_in_full(&["--pool", "default/10.0.0.0-24"], 1)]
 #[case::namespace(&["--namespace", "default"], 1)]
-#[case::other_namespace(&["-n", "shop"], 0)]
+#[case::other_namespace(&["-n", "kube-system"], 0)]
 #[case::node(&["--node", "n1"], 0)]
 #[case::labels(&["--selector", "app=web"], 0)]
 fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
@@ -405,7 +412,7 @@ fn findings_of_every_kind_are_chosen() {
     // A title, three findings, a blank line and the totals.
     assert_eq!(lines(&[]), 6);
     assert_eq!(lines(&["-n", "default"]), 6);
-    assert_eq!(lines(&["-n", "shop"]), 1);
+    assert_eq!(lines(&["-n", "kube-system"]), 1);
     assert_eq!(lines(&["--node", "n1"]), 4);
 }
 
@@ -426,6 +433,8 @@ fn labels_choose_what_pods_that_are_there_leave_behind() {
 #[rstest]
 #[case::pool(&["--pool", "10.9.0.0-24"], "no pool 10.9.0.0-24 is known")]
 #[case::node(&["--node", "n9"], "no node n9 is known")]
+#[case::namespace(&["-n", "defualt"], "no pod, row or reservation of namespace defualt is known")]
+#[case::foreign_text(&["--node", "a\n\u{1b}[2J\u{202e}"], "no node a\\n\\u{1b}[2J\\u{202e} is known")]
 #[case::selector(&["-l", "app ~ web"], "not a label selector: \"app ~ web\"")]
 #[case::column(&["--columns", "colour"], "colour")]
 #[case::format(&["-o", "yaml"], "yaml")]
