@@ -59,9 +59,20 @@ impl<'s> Assessor<'s> {
             Err(_) => Presence::Unknown("not asked".into()),
         };
         let podref = row.content().ok().map(|content| &content.podref);
-        self.with_facts(podref, Some(place), &presence, |facts| {
+        let verdict = self.with_facts(podref, Some(place), &presence, |facts| {
             judge(pool, row, &presence, facts, self.policy, NOW)
-        })
+        });
+        self.held_by_unknown(verdict)
+    }
+
+    /// Of nodes that are not known any may be silent, and run what is gone.
+    fn held_by_unknown(&self, mut verdict: Verdict) -> Verdict {
+        if let Verdict::Stale(stale) = &mut verdict
+            && !self.snapshot.knows_nodes()
+        {
+            stale.clearance.wait = Wait::For(Box::default());
+        }
+        verdict
     }
 
     /// The verdict on a reservation without a row, whose name tells this address.
@@ -75,9 +86,10 @@ impl<'s> Assessor<'s> {
             return Verdict::Unknown(Unknown::Unreadable(reason));
         };
         let presence = self.snapshot.presence(&podref);
-        self.with_facts(Some(&podref), orphan.place, &presence, |facts| {
+        let verdict = self.with_facts(Some(&podref), orphan.place, &presence, |facts| {
             judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
-        })
+        });
+        self.held_by_unknown(verdict)
     }
 
     fn with_facts<T>(
@@ -231,7 +243,7 @@ pub fn finding_of(verdict: &Verdict) -> Option<Finding> {
 fn finding_of_stale(stale: &Stale) -> Finding {
     let nodes = holding(&stale.clearance.wait);
     let problem = match stale.cause {
-        _ if !nodes.is_empty() => Problem::HeldUnfenced,
+        _ if is_held(&stale.clearance.wait) => Problem::HeldUnfenced,
         ipgc_core::judge::Cause::Leftover => Problem::Leftover,
         _ => Problem::Stale,
     };
@@ -242,9 +254,15 @@ fn finding_of_stale(stale: &Stale) -> Finding {
     finding.wait_seconds = moment.map(|moment| moment.since(NOW).as_secs());
     if !nodes.is_empty() {
         finding.nodes = nodes.iter().map(|node| node.as_ref().to_owned()).collect();
-        finding.command = Some(words::declare_empty(nodes));
+        finding.command = words::declare_empty(nodes);
     }
     finding
+}
+
+/// Whether it waits for something to happen on nodes, or for them to be known.
+#[must_use]
+pub fn is_held(wait: &Wait) -> bool {
+    !matches!(wait, Wait::Until(_))
 }
 
 /// The nodes that a row waits for.

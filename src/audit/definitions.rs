@@ -68,6 +68,12 @@ impl<'s> Definitions<'s> {
             led.spans.extend(spans);
         };
         if let Some(name) = &section.slices {
+            let mut slices = snapshot.slices.iter();
+            let mut unreadable = snapshot.unreadable.iter();
+            // Of slices that are not there any pool may be one.
+            let are_known = slices.any(|slice| *slice.name == **name)
+                && !unreadable.any(|it| it.kind == Kind::NodeSlicePool);
+            self.blind += usize::from(!are_known);
             for slice in snapshot.slices.iter().filter(|slice| *slice.name == **name) {
                 lead(
                     section.slice_pool_name(&slice.node, slice.range),

@@ -2,7 +2,7 @@
 //! know it has nothing.
 
 use super::report::{Finding, PoolUsage};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Kind, Snapshot, Unreadable};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,29 @@ impl Filter {
             let mut observed = snapshot.observed();
             let known = observed.any(|it| is_it(&it.key().namespace, &it.key().name));
             let mut unreadable = snapshot.unreadable.iter();
-            if !known && !unreadable.any(|it| it.name == *pool) {
+            let is_unreadable = |it: &Unreadable| {
+                let name = it.name.split_once('/');
+                it.kind == Kind::IpPool
+                    && name.is_some_and(|(namespace, name)| is_it(namespace, name))
+            };
+            if !known && !unreadable.any(is_unreadable) {
                 return Err(format!("no pool {pool} is known"));
+            }
+        }
+        if let Some(namespace) = &self.namespace {
+            let mut pods = snapshot.pods.iter().map(|pod| pod.podref.namespace());
+            let of_row = || {
+                let mut observed = snapshot.observed_with(|row| is_of(row.podref, namespace));
+                observed.any(|pool| !pool.rows().is_empty())
+            };
+            let of_reservation = || {
+                let mut all = snapshot.reservations.iter();
+                all.any(|reserved| is_of(Some(super::assess::owner(reserved)), namespace))
+            };
+            if !pods.any(|its| its == namespace) && !of_reservation() && !of_row() {
+                return Err(format!(
+                    "no pod, row or reservation of namespace {namespace} is known"
+                ));
             }
         }
         if let Some(node) = &self.node {
@@ -83,6 +104,12 @@ impl Filter {
         });
         of_pool && of_namespace && of_node && of_labels
     }
+}
+
+/// Whether the pod of this name is of a namespace.
+fn is_of(podref: Option<&str>, namespace: &str) -> bool {
+    let parts = podref.and_then(|podref| podref.split_once('/'));
+    parts.is_some_and(|(its, _)| its == namespace)
 }
 
 /// Whether the words of a person name this pool.

@@ -41,6 +41,10 @@ pub struct Place {
     pub networks: BTreeSet<Option<Box<str>>>,
     /// The node whose slice it provably is.
     pub slice: Option<Box<str>>,
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion` of one without rows, which may be removed.
+    pub version: Option<Box<str>>,
 }
 
 impl Place {
@@ -128,6 +132,8 @@ impl Index {
             range: pool.range(),
             networks,
             slice,
+            uid: pool.uid().into(),
+            version: (pool.total_rows() == 0).then(|| version_of(text)).flatten(),
         });
     }
 
@@ -204,6 +210,20 @@ impl Index {
         })
         .collect()
     }
+}
+
+/// Core keeps none, since it never compares it.
+fn version_of(text: &str) -> Option<Box<str>> {
+    #[derive(serde::Deserialize)]
+    struct Pool {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        #[serde(rename = "resourceVersion")]
+        version: Option<Box<str>>,
+    }
+    serde_json::from_str::<Pool>(text).ok()?.metadata.version
 }
 
 /// A reservation without a row.

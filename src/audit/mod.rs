@@ -35,7 +35,7 @@ use ipgc_core::{
 };
 
 use self::{
-    assess::{Assessor, holding},
+    assess::{Assessor, is_held},
     definitions::Definitions,
     filter::Filter,
     index::Place,
@@ -77,18 +77,18 @@ pub fn audit(
         let usage = pools::usage(place, led, split);
         audit.find(pools::nearly_full(place, &usage));
         if let (Some(definitions), None) = (&definitions, led) {
-            let finding = pools::without_definition(place, split, definitions);
+            let finding = pools::without_definition(place, split, definitions, source);
             audit.find([finding]);
         }
         pools.push(usage);
     }
     if let Some(definitions) = &definitions {
-        audit.find(pods::findings(&assessor, definitions));
+        audit.find(pods::findings(&assessor, definitions, source));
     }
     let blind = pools::blind_namespaces(&assessor);
     audit.find(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
-    let gone = pools::gone_slices(&assessor, rows);
+    let gone = pools::gone_slices(&assessor, rows, source);
     audit.find(gone);
     audit.about_all();
     let mut totals = Totals {
@@ -227,12 +227,14 @@ impl Audit<'_> {
                 "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
             ));
         }
-        if let Some(namespace) = &snapshot.confined
+        if let Some(namespaces) = &snapshot.confined
             && snapshot.no_proof.is_none()
             && self.unproven > 0
         {
+            let namespaces: Vec<_> = namespaces.iter().collect();
             notes.push(format!(
-                "all pods are of namespace {namespace}: rows of others are unknown; dump pods with -A"
+                "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
+                words::names(&namespaces)
             ));
         }
         if self.definitions.is_none() {
@@ -269,15 +271,15 @@ impl Split {
     fn of(&mut self, verdict: &Verdict) -> &mut usize {
         match verdict {
             Verdict::Held(_) => &mut self.live,
-            Verdict::Stale(stale) if holding(&stale.clearance.wait).is_empty() => &mut self.stale,
-            Verdict::Stale(_) => &mut self.held,
+            Verdict::Stale(stale) if is_held(&stale.clearance.wait) => &mut self.held,
+            Verdict::Stale(_) => &mut self.stale,
             Verdict::Unknown(_) => &mut self.unknown,
         }
     }
 }
 
-/// The findings that come of reading one kind after the other, which a second look at `again`, pools and
-/// reservations alone, does not confirm: they are dropped.
+/// The findings that come of reading one kind after the other, which a second look at `again`, pools, reservations and
+/// pods, does not confirm: they are dropped.
 pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
     let assessor = Assessor::new(again, policy);
     report.findings.retain(|finding| {
@@ -290,8 +292,24 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
         };
         let mut rows = assessor.index.holders(address, podref);
         let namespace = finding.namespace.as_deref().unwrap_or_default();
+        // Whoever ended, or came back as another, reports it no more.
+        let reports = |podref: &&String| {
+            let pod = again.pod(podref);
+            pod.is_some_and(|pod| !pods::is_going(pod) && pod.status.has_address(address))
+        };
         match finding.problem {
-            Problem::InUseUnallocated => !rows.any(|(_, own)| own),
+            Problem::Duplicate => finding.pods.iter().filter(reports).count() > 1,
+            Problem::InUseUnallocated => {
+                let is_it = |place: &Place| {
+                    let namespace = finding.namespace.as_ref();
+                    finding.pool.as_ref() == Some(&place.key.name)
+                        && namespace.is_none_or(|namespace| *namespace == place.key.namespace)
+                };
+                // Where the pool could not be named, any will do.
+                let holds =
+                    |(place, own): (&Place, bool)| own && (finding.pool.is_none() || is_it(place));
+                reports(&podref) && !rows.any(holds)
+            }
             // Its row went meanwhile, or it has its reservation now.
             Problem::ReservationMissing => rows.any(|(place, own)| {
                 let reserved = |network: &Option<Box<str>>| {
@@ -301,7 +319,10 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                         at.is_some_and(|at| assess::owner(&again.reservations[at]) == podref)
                     })
                 };
-                own && place.key.namespace == namespace && !place.networks.iter().any(reserved)
+                reports(&podref)
+                    && own
+                    && place.key.namespace == namespace
+                    && !place.networks.iter().any(reserved)
             }),
             _ => true,
         }
@@ -311,7 +332,11 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
 /// Whether a report has findings that want [`confirm`].
 #[must_use]
 pub fn wants_confirmation(report: &Report) -> bool {
-    let surprising = [Problem::InUseUnallocated, Problem::ReservationMissing];
+    let surprising = [
+        Problem::Duplicate,
+        Problem::InUseUnallocated,
+        Problem::ReservationMissing,
+    ];
     let mut findings = report.findings.iter();
     findings.any(|finding| surprising.contains(&finding.problem))
 }

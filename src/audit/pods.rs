@@ -1,14 +1,19 @@
 //! What pods that live report, against what is allocated: addresses that two of them have, and addresses
-//! that no row holds for them.
+//! that no row holds for them. A pod that may have given them back already is nobody's evidence.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
-use ipgc_core::{ipam::Ipam, pod::PodState, pool::PoolKey};
+use ipgc_core::{
+    address::pool_name,
+    ipam::Ipam,
+    pod::{ContainerState, PodState},
+};
 
 use super::{
-    assess::Assessor,
+    assess::{Assessor, owner},
     definitions::Definitions,
-    report::{Finding, Problem},
+    index::Place,
+    report::{Finding, Problem, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
 
@@ -21,11 +26,83 @@ struct Use<'s> {
     section: &'s Ipam,
 }
 
+impl Use<'_> {
+    /// Whether a row of this use may be in this pool.
+    fn is_of(&self, place: &Place) -> bool {
+        if self.section.slices.is_none() {
+            return self.section.pool_names().any(|name| name == place.key.name);
+        }
+        let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
+            return false;
+        };
+        if let Some(node) = &place.slice {
+            return place.key.name == self.section.slice_pool_name(node, range);
+        }
+        // Whose slice it is, is not known: any of its network will do.
+        self.network.is_none_or(|network| {
+            let rest = place.key.name.strip_prefix(network);
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        })
+    }
+
+    /// The pools that hold the address in its network, and whether they do so for its pod.
+    fn holders<'a>(
+        &'a self,
+        assessor: &'a Assessor<'_>,
+    ) -> impl Iterator<Item = (&'a Place, bool)> {
+        let podref = self.pod.podref.as_str();
+        let holders = assessor.index.holders(self.address, podref);
+        holders.filter(|(place, _)| self.is_of(place))
+    }
+
+    fn is_allocated(&self, assessor: &Assessor<'_>) -> bool {
+        self.holders(assessor).any(|(_, own)| own)
+    }
+
+    /// Says in which pool it is, or would be.
+    fn name_pool(&self, finding: &mut Finding, assessor: &Assessor<'_>) {
+        let holds = |place: &&Place| {
+            let range = place
+                .range
+                .is_some_and(|range| range.contains(self.address));
+            range && self.is_of(place)
+        };
+        let mut holders = self.holders(assessor).map(|(place, _)| place);
+        let place = holders
+            .next()
+            .or_else(|| assessor.index.pools.iter().find(holds));
+        if let Some(place) = place {
+            finding.namespace = Some(place.key.namespace.clone());
+            finding.pool = Some(place.key.name.clone());
+            return;
+        }
+        let mut ranges = self.section.ranges.iter();
+        let range = ranges.find(|range| range.contains(self.address));
+        if self.section.slices.is_none() {
+            finding.pool = range.map(|range| pool_name(self.network, None, *range));
+        }
+    }
+}
+
+/// Whether the pod may have given its addresses back: its rows go before its object, and, where it is at its end, before
+/// its phase says so.
+pub(super) fn is_going(pod: &PodState) -> bool {
+    let mut containers = pod.containers.iter().map(|container| container.state);
+    let ended = |state| matches!(state, ContainerState::Terminated { .. });
+    let started = |state| matches!(state, ContainerState::Terminated { started: true });
+    let has_ended = containers.clone().any(started) && containers.all(ended);
+    pod.deleting || pod.phase.is_terminal() || has_ended
+}
+
 /// The findings about pods that live.
-pub fn findings<'s>(assessor: &Assessor<'s>, definitions: &Definitions<'s>) -> Vec<Finding> {
+pub fn findings<'s>(
+    assessor: &Assessor<'s>,
+    definitions: &Definitions<'s>,
+    source: Source,
+) -> Vec<Finding> {
     let mut uses = Vec::new();
     for pod in &assessor.snapshot.pods {
-        if pod.phase.is_terminal() || !pod.has_network() {
+        if is_going(pod) || !pod.has_network() {
             continue;
         }
         for entry in pod.status.entries() {
@@ -44,75 +121,108 @@ pub fn findings<'s>(assessor: &Assessor<'s>, definitions: &Definitions<'s>) -> V
     }
     let mut findings: Vec<_> = uses
         .iter()
-        .filter_map(|one| unallocated(assessor, one))
+        .filter_map(|one| unallocated(assessor, one, source))
         .collect();
-    // What DEL has freed is another's to have, though the pod object is still there.
-    uses.retain(|one| !one.pod.deleting || is_allocated(assessor, one));
     uses.sort_by_key(|one| (one.network, one.address));
     let same = |a: &Use<'_>, b: &Use<'_>| (a.network, a.address) == (b.network, b.address);
     for together in uses.chunk_by(same) {
-        findings.extend(duplicate(assessor, together));
+        findings.extend(duplicates(assessor, together));
     }
     findings
 }
 
-fn is_allocated(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
-    let mut holders = assessor.index.holders(one.address, one.pod.podref.as_str());
-    holders.any(|(_, own)| own)
-}
-
-fn unallocated(assessor: &Assessor<'_>, one: &Use<'_>) -> Option<Finding> {
-    // The rows of one that is being deleted go before its object.
-    if !one.pod.is_running() || is_allocated(assessor, one) || !all_is_seen(assessor, one) {
+fn unallocated(assessor: &Assessor<'_>, one: &Use<'_>, source: Source) -> Option<Finding> {
+    if !one.pod.is_running() || one.is_allocated(assessor) || !all_is_seen(assessor, one) {
         return None;
     }
     let podref = one.pod.podref.as_str();
-    let mut others = assessor.index.holders(one.address, podref);
-    let names = one.section.pool_names().collect::<Vec<_>>();
-    let other = others.find(|(place, _)| names.contains(&place.key.name));
-    let detail = match other {
-        Some((place, _)) => format!("its pod lives, and the row in {} is another's", place.key),
-        None => "its pod lives, and no row holds it: it may be given to another pod".to_owned(),
+    let mut finding = match one.holders(assessor).next() {
+        Some((place, _)) => Finding::new(
+            Problem::InUseUnallocated,
+            format!("its pod lives, and the row in {} is another's", place.key),
+        ),
+        // The dump has pools before reservations before pods.
+        None if source == Source::Files && is_reserved(assessor, one) => Finding::new(
+            Problem::Unknown,
+            "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
+        ),
+        None => Finding::new(
+            Problem::InUseUnallocated,
+            "its pod lives, and no row holds it: it may be given to another pod",
+        ),
     };
-    let mut finding = Finding::new(Problem::InUseUnallocated, detail);
     finding.address = Some(one.address.to_string());
     finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
-    if let Some((PoolKey { namespace, name }, _)) = other.map(|(place, own)| (&place.key, own)) {
-        finding.namespace = Some(namespace.clone());
-        finding.pool = Some(name.clone());
-    }
+    one.name_pool(&mut finding, assessor);
     assessor.name_owner(&mut finding, Some(podref), None);
     Some(finding)
+}
+
+/// Whether there is a reservation of this address for this pod.
+fn is_reserved(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
+    let snapshot = assessor.snapshot;
+    let names = ipgc_core::address::reservation_names(one.address, one.network);
+    let places = assessor.index.pools.iter();
+    let namespaces: BTreeSet<_> = places.map(|place| &*place.key.namespace).collect();
+    namespaces.into_iter().any(|namespace| {
+        let mut found = names
+            .iter()
+            .filter_map(|name| snapshot.reservation(namespace, name));
+        found.any(|at| owner(&snapshot.reservations[at]) == one.pod.podref.as_str())
+    })
 }
 
 /// Whether the row would have been seen if there were one.
 fn all_is_seen(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
     let snapshot = assessor.snapshot;
     let unreadable = |it: &Unreadable| it.kind == Kind::IpPool;
-    let nameless = |place: &super::index::Place| place.range.is_none();
+    let nameless = |place: &Place| place.range.is_none();
     if snapshot.unreadable.iter().any(unreadable) || assessor.index.pools.iter().any(nameless) {
         return false;
     }
     // The pool may be in a namespace that was not looked at.
-    let mut names = one.section.pool_names();
-    let is_there = |name: String| {
-        assessor
-            .index
-            .pools
-            .iter()
-            .any(|place| place.key.name == name)
-    };
-    snapshot.pools_of.is_none() || names.any(is_there)
+    snapshot.pools_of.is_none() || assessor.index.pools.iter().any(|place| one.is_of(place))
 }
 
-fn duplicate(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Option<Finding> {
+/// The uses of one address of one network. Whoever does not reserve shares it with all but those of its own pool.
+fn duplicates(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Vec<Finding> {
+    if together.len() < 2 {
+        return Vec::new();
+    }
+    let pools = |one: &Use<'_>| -> BTreeSet<String> {
+        let ranges = one.section.ranges.iter();
+        let holding = ranges.filter(|range| range.contains(one.address));
+        holding
+            .map(|range| pool_name(one.network, None, *range))
+            .collect()
+    };
+    let reserving = together.iter().filter(|one| one.section.reserves);
+    let reserved: BTreeSet<_> = reserving.clone().flat_map(pools).collect();
+    let mut groups = vec![(reserved, reserving.collect::<Vec<_>>())];
+    for one in together.iter().filter(|one| !one.section.reserves) {
+        let pools = pools(one);
+        match groups.iter_mut().find(|(all, _)| !pools.is_disjoint(all)) {
+            Some((all, group)) => {
+                all.extend(pools);
+                group.push(one);
+            }
+            None => groups.push((pools, vec![one])),
+        }
+    }
+    groups
+        .iter()
+        .filter_map(|(_, group)| duplicate(assessor, group))
+        .collect()
+}
+
+fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> {
     let mut pods: Vec<_> = together.iter().map(|one| &one.pod.podref).collect();
     pods.sort_unstable();
     pods.dedup();
     if pods.len() < 2 {
         return None;
     }
-    let first = &together[0];
+    let first = together[0];
     let network = match first.network {
         Some(name) => format!("network {name}"),
         None => "the network without a name".to_owned(),
@@ -120,14 +230,14 @@ fn duplicate(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Option<Finding> {
     let detail = format!("{} pods that live have it in {network}", pods.len());
     let mut finding = Finding::new(Problem::Duplicate, detail);
     finding.address = Some(first.address.to_string());
-    let mut holders = assessor.index.holders(first.address, "");
-    if let Some((place, _)) = holders.next() {
-        finding.namespace = Some(place.key.namespace.clone());
-        finding.pool = Some(place.key.name.clone());
-    }
+    // That of the one which has a row, if there is one.
+    let allocated = together.iter().find(|one| one.is_allocated(assessor));
+    allocated
+        .unwrap_or(&first)
+        .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
-    finding.nodes = nodes.map(str::to_owned).collect();
-    finding.nodes.dedup();
+    let nodes: BTreeSet<_> = nodes.collect();
+    finding.nodes = nodes.into_iter().map(str::to_owned).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

@@ -8,7 +8,7 @@ use super::{
     assess::Assessor,
     definitions::{Definitions, Led},
     index::Place,
-    report::{Finding, PoolUsage, Problem, Split},
+    report::{Finding, PoolUsage, Problem, Source, Split},
     words,
 };
 use crate::snapshot::{Kind, Slice};
@@ -17,22 +17,39 @@ use crate::snapshot::{Kind, Slice};
 const NEARLY_FULL: u64 = 90;
 
 /// How many addresses of a range are handed out at the most, by what leads to it: whereabouts gives neither its
-/// first nor its last address.
+/// first nor its last address. None where it gives none at all, as of a range of two.
 #[must_use]
-pub fn size(range: Range, led: Option<&Led>) -> u64 {
+pub fn size(range: Range, led: Option<&Led>) -> Option<u64> {
+    if range.usable() == 0 {
+        return None;
+    }
     let (first, std::cmp::Reverse(last)) = range.first_and_last();
     let (lowest, highest) = (
         number(first).saturating_add(1),
         number(last).saturating_sub(1),
     );
-    let spans = led.map_or(&[][..], |led| &led.spans);
     let bound = |address: Option<IpAddr>, else_| address.map_or(else_, number);
-    let begins = spans.iter().map(|span| bound(span.first, lowest)).min();
-    let ends = spans.iter().map(|span| bound(span.last, highest)).max();
-    let (begin, end) = (begins.unwrap_or(lowest), ends.unwrap_or(highest));
-    let (begin, end) = (begin.max(lowest), end.min(highest));
-    let count = (end + 1).saturating_sub(begin);
-    u64::try_from(count).unwrap_or(u64::MAX)
+    let spans = led.map_or(&[][..], |led| &led.spans).iter();
+    let mut spans: Vec<_> = spans
+        .map(|span| {
+            let (begin, end) = (bound(span.first, lowest), bound(span.last, highest));
+            (begin.max(lowest), end.min(highest))
+        })
+        .collect();
+    if spans.is_empty() {
+        spans.push((lowest, highest));
+    }
+    spans.sort_unstable();
+    // What two of them hand out counts once.
+    let (mut count, mut next) = (0_u128, 0);
+    for (begin, end) in spans {
+        let begin = begin.max(next);
+        if begin <= end {
+            count += end - begin + 1;
+            next = end + 1;
+        }
+    }
+    Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 fn number(address: IpAddr) -> u128 {
@@ -49,7 +66,7 @@ pub fn usage(place: &Place, led: Option<&Led>, split: Split) -> PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
-        size: place.range.map(|range| size(range, led)),
+        size: place.range.and_then(|range| size(range, led)),
         split,
     }
 }
@@ -98,32 +115,47 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
 
 /// The finding about a pool that no definition leads to.
 #[must_use]
-pub fn without_definition(place: &Place, split: Split, definitions: &Definitions<'_>) -> Finding {
+pub fn without_definition(
+    place: &Place,
+    split: Split,
+    definitions: &Definitions<'_>,
+    source: Source,
+) -> Finding {
     let mut detail = "no definition leads to it".to_owned();
     let mut command = None;
-    match split.rows() {
-        0 => command = Some(words::delete_pool(&place.key)),
-        rows => {
-            detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
-        }
-    }
     if definitions.blind > 0 {
         let blind = definitions.blind;
         detail = format!("{detail}; {blind} definitions do not tell their range, and may");
-        command = None;
+    } else if split.rows() > 0 {
+        let rows = split.rows();
+        detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
+    } else if source == Source::Files {
+        detail = format!("{detail}; {LOOK_AGAIN}");
+    } else {
+        command = place.delete();
     }
     let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
     finding.command = command;
     finding
 }
 
+/// What was true when files were written may be so no more.
+const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
+
+impl Place {
+    fn delete(&self) -> Option<String> {
+        words::delete_pool(&self.key, &self.uid, self.version.as_deref()?)
+    }
+}
+
 /// The findings about slices of nodes that are gone. `rows` says how many rows a pool has, if there is one.
 pub fn gone_slices(
     assessor: &Assessor<'_>,
     rows: impl Fn(&PoolKey) -> Option<usize>,
+    source: Source,
 ) -> Vec<Finding> {
     let snapshot = assessor.snapshot;
-    if !snapshot.kinds.contains(&Kind::Node) {
+    if !snapshot.knows_nodes() {
         return Vec::new();
     }
     let gone = |slice: &&Slice| !snapshot.nodes.contains_key(&slice.node);
@@ -131,44 +163,48 @@ pub fn gone_slices(
         .slices
         .iter()
         .filter(gone)
-        .map(|slice| gone_slice(slice, &rows))
+        .map(|slice| gone_slice(assessor, slice, &rows, source))
         .collect()
 }
 
-fn gone_slice(slice: &Slice, rows: impl Fn(&PoolKey) -> Option<usize>) -> Finding {
-    let key = |name| PoolKey {
-        namespace: slice.namespace.clone(),
-        name,
-    };
-    let pools = slice.pool_names().map(key);
-    let pool = pools.iter().find_map(|key| Some((key, rows(key)?)));
+fn gone_slice(
+    assessor: &Assessor<'_>,
+    slice: &Slice,
+    rows: impl Fn(&PoolKey) -> Option<usize>,
+    source: Source,
+) -> Finding {
+    let names = slice.pool_names();
+    let is_it =
+        |place: &&Place| place.key.namespace == slice.namespace && names.contains(&place.key.name);
+    let pool = assessor.index.pools.iter().find(is_it);
+    let count = pool.and_then(|place| rows(&place.key)).unwrap_or_default();
     let Slice {
         namespace,
         name,
-        index,
         node,
         range,
+        ..
     } = slice;
-    let path = format!("/status/allocations/{index}/nodeName");
-    let unassign = format!(
-        "kubectl -n {namespace} patch nodeslicepools.whereabouts.cni.cncf.io {name} --type=json -p \
-         '[{{\"op\":\"test\",\"path\":\"{path}\",\"value\":\"{node}\"}},\
-         {{\"op\":\"replace\",\"path\":\"{path}\",\"value\":\"\"}}]'"
-    );
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
-    let command = match pool {
-        Some((_, count)) if count > 0 => {
-            detail = format!(
-                "{detail}; its pool has {count} rows, and may be removed when they are gone"
-            );
-            None
-        }
-        Some((pool, _)) => Some(format!("{} && {unassign}", words::delete_pool(pool))),
-        None => Some(unassign),
-    };
+    let mut command = None;
+    // A name that two slices give a pool is no proof that it is this node's.
+    let is_proven = pool.is_none_or(|place| place.slice.as_deref() == Some(&**node));
+    if count > 0 {
+        detail =
+            format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
+    } else if source == Source::Files {
+        detail = format!("{detail}; {LOOK_AGAIN}");
+    } else if is_proven {
+        command = match pool.map(Place::delete) {
+            Some(delete) => delete
+                .zip(words::unassign(slice))
+                .map(|(delete, unassign)| format!("{delete} && {unassign}")),
+            None => words::unassign(slice),
+        };
+    }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(namespace.clone());
-    finding.pool = pool.map(|(pool, _)| pool.name.clone());
+    finding.pool = pool.map(|place| place.key.name.clone());
     finding.nodes = vec![node.as_ref().to_owned()];
     finding.command = command;
     finding

@@ -12,6 +12,7 @@ use super::{
     assess::{Assessor, finding_of, owner, reported},
     definitions::Definitions,
     index::{Orphan, Place},
+    pods::is_going,
     report::{Finding, Problem},
 };
 use crate::snapshot::Kind;
@@ -32,6 +33,10 @@ pub fn missing(
     let known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
     // What was written last is its status: a pod that reports the address has all that it will have.
     if !(*verdict == Verdict::Held(Held::Reported) && reserves && known) {
+        return None;
+    }
+    // Of a pod that goes the reservation goes with the row, and was read before it.
+    if snapshot.pod(content.podref.as_str()).is_none_or(is_going) {
         return None;
     }
     let mut others = None;

@@ -2,7 +2,14 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 use super::report::{Finding, Report};
+
+/// A cell that is wider is cut, as its foreign text has no end: no name that the API server takes is longer.
+const WIDEST: usize = 512;
+/// So many pods are shown in a cell; `-o json` has all of them.
+const PODS: usize = 8;
 
 /// One column of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -94,6 +101,10 @@ impl Column {
                 (Some(namespace), Some(pool)) => Some(format!("{namespace}/{pool}").into()),
                 _ => None,
             },
+            Self::Pod if finding.pods.len() > PODS => {
+                let few = finding.pods[..PODS].join(",");
+                Some(format!("{few} and {} more", finding.pods.len() - PODS).into())
+            }
             Self::Pod => list(&finding.pods),
             Self::Node => list(&finding.nodes),
             Self::Grade => text(&finding.grade),
@@ -159,13 +170,23 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
 fn rows(findings: &[Finding], columns: &[Column], text: &mut String) {
     let cell = |column: &Column, finding: &Finding| {
         let cell = column.of(finding);
-        cell.map_or_else(|| "-".to_owned(), |cell| clean(&cell))
+        let whole = *column == Column::Command;
+        cell.map_or_else(
+            || "-".to_owned(),
+            |cell| {
+                if whole {
+                    clean(&cell)
+                } else {
+                    cut(&clean(&cell))
+                }
+            },
+        )
     };
     let widths: Vec<_> = columns
         .iter()
         .map(|column| {
             let cells = findings.iter().map(|finding| cell(column, finding));
-            let widest = cells.map(|cell| cell.chars().count()).max();
+            let widest = cells.map(|cell| cell.width()).max();
             widest.unwrap_or(0).max(column.title().len())
         })
         .collect();
@@ -173,12 +194,14 @@ fn rows(findings: &[Finding], columns: &[Column], text: &mut String) {
         let last = columns.len().saturating_sub(1);
         for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
             let cell = cell(column);
-            // A text takes all that is written to it.
-            let _ = if at == last {
-                writeln!(text, "{cell}")
+            text.push_str(&cell);
+            if at == last {
+                text.push('\n');
             } else {
-                write!(text, "{cell:width$}   ")
-            };
+                // The standard library's padding counts characters, and panics beyond 65,535.
+                let missing = width.saturating_sub(cell.width());
+                text.extend(std::iter::repeat_n(' ', missing + 3));
+            }
         }
     };
     line(&|column| column.title().to_owned());
@@ -187,16 +210,42 @@ fn rows(findings: &[Finding], columns: &[Column], text: &mut String) {
     }
 }
 
-/// Without what would move a terminal's cursor.
+/// At most [`WIDEST`] columns of it. A command is never cut: half of one is another one.
+fn cut(cell: &str) -> String {
+    if cell.width() <= WIDEST {
+        return cell.to_owned();
+    }
+    let mut left = WIDEST - 1;
+    let fits = |c: &char| {
+        let width = c.width().unwrap_or_default();
+        left.checked_sub(width).is_some_and(|rest| {
+            left = rest;
+            true
+        })
+    };
+    let mut text: String = cell.chars().take_while(fits).collect();
+    text.push('…');
+    text
+}
+
+/// Without what would move a terminal's cursor, turn the direction of writing, or not be seen.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        if c.is_control() || is_unseen(c) {
             clean.extend(c.escape_default());
         } else {
             clean.push(c);
         }
     }
     clean
+}
+
+/// Joiners, marks and overrides of direction, separators of lines, tags and the like.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -8,7 +8,7 @@ use ipgc_core::{
     pool::PoolKey,
 };
 
-use crate::snapshot::NOW;
+use crate::snapshot::{NOW, Slice};
 
 /// So many nodes are named in a sentence.
 const NAMED: usize = 4;
@@ -77,22 +77,67 @@ pub fn stale(stale: &Stale) -> String {
     format!("{}; {}", cause(stale.cause), wait(&stale.clearance.wait))
 }
 
-/// The statement that nodes run no sandboxes.
+/// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.
+fn is_dns_name(text: &str) -> bool {
+    let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    let is_outer = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let mut bytes = text.bytes();
+    text.len() <= 253
+        && is_outer(bytes.next())
+        && is_outer(text.bytes().last())
+        && text.bytes().all(is_inner)
+}
+
+/// The statement that nodes run no sandboxes, if their names are some.
 #[must_use]
-pub fn declare_empty(nodes: &[Box<str>]) -> String {
-    format!(
+pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
+    if nodes.is_empty() || !nodes.iter().all(|node| is_dns_name(node)) {
+        return None;
+    }
+    Some(format!(
         "kubectl annotate node {} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)",
         if nodes.len() > NAMED {
             "NODE...".to_owned()
         } else {
             nodes.join(" ")
         }
-    )
+    ))
 }
 
-/// The removal of a pool.
+/// The removal of a pool, if it is still as it was seen: whoever has an address of it since then keeps it. None where
+/// what identifies it is no name.
 #[must_use]
-pub fn delete_pool(pool: &PoolKey) -> String {
+pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
     let PoolKey { namespace, name } = pool;
-    format!("kubectl -n {namespace} delete ippools.whereabouts.cni.cncf.io {name}")
+    let all = [namespace.as_str(), name, uid, version];
+    if !all.into_iter().all(is_dns_name) {
+        return None;
+    }
+    Some(format!(
+        r#"echo '{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":"{uid}","resourceVersion":"{version}"}}}}' | kubectl delete -f - --raw /apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/ippools/{name}"#
+    ))
+}
+
+/// Takes a slice away from a node, if it still is that node's.
+#[must_use]
+pub fn unassign(slice: &Slice) -> Option<String> {
+    let Slice {
+        namespace,
+        name,
+        index,
+        node,
+        ..
+    } = slice;
+    if ![namespace.as_str(), name, node]
+        .into_iter()
+        .all(is_dns_name)
+    {
+        return None;
+    }
+    let path = format!("/status/allocations/{index}/nodeName");
+    Some(format!(
+        "kubectl -n {namespace} patch nodeslicepools.whereabouts.cni.cncf.io {name} --type=json -p \
+         '[{{\"op\":\"test\",\"path\":\"{path}\",\"value\":\"{node}\"}},\
+         {{\"op\":\"replace\",\"path\":\"{path}\",\"value\":\"\"}}]'"
+    ))
 }

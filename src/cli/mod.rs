@@ -81,9 +81,17 @@ fn one_line(error: &clap::Error) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
+/// The longest line of an error: foreign names in it have no end.
+const LONGEST: usize = 1_000;
+
 /// One line on standard error, and the exit code for bad input.
 fn usage(message: &impl std::fmt::Display) -> ExitCode {
-    eprintln!("ipgc: {message}");
+    let message = message.to_string();
+    let line = crate::audit::table::clean(&message);
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => eprintln!("ipgc: {}…", &line[..end]),
+        None => eprintln!("ipgc: {line}"),
+    }
     ExitCode::from(2)
 }
 

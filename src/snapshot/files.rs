@@ -5,13 +5,17 @@
 //! passed over.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{Read, stdin},
     path::{Path, PathBuf},
 };
 
+use ipgc_core::address::excerpt;
+use serde::{Deserialize, de::IgnoredAny};
+
 use super::{Gather, Kind, Object, Snapshot, read_objects};
+use crate::watch::Definition;
 
 /// Reads these files, `-` for standard input; of a directory all files that end in `.json`. `progress` is told
 /// how many bytes of how many are read.
@@ -32,7 +36,8 @@ pub fn read(
         gather.select([]);
     }
     let mut others = BTreeMap::new();
-    for path in &files {
+    let mut order = Order::default();
+    for (file, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
         let mut report = |read: usize| {
             done += read as u64;
@@ -44,13 +49,11 @@ pub fn read(
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
         let source = Counted(source, &mut report);
-        let mut pods_seen = false;
-        let mut pods_first = false;
         let read = read_objects(source, selector.is_some(), |object| {
-            let is_pod = match object {
+            match object {
                 Object::Pod(pod) => {
+                    order.take(Kind::Pod, file);
                     gather.pod(*pod)?;
-                    true
                 }
                 Object::Text {
                     version,
@@ -58,53 +61,134 @@ pub fn read(
                     text,
                 } => {
                     if let Some(kind) = known(&version, &kind)? {
-                        pods_first |= pods_seen && kind == Kind::IpPool;
+                        order.take(kind, file);
                         gather.object(kind, text, selector)?;
-                        kind == Kind::Pod
                     } else {
+                        refuse_list(&kind, text)?;
                         *others.entry(kind.into_owned()).or_insert(0) += 1;
-                        false
                     }
                 }
-            };
-            pods_seen |= is_pod;
+            }
             Ok(())
         });
         read.map_err(|error| named(error.to_string()))?;
-        if pods_first {
-            gather.pods_came_first();
-        }
     }
     for (kind, count) in others {
         gather.note(format!("passed over {count} of kind {kind}"));
     }
-    finish(gather)
+    finish(gather, &order)
 }
 
-fn finish(gather: Gather) -> Result<Snapshot, String> {
+/// In which order rows, reservations and pods were read. Only within one text it is known.
+#[derive(Default)]
+struct Order {
+    file: Option<usize>,
+    pods_seen: bool,
+    is_reversed: bool,
+    is_divided: bool,
+}
+
+impl Order {
+    fn take(&mut self, kind: Kind, file: usize) {
+        match kind {
+            Kind::Pod => self.pods_seen = true,
+            Kind::IpPool | Kind::Reservation => self.is_reversed |= self.pods_seen,
+            _ => return,
+        }
+        self.is_divided |= *self.file.get_or_insert(file) != file;
+    }
+
+    /// Why a pod that was born between the reads may look like one that is gone.
+    fn no_proof(&self) -> Option<&'static str> {
+        if self.is_divided {
+            return Some(
+                "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
+            );
+        }
+        self.is_reversed
+            .then_some("the pods were read before the IPPools or their reservations")
+    }
+}
+
+/// What an object may hold that is a list in disguise.
+#[derive(Deserialize)]
+struct Members {
+    items: Option<IgnoredAny>,
+    rows: Option<IgnoredAny>,
+}
+
+/// The objects of a list within a list would be taken for absent.
+fn refuse_list(kind: &str, text: &str) -> Result<(), String> {
+    if !(kind.ends_with("List") || kind == "Table") {
+        return Ok(());
+    }
+    let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if members.items.is_none() && members.rows.is_none() {
+        return Ok(());
+    }
+    let kind = excerpt(kind);
+    Err(format!(
+        "a {kind} in which there are objects stands where one object should"
+    ))
+}
+
+fn finish(gather: Gather, order: &Order) -> Result<Snapshot, String> {
     let mut snapshot = gather.end()?;
+    if snapshot.no_proof.is_none() {
+        let reason = order.no_proof().or_else(|| of_one_node(&snapshot));
+        snapshot.no_proof = reason.map(Into::into);
+    }
     if !snapshot.kinds.contains(&Kind::IpPool) {
         return Err(format!(
             "the input has no IPPools, so there is nothing to judge; dump it by: {DUMP}"
         ));
     }
     // Most clusters have no slices of nodes.
+    let sliced = snapshot
+        .definitions
+        .values()
+        .any(|definition| match definition {
+            Definition::Read(sections) => sections.iter().any(|section| section.slices.is_some()),
+            Definition::Invalid(_) => false,
+        });
     let wanted = Kind::ALL
         .into_iter()
-        .filter(|kind| *kind != Kind::NodeSlicePool);
+        .filter(|kind| sliced || *kind != Kind::NodeSlicePool);
     let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));
     let missing: Vec<_> = missing.map(|kind| kind.to_string()).collect();
     if !missing.is_empty() {
         let note = format!("the input has no {}", missing.join(", "));
         snapshot.notes.push(note);
     }
-    // Some pod of the cluster's own is everywhere, so this was asked for one namespace.
-    let first = snapshot.pods.first().map(|pod| pod.podref.namespace());
-    let last = snapshot.pods.last().map(|pod| pod.podref.namespace());
-    if first == last {
-        snapshot.confined = first.map(Into::into);
+    if snapshot.kinds.contains(&Kind::Node) {
+        let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
+        let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
+        if let Some(node) = unknown.next() {
+            snapshot.nodes_are_partial = true;
+            snapshot.notes.push(format!(
+                "a pod is on node {}, which is not in the input: others may be missing too, so what is stale is held",
+                excerpt(node)
+            ));
+        }
     }
+    let mut namespaces = BTreeSet::<Box<str>>::new();
+    for pod in &snapshot.pods {
+        if !namespaces.contains(pod.podref.namespace()) {
+            namespaces.insert(pod.podref.namespace().into());
+        }
+    }
+    // kubectl reads one namespace or all of them, and the cluster's own pods are in this one.
+    let is_whole = namespaces.len() > 1 && namespaces.contains("kube-system");
+    snapshot.confined = (!is_whole).then_some(namespaces);
     Ok(snapshot)
+}
+
+/// Each node runs some pod, those of DaemonSets at least: where all are of one, others were left out.
+fn of_one_node(snapshot: &Snapshot) -> Option<&'static str> {
+    let mut nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_ref());
+    let first = nodes.next()?;
+    let is_one = snapshot.nodes.len() > 1 && nodes.all(|node| node == first);
+    is_one.then_some("all pods are of one node, though there are several")
 }
 
 /// How a dump is made.
@@ -123,7 +207,8 @@ fn known(version: &str, kind: &str) -> Result<Option<Kind>, String> {
                 Ok(Some(known))
             } else {
                 Err(format!(
-                    "{kind} is of {version}, and only {known_version} is known"
+                    "{kind} is of {}, and only {known_version} is known",
+                    excerpt(version)
                 ))
             };
         }

@@ -24,6 +24,9 @@ use crate::{
     watch::{Definition, LeanNode, LeanPod, NadIndex},
 };
 
+/// So many of a kind are told one by one.
+const FEW: usize = 5;
+
 /// Gathers a snapshot.
 #[derive(Debug, Default)]
 pub struct Gather {
@@ -32,6 +35,7 @@ pub struct Gather {
     definitions: NadIndex,
     definition_names: BTreeSet<Box<str>>,
     pools: HashSet<String>,
+    slice_names: HashSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +78,8 @@ struct PoolMetadata<'t> {
     name: String,
     namespace: Option<String>,
     uid: String,
+    #[serde(rename = "resourceVersion")]
+    resource_version: Option<String>,
     #[serde(borrow)]
     annotations: Option<&'t RawValue>,
 }
@@ -148,7 +154,13 @@ impl Gather {
             Kind::IpPool => self.pool(text)?,
             Kind::Reservation => self.reservation(text),
             Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
-                Ok(slices) => self.slices(&slices),
+                Ok(slices) => {
+                    let name = Metadata::of(text).full_name();
+                    if !self.slice_names.insert(name.clone()) {
+                        return Err(twice(kind, &name));
+                    }
+                    self.slices(&slices);
+                }
                 Err(error) => self.unreadable(kind, text, &error),
             },
             Kind::Definition => self.definition(text)?,
@@ -251,13 +263,6 @@ impl Gather {
         Ok(())
     }
 
-    /// A file ends whose pods were read before its rows: a pod that was born in between looks like one that
-    /// is gone.
-    pub fn pods_came_first(&mut self) {
-        let reason = "the pods were read before the IPPools";
-        self.snapshot.no_proof = Some(reason.into());
-    }
-
     /// Something that is to be told.
     pub fn note(&mut self, note: String) {
         self.snapshot.notes.push(note);
@@ -290,12 +295,16 @@ impl Gather {
                 snapshot.definitions.insert(name, definition.clone());
             }
         }
-        for (name, definition) in &snapshot.definitions {
-            if let Definition::Invalid(reason) = definition {
-                snapshot
-                    .notes
-                    .push(format!("definition {name} tells no range: {reason}"));
-            }
+        let invalid = snapshot.definitions.iter();
+        let invalid = invalid.filter_map(|(name, definition)| match definition {
+            Definition::Invalid(reason) => Some((name, reason)),
+            Definition::Read(_) => None,
+        });
+        let told = |(name, reason)| format!("definition {name} tells no range: {reason}");
+        snapshot.notes.extend(invalid.clone().take(FEW).map(told));
+        if let Some(more) = invalid.count().checked_sub(FEW).filter(|more| *more > 0) {
+            let note = format!("{more} more definitions tell no range");
+            snapshot.notes.push(note);
         }
         if !snapshot.kinds.contains(&Kind::Pod) {
             snapshot.no_proof = Some("the input has no pods".into());

@@ -102,14 +102,14 @@ pub async fn read(
     Ok(snapshot)
 }
 
-/// Reads pools and reservations once more, for whoever was surprised by their order.
+/// Reads pools, reservations and pods once more, for whoever was surprised by their order.
 ///
 /// # Errors
 /// As [`LiveError`] says.
 pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
-        client: client.clone(),
+        client: speak(client.clone()),
         gather: Gather::default(),
         progress: &mut |_, _| {},
     };
@@ -117,6 +117,7 @@ pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveEr
     reader
         .kind::<Reservation>(Kind::Reservation, namespace, MANY)
         .await?;
+    reader.kind::<Pod>(Kind::Pod, None, SOME).await?;
     reader.gather.end().map_err(LiveError::Object)
 }
 

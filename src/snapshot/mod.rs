@@ -35,7 +35,7 @@ use ipgc_core::{
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey},
+    pool::{Glance, ObservedPool, PoolKey},
     proof::Presence,
     time::Moment,
 };
@@ -133,8 +133,10 @@ pub struct Snapshot {
     pub no_proof: Option<Box<str>>,
     /// The only namespace whose pools were looked for.
     pub pools_of: Option<String>,
-    /// The only namespace that pods were read of, where the rows tell that there are others.
-    pub confined: Option<Box<str>>,
+    /// The namespaces of the pods, where those of others may have been left out.
+    pub confined: Option<BTreeSet<Box<str>>>,
+    /// Whether some nodes were left out: a silent one may be among them.
+    pub nodes_are_partial: bool,
     /// What a person should know who reads the report.
     pub notes: Vec<String>,
 }
@@ -255,19 +257,24 @@ impl Snapshot {
             return Presence::Unknown(reason.clone());
         }
         match &self.confined {
-            Some(only) if **only != *podref.namespace() => {
-                let reason = format!("the input has pods of namespace {only} only");
-                Presence::Unknown(reason.into())
+            Some(seen) if !seen.contains(podref.namespace()) => {
+                Presence::Unknown("the input has no pods of its namespace".into())
             }
             _ => Presence::Absent,
         }
+    }
+
+    /// Whether a node that is not there is gone.
+    #[must_use]
+    pub fn knows_nodes(&self) -> bool {
+        self.kinds.contains(&Kind::Node) && !self.nodes_are_partial
     }
 
     /// The nodes, as a collector knows them that has just begun: each may run what nobody saw.
     #[must_use]
     pub fn present_nodes(&self) -> Nodes {
         let mut nodes = Nodes::default();
-        if self.kinds.contains(&Kind::Node) {
+        if self.knows_nodes() {
             nodes.gap(NOW);
             for (name, state) in &self.nodes {
                 nodes.apply(name, state.clone(), NOW);
@@ -307,8 +314,16 @@ impl Snapshot {
 
     /// Parses the pools, one after the other.
     pub fn observed(&self) -> impl Iterator<Item = ObservedPool> {
+        self.observed_with(|_| true)
+    }
+
+    /// The same with those rows only that are `wanted`.
+    pub fn observed_with(
+        &self,
+        wanted: impl Fn(&Glance<'_>) -> bool,
+    ) -> impl Iterator<Item = ObservedPool> {
         let all = self.pools.iter();
         // They were parsed when they were gathered.
-        all.filter_map(|text| ObservedPool::parse(text, NOW, |_| true).ok())
+        all.filter_map(move |text| ObservedPool::parse(text, NOW, |row| wanted(&row)).ok())
     }
 }

@@ -80,6 +80,8 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
 async fn a_silent_node_holds_what_nobody_saw_ending() {
     let server = server();
     server.put(fixtures::node("n2", false));
+    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
+    server.put(proxy.running().build());
     put_pool(&server, &[(2, "default/gone")]);
     let report = report(&server).await;
     let finding = only(&report);
@@ -161,6 +163,7 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     server.put(elsewhere("blue-1", "default/blue"));
     assert_eq!(report(&server).await.findings, []);
     server.put(pod("web-2", 1).node("n2").build());
+    server.put(fixtures::node("n2", true));
     let report = report(&server).await;
     let found = problems(&report);
     assert_eq!(
@@ -424,11 +427,23 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
     put_pool(&server, &[LIVE]);
     server.put(pod("web-1", 1).build());
     server.put(fixtures::pool("other", "10.9.0.0/24").build());
-    let finding = only(&report(&server).await).clone();
+    let finding = only(&live(&server).await.unwrap()).clone();
     assert_eq!(finding.problem, Problem::PoolWithoutDefinition);
-    assert_eq!(
-        finding.command.as_deref(),
-        Some("kubectl -n other delete ippools.whereabouts.cni.cncf.io 10.9.0.0-24")
+    let pool = server.get("ippools", "other", "10.9.0.0-24").unwrap();
+    let metadata = |field: &str| pool["metadata"][field].as_str().unwrap().to_owned();
+    let expected = format!(
+        r#"echo '{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":"{}","resourceVersion":"{}"}}}}' | kubectl delete -f - --raw /apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/other/ippools/10.9.0.0-24"#,
+        metadata("uid"),
+        metadata("resourceVersion"),
+    );
+    assert_eq!(finding.command, Some(expected));
+    // A dump may be hours old.
+    let offline = judge(&dump(&server).read().unwrap(), Source::Files);
+    assert_eq!(only(&offline).command, None);
+    assert!(
+        only(&offline).detail.contains("look again at the cluster"),
+        "{:?}",
+        only(&offline)
     );
     server.edit("ippools", "other", "10.9.0.0-24", |pool| {
         pool["spec"]["allocations"]["1"] =
@@ -492,17 +507,26 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     );
     assert_eq!(report(&server).await.findings, []);
     server.delete("nodes", "", "n2").unwrap();
-    let gone = only(&report(&server).await).clone();
+    let offline = judge(&dump(&server).read().unwrap(), Source::Files);
+    assert_eq!(
+        (only(&offline).problem, &only(&offline).command),
+        (Problem::SliceOfGoneNode, &None)
+    );
+    let gone = only(&live(&server).await.unwrap()).clone();
     assert_eq!(gone.problem, Problem::SliceOfGoneNode);
     assert_eq!(gone.nodes, ["n2"]);
-    assert_eq!(
-        gone.command.as_deref(),
-        Some(
-            "kubectl -n default delete ippools.whereabouts.cni.cncf.io blue-n2-10.0.1.0-24 && kubectl -n default \
-             patch nodeslicepools.whereabouts.cni.cncf.io blue --type=json -p \
+    let command = gone.command.unwrap();
+    assert!(
+        command.contains("/ippools/blue-n2-10.0.1.0-24 && kubectl -n default"),
+        "{command}"
+    );
+    assert!(
+        command.ends_with(
+            "patch nodeslicepools.whereabouts.cni.cncf.io blue --type=json -p \
              '[{\"op\":\"test\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"n2\"},\
              {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'"
-        )
+        ),
+        "{command}"
     );
     server.edit("ippools", NS, "blue-n2-10.0.1.0-24", |pool| {
         pool["spec"]["allocations"]["1"] =

@@ -50,7 +50,7 @@ fn without_nodes_what_is_stale_waits_for_them() {
     let finding = only(&report);
     assert_eq!(
         (finding.problem, finding.wait_seconds),
-        (Problem::Stale, None)
+        (Problem::HeldUnfenced, None)
     );
     assert_eq!(
         finding.detail,
@@ -105,7 +105,7 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
     assert!(
         finding
             .detail
-            .ends_with("the pods were read before the IPPools"),
+            .ends_with("the pods were read before the IPPools or their reservations"),
         "{}",
         finding.detail
     );
@@ -206,6 +206,13 @@ fn an_object_that_is_there_twice_is_an_error() {
     assert!(
         error.contains("IPPool default/10.0.0.0-24 is in the input twice"),
         "{error}"
+    );
+    let slices = fixtures::node_slice_pool(NS, "s", RANGE, "/28", &[]);
+    let dump = format!("{dump}{slices}");
+    let twice = File::new(format!("{dump}{slices}")).read().unwrap_err();
+    assert!(
+        twice.contains("NodeSlicePool default/s is in the input twice"),
+        "{twice}"
     );
     for kind in [Kind::Pod, Kind::Node, Kind::Reservation, Kind::Definition] {
         let again = dump_of(&shop(), &[kind]).to_string();
@@ -379,7 +386,7 @@ stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone
 #[case::pool(&["--pool", POOL], 1)]
 #[case::pool_in_full(&["--pool", "default/10.0.0.0-24"], 1)]
 #[case::namespace(&["--namespace", "default"], 1)]
-#[case::other_namespace(&["-n", "shop"], 0)]
+#[case::other_namespace(&["-n", "kube-system"], 0)]
 #[case::node(&["--node", "n1"], 0)]
 #[case::labels(&["--selector", "app=web"], 0)]
 fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
@@ -405,7 +412,7 @@ fn findings_of_every_kind_are_chosen() {
     // A title, three findings, a blank line and the totals.
     assert_eq!(lines(&[]), 6);
     assert_eq!(lines(&["-n", "default"]), 6);
-    assert_eq!(lines(&["-n", "shop"]), 1);
+    assert_eq!(lines(&["-n", "kube-system"]), 1);
     assert_eq!(lines(&["--node", "n1"]), 4);
 }
 
@@ -426,6 +433,8 @@ fn labels_choose_what_pods_that_are_there_leave_behind() {
 #[rstest]
 #[case::pool(&["--pool", "10.9.0.0-24"], "no pool 10.9.0.0-24 is known")]
 #[case::node(&["--node", "n9"], "no node n9 is known")]
+#[case::namespace(&["-n", "defualt"], "no pod, row or reservation of namespace defualt is known")]
+#[case::foreign_text(&["--node", "a\n\u{1b}[2J\u{202e}"], "no node a\\n\\u{1b}[2J\\u{202e} is known")]
 #[case::selector(&["-l", "app ~ web"], "not a label selector: \"app ~ web\"")]
 #[case::column(&["--columns", "colour"], "colour")]
 #[case::format(&["-o", "yaml"], "yaml")]
@@ -469,9 +478,11 @@ fn directories_and_standard_input_are_read() {
     let (code, _, stderr) = ipgc(&["audit", "-f", path]);
     assert_eq!(code, 2);
     assert!(stderr.contains("no file there ends in .json"), "{stderr}");
-    for kind in Kind::ALL {
-        let text = dump_of(&server, &[kind]).to_string();
-        fs::write(directory.join(format!("{kind}.json")), text).unwrap();
+    // By their names the nodes come before the rest, whose order is that of its file.
+    let rows = [Kind::Reservation, Kind::IpPool, Kind::Pod];
+    for (name, kinds) in [("b", &rows[..]), ("a", &[Kind::Node, Kind::Definition])] {
+        let text = dump_of(&server, kinds).to_string();
+        fs::write(directory.join(format!("{name}.json")), text).unwrap();
     }
     fs::write(directory.join("notes.txt"), "not a dump").unwrap();
     let (code, stdout, _) = ipgc(&["audit", "-f", path, "--columns", "finding"]);

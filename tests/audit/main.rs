@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod commands;
 mod explain;
 mod findings;
+mod in_use;
 mod input;
 mod live;
+mod proof;
+mod shown;
 
 use std::{
     fs,

@@ -30,13 +30,13 @@ use self::report::{
 };
 pub use self::text::text;
 use super::{
-    assess::{Assessor, holding, owner, reported},
+    assess::{Assessor, holding, is_held, owner, reported},
     filter::is_named,
     index::{Index, Orphan, Place},
     report::{Source, Split, Stored},
     words,
 };
-use crate::snapshot::{Kind, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,7 +248,7 @@ impl Asked<'_> {
         NodeReport {
             name: name.to_owned(),
             state: match state {
-                None if !snapshot.kinds.contains(&Kind::Node) => "unknown",
+                None if !snapshot.knows_nodes() => "unknown",
                 None => "gone",
                 Some(state) if state.is_fenced() => "fenced",
                 Some(state) if state.ready => "ready",
@@ -370,7 +370,7 @@ impl Asked<'_> {
             |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| match assessor
                 .verdict(pool, place, row)
             {
-                Verdict::Stale(stale) => !holding(&stale.clearance.wait).is_empty(),
+                Verdict::Stale(stale) => is_held(&stale.clearance.wait),
                 _ => false,
             };
         let places = self.assessor.index.pools.iter().zip(&fenced.index.pools);
@@ -429,8 +429,8 @@ fn pod_report(pod: &PodState) -> PodReport {
 fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Held(_) => "live",
-        Verdict::Stale(stale) if holding(&stale.clearance.wait).is_empty() => "stale",
-        Verdict::Stale(_) => "held",
+        Verdict::Stale(stale) if is_held(&stale.clearance.wait) => "held",
+        Verdict::Stale(_) => "stale",
         Verdict::Unknown(_) => "unknown",
     }
 }

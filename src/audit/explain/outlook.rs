@@ -68,10 +68,9 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
                 "when all of these have been back, or gone, for {wait}: {}",
                 words::names(nodes)
             ));
-            changes.push(format!(
-                "sooner if they run no sandboxes and you say so: {}",
-                words::declare_empty(nodes)
-            ));
+            changes.extend(words::declare_empty(nodes).map(|command| {
+                format!("sooner if they run no sandboxes and you say so: {command}")
+            }));
         }
     }
     match stale.cause {

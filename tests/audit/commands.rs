@@ -1,0 +1,124 @@
+//! Commands that a person is told to run: only where what they remove is known to be needed by nobody, and only of
+//! names that a shell takes for names.
+
+use super::*;
+
+/// Two nodes, and a network of slices with a pool for each.
+fn sliced(nodes: [&str; 2]) -> Server {
+    let server = bare();
+    server.put(fixtures::node("n2", true));
+    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
+    server.put(proxy.running().build());
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let [one, two] = nodes;
+    let slices = [(one, "10.0.0.0/24"), (two, "10.0.1.0/24")];
+    server.put(fixtures::node_slice_pool(
+        NS,
+        "blue",
+        "10.0.0.0/16",
+        "/24",
+        &slices,
+    ));
+    for (node, range) in [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")] {
+        let name = format!("blue-{node}-{}", range.replace('/', "-"));
+        server.put(fixtures::pool(NS, range).name(&name).build());
+    }
+    server
+}
+
+fn offline(server: &Server, kinds: &[Kind]) -> Report {
+    judge(
+        &File::new(dump_of(server, kinds).to_string())
+            .read()
+            .unwrap(),
+        Source::Files,
+    )
+}
+
+#[tokio::test]
+async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
+    let server = sliced(["n1", "n2"]);
+    assert_eq!(report(&server).await.findings, []);
+    // The input has none of them.
+    let kinds: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::NodeSlicePool)
+        .collect();
+    let report = offline(&server, &kinds);
+    assert_eq!(report.findings.len(), 2);
+    let says = "1 definitions do not tell their range";
+    assert!(
+        report.findings.iter().all(|f| f.detail.contains(says)),
+        "{:?}",
+        report.findings
+    );
+    assert!(
+        report.notes[0].ends_with("nodeslicepools"),
+        "{:?}",
+        report.notes
+    );
+    // They are gone, or one of them cannot be read.
+    let snapshot = |server: &Server| {
+        let (client, scan) = (server.client(), Scan::default());
+        async move { read(&client, &scan, &mut |_, _| {}).await.unwrap() }
+    };
+    server.edit("nodeslicepools", NS, "blue", |pool| {
+        pool["status"]["allocations"][1]["sliceRange"] = "?".into();
+    });
+    let unreadable = judge(&snapshot(&server).await, Source::Cluster);
+    assert_eq!(unreadable.findings.len(), 2, "{:?}", unreadable.findings);
+    server.delete("nodeslicepools", NS, "blue").unwrap();
+    let gone = judge(&snapshot(&server).await, Source::Cluster);
+    assert_eq!(gone.findings.len(), 2, "{:?}", gone.findings);
+    let mut findings = gone.findings.iter().chain(&unreadable.findings);
+    assert!(findings.all(|finding| finding.command.is_none()));
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_stands_in_no_command() {
+    let odd = "x';reboot;'";
+    let server = sliced(["n1", odd]);
+    server.delete("ippools", NS, "blue-n2-10.0.1.0-24").unwrap();
+    let report = live(&server).await.unwrap();
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::SliceOfGoneNode);
+    assert_eq!((finding.nodes[0].as_str(), &finding.command), (odd, &None));
+    let annotate = |node: &str| ipgc::audit::words::declare_empty(&[node.into()]);
+    assert!(annotate("n1.example.com").is_some());
+    for odd in ["$(reboot)", "a b", "-n", "N1", "", "a\nb"] {
+        assert_eq!(annotate(odd), None, "{odd:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
+    let server = sliced(["n1", "n2"]);
+    let pool = server.edit("ippools", NS, "blue-n1-10.0.0.0-24", |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
+        pool["spec"]["allocations"]["2"] =
+            fixtures::row(&fixtures::sandbox(2), "default/job", "net1");
+    });
+    assert!(pool);
+    let job = pod("job", 2)
+        .node("n2")
+        .owner("Job", "jobs")
+        .ended("Succeeded");
+    server.put(job.build());
+    let whole = offline(&server, &Kind::ALL);
+    assert_eq!((whole.totals.split.stale, whole.totals.split.held), (2, 0));
+    // n2 may be silent.
+    server.delete("nodes", "", "n2").unwrap();
+    let partial = offline(&server, &Kind::ALL);
+    assert_eq!(
+        (partial.totals.split.stale, partial.totals.split.held),
+        (0, 2)
+    );
+    let found: Vec<_> = partial.findings.iter().map(|f| f.problem).collect();
+    assert_eq!(found, [Problem::HeldUnfenced, Problem::HeldUnfenced]);
+    let note = &partial.notes[1];
+    assert!(note.starts_with("a pod is on node n2,"), "{note}");
+}

@@ -1,0 +1,255 @@
+//! Addresses that pods report, where several networks and pools have the same ones, and pods that come and go while
+//! the input is read.
+
+use testkit::Match;
+
+use super::*;
+
+/// Two networks on one range, with a pool each.
+fn two_networks() -> Server {
+    let server = bare();
+    for network in ["ared", "blue"] {
+        let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": network });
+        server.put(fixtures::nad_with_ipam(NS, network, &ipam));
+    }
+    server
+}
+
+fn put_row(server: &Server, network: &str, podref: Option<&str>) {
+    let mut pool = fixtures::pool(NS, RANGE).network_name(network);
+    if let Some(podref) = podref {
+        pool = pool.row(5, &fixtures::sandbox(5), podref, "net1");
+        let name = format!("{network}-10.0.0.5");
+        server.put(fixtures::reservation(NS, &name, podref, "net1"));
+    }
+    server.put(pool.build());
+}
+
+/// A pod that reports 10.0.0.5 of these networks.
+fn on(name: &str, networks: &[&str]) -> Value {
+    let pod = fixtures::pod(NS, name).node("n1").running();
+    pod.with(|pod| {
+        let entry = |(at, network): (usize, &&str)| {
+            json!({ "name": format!("{NS}/{network}"), "interface": format!("net{at}"), "ips": ["10.0.0.5"] })
+        };
+        let status: Vec<_> = networks.iter().enumerate().map(entry).collect();
+        pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"] =
+            json!(status).to_string().into();
+    })
+    .build()
+}
+
+fn offline(server: &Server) -> Report {
+    judge(&dump(server).read().unwrap(), Source::Files)
+}
+
+#[tokio::test]
+async fn a_row_of_another_network_is_none_of_this_one() {
+    let server = two_networks();
+    put_row(&server, "ared", Some("default/a1"));
+    put_row(&server, "blue", None);
+    server.put(on("a1", &["ared", "blue"]));
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::InUseUnallocated);
+    assert_eq!(finding.pool.as_deref(), Some("blue-10.0.0.0-24"));
+    assert_eq!(finding.namespace.as_deref(), Some(NS));
+}
+
+#[tokio::test]
+async fn a_duplicate_is_of_the_pool_of_its_network() {
+    let server = two_networks();
+    put_row(&server, "ared", Some("default/a1"));
+    put_row(&server, "blue", Some("default/b1"));
+    server.put(on("a1", &["ared"]));
+    for name in ["b1", "b2", "b3"] {
+        server.put(on(name, &["blue"]));
+    }
+    let report = report(&server).await;
+    let duplicate = &report.findings[0];
+    assert_eq!(duplicate.problem, Problem::Duplicate);
+    assert_eq!(duplicate.pods, ["default/b1", "default/b2", "default/b3"]);
+    let pools = report
+        .findings
+        .iter()
+        .map(|finding| finding.pool.as_deref());
+    assert_eq!(pools.collect::<Vec<_>>(), [Some("blue-10.0.0.0-24"); 3]);
+}
+
+#[tokio::test]
+async fn what_no_row_holds_is_of_a_pool_too() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(pod("web-9", 9).build());
+    let snapshot = dump(&server).read().unwrap();
+    for pool in [POOL, "default/10.0.0.0-24"] {
+        let filter = Filter {
+            pool: Some(pool.to_owned()),
+            ..Filter::default()
+        };
+        let report = audit(
+            &snapshot,
+            &Policy::default(),
+            &filter,
+            Source::Files,
+            MADE.to_owned(),
+        );
+        assert_eq!(problems(&report), [(Problem::InUseUnallocated, "10.0.0.9")]);
+    }
+}
+
+#[tokio::test]
+async fn a_row_in_a_slice_s_pool_is_found() {
+    let server = bare();
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("n1", "10.0.0.0/24")];
+    server.put(fixtures::node_slice_pool(
+        NS,
+        "blue",
+        "10.0.0.0/16",
+        "/24",
+        &slices,
+    ));
+    let name = "blue-n1-10.0.0.0-24";
+    let pool = fixtures::pool(NS, RANGE).name(name);
+    server.put(
+        pool.row(5, &fixtures::sandbox(5), "default/a1", "net1")
+            .build(),
+    );
+    server.put(fixtures::reservation(
+        NS,
+        "blue-10.0.0.5",
+        "default/a1",
+        "net1",
+    ));
+    server.put(on("a1", &["net"]));
+    assert_eq!(report(&server).await.findings, []);
+    server.put(on("a2", &["net"]));
+    let report = report(&server).await;
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|f| (f.problem, f.pool.as_deref()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Problem::Duplicate, Some(name)),
+            (Problem::InUseUnallocated, Some(name))
+        ]
+    );
+}
+
+/// Ranges that overlap without reservations give one address twice, and are meant to.
+#[tokio::test]
+async fn who_does_not_reserve_shares_with_other_pools() {
+    let server = bare();
+    for (name, range, reserves) in [
+        ("a", RANGE, false),
+        ("b", "10.0.0.0/16", false),
+        ("c", "10.0.0.0/20", true),
+    ] {
+        let ipam =
+            json!({ "type": "whereabouts", "range": range, "enable_overlapping_ranges": reserves });
+        server.put(fixtures::nad_with_ipam(NS, name, &ipam));
+        let owner = format!("{NS}/{name}1");
+        let pool = fixtures::pool(NS, range);
+        server.put(pool.row(5, &fixtures::sandbox(5), &owner, "net1").build());
+        server.put(on(&format!("{name}1"), &[name]));
+    }
+    server.put(fixtures::reservation(NS, "10.0.0.5", "default/c1", "net1"));
+    assert_eq!(report(&server).await.findings, []);
+    // Of one pool it is nobody's but one pod's.
+    server.put(on("b2", &["b"]));
+    let report = report(&server).await;
+    assert_eq!(report.findings[0].pods, ["default/b1", "default/b2"]);
+    assert_eq!(report.findings[0].pool.as_deref(), Some("10.0.0.0-16"));
+    assert_eq!(report.findings.len(), 2);
+}
+
+fn deleted(pod: &mut Value) {
+    pod["metadata"]["deletionTimestamp"] = MADE.into();
+    pod["metadata"]["finalizers"] = json!(["x/y"]);
+}
+
+fn ended(pod: &mut Value) {
+    let ended = json!({ "terminated": { "exitCode": 0, "startedAt": MADE, "finishedAt": MADE } });
+    pod["status"]["containerStatuses"] = json!([{ "name": "main", "state": ended }]);
+}
+
+/// Its row and its reservation go while all is read.
+#[tokio::test]
+async fn whoever_goes_has_given_back_what_it_reports() {
+    let changes: [fn(&mut Value); 2] = [deleted, ended];
+    for change in changes {
+        let server = server();
+        put_pool(&server, &[(1, "default/web-1")]);
+        server.put(pod("web-1", 1).with(change).build());
+        server.put(pod("idle-2", 2).with(change).build());
+        server
+            .delete("overlappingrangeipreservations", NS, "10.0.0.1")
+            .unwrap();
+        assert_eq!(report(&server).await.findings, []);
+        server.put(pod("web-2", 1).build());
+        let offline = offline(&server);
+        assert_eq!(
+            problems(&offline),
+            [(Problem::InUseUnallocated, "10.0.0.1")]
+        );
+        assert_eq!(only(&offline).pods, ["default/web-2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_is_looked_at_again() {
+    let server = server();
+    put_pool(&server, &[(1, "default/web-1")]);
+    for name in ["web-1", "web-2"] {
+        server.put(pod(name, 1).build());
+    }
+    assert_eq!(
+        live(&server).await.unwrap().findings[0].problem,
+        Problem::Duplicate
+    );
+    // What looked alive had ended, and its phase says so by now.
+    let later = server.clone();
+    server.on(Match::list("nodes")).once().before(move |_| {
+        let server = later.clone();
+        async move {
+            server.put(pod("web-1", 1).ended("Succeeded").build());
+            server.edit("ippools", NS, POOL, |pool| {
+                pool["spec"]["allocations"]["1"] =
+                    fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
+            });
+        }
+    });
+    let report = live(&server).await.unwrap();
+    assert_eq!(report.findings, []);
+}
+
+#[test]
+fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(pod("young", 9).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/young",
+        "net1",
+    ));
+    let report = offline(&server);
+    assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.9")]);
+    assert!(only(&report).detail.contains("younger than the IPPools"));
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/other",
+        "net1",
+    ));
+    let found = offline(&server).findings[0].problem;
+    assert_eq!(found, Problem::InUseUnallocated);
+}
