@@ -49,8 +49,12 @@ pub fn read(
         let read = read_objects(source, selector.is_some(), |object| {
             let is_pod = match object {
                 Object::Pod(pod) => {
-                    gather.pod(*pod)?;
+                    gather.pod(*pod);
                     true
+                }
+                Object::Reservation(reservation) => {
+                    gather.reservation(*reservation);
+                    false
                 }
                 Object::Text {
                     version,

@@ -85,15 +85,20 @@ impl Gather {
     }
 
     /// Takes a pod in.
+    pub fn pod(&mut self, pod: PodState) {
+        self.begin(Kind::Pod);
+        self.snapshot.pods.push(pod);
+    }
+
+    /// The same, as the API server gives it.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
-        self.begin(Kind::Pod);
+    pub fn lean_pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
         let state = pod.into_state();
         let state = state.ok_or_else(|| "a Pod without namespace, name or uid".to_owned())?;
         let podref = state.podref.clone();
-        self.snapshot.pods.push(state);
+        self.pod(state);
         Ok(podref)
     }
 
@@ -136,7 +141,7 @@ impl Gather {
         };
         match kind {
             Kind::Pod => {
-                let podref = self.pod(serde_json::from_str(text).map_err(cannot)?)?;
+                let podref = self.lean_pod(serde_json::from_str(text).map_err(cannot)?)?;
                 if let Some(selector) = selector {
                     let labels = Metadata::of(text).labels.unwrap_or_default();
                     self.select(
@@ -146,7 +151,13 @@ impl Gather {
             }
             Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
             Kind::IpPool => self.pool(text)?,
-            Kind::Reservation => self.reservation(text),
+            Kind::Reservation => match Reservation::parse(text) {
+                Some(reservation) => self.reservation(reservation),
+                None => {
+                    let reason = "it has no name, uid, resourceVersion or podref";
+                    self.unreadable(kind, text, &reason);
+                }
+            },
             Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
                 Ok(slices) => self.slices(&slices),
                 Err(error) => self.unreadable(kind, text, &error),
@@ -187,12 +198,9 @@ impl Gather {
         Ok(())
     }
 
-    fn reservation(&mut self, text: &str) {
-        let Some(reservation) = Reservation::parse(text) else {
-            let reason = "it has no name, uid, resourceVersion or podref";
-            self.unreadable(Kind::Reservation, text, &reason);
-            return;
-        };
+    /// Takes a reservation in.
+    pub fn reservation(&mut self, reservation: Reservation) {
+        self.begin(Kind::Reservation);
         let reserved = Reserved {
             namespace: self.interned(&reservation.namespace),
             name: reservation.name.into(),
