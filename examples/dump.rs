@@ -65,8 +65,7 @@ fn pod(pod: u64) -> Value {
             pod["metadata"]["generateName"] = "web-abcde-".into();
             pod["metadata"]["creationTimestamp"] = MADE.into();
             fill(&mut pod["spec"]);
-            let images = ["main", "proxy"].map(container_status);
-            pod["status"]["containerStatuses"] = images.to_vec().into();
+            pod["status"]["containerStatuses"] = json!([container_status("main")]);
             pod["status"]["startTime"] = MADE.into();
             pod["status"]["qosClass"] = "Burstable".into();
             pod["status"]["hostIP"] = "192.168.0.7".into();
@@ -94,7 +93,7 @@ fn fill(spec: &mut Value) {
         })
         .to_vec()
         .into();
-    spec["containers"] = ["main", "proxy"].map(container).to_vec().into();
+    spec["containers"] = [container("main")].to_vec().into();
     spec["serviceAccountName"] = "web".into();
     spec["terminationGracePeriodSeconds"] = 30.into();
     spec["affinity"] = json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
@@ -118,7 +117,7 @@ fn fill(spec: &mut Value) {
 }
 
 fn container(name: &str) -> Value {
-    let variables: Vec<_> = (0..12)
+    let variables: Vec<_> = (0..8)
         .map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": format!("some value of it, {n}") }))
         .collect();
     let probe = |path: &str| {

@@ -8,7 +8,7 @@ use ipgc_core::{ipam::Ipam, pod::PodState, pool::PoolKey};
 use super::{
     assess::Assessor,
     definitions::Definitions,
-    report::{Finding, Problem},
+    report::{Finding, Problem, Shared},
 };
 use crate::snapshot::{Kind, Unreadable};
 
@@ -76,10 +76,10 @@ fn unallocated(assessor: &Assessor<'_>, one: &Use<'_>) -> Option<Finding> {
     };
     let mut finding = Finding::new(Problem::InUseUnallocated, detail);
     finding.address = Some(one.address.to_string());
-    finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
+    finding.interface = Some(one.interface.into()).filter(|name: &Shared| !name.is_empty());
     if let Some((PoolKey { namespace, name }, _)) = other.map(|(place, own)| (&place.key, own)) {
-        finding.namespace = Some(namespace.clone());
-        finding.pool = Some(name.clone());
+        finding.namespace = Some(namespace.as_str().into());
+        finding.pool = Some(name.as_str().into());
     }
     assessor.name_owner(&mut finding, Some(podref), None);
     Some(finding)
@@ -122,11 +122,11 @@ fn duplicate(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Option<Finding> {
     finding.address = Some(first.address.to_string());
     let mut holders = assessor.index.holders(first.address, "");
     if let Some((place, _)) = holders.next() {
-        finding.namespace = Some(place.key.namespace.clone());
-        finding.pool = Some(place.key.name.clone());
+        finding.namespace = Some(place.key.namespace.as_str().into());
+        finding.pool = Some(place.key.name.as_str().into());
     }
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
-    finding.nodes = nodes.map(str::to_owned).collect();
+    finding.nodes = nodes.map(Into::into).collect();
     finding.nodes.dedup();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)

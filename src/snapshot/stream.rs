@@ -81,18 +81,7 @@ pub fn read_objects(
     whole_pods: bool,
     mut each: impl FnMut(Object<'_>) -> Result<(), String>,
 ) -> Result<(), ReadError> {
-    read_with(source, whole_pods, true, &mut each)
-}
-
-/// The same; `crew` says whether other threads help.
-fn read_with(
-    source: impl Read,
-    whole_pods: bool,
-    crew: bool,
-    mut each: impl FnMut(Object<'_>) -> Result<(), String>,
-) -> Result<(), ReadError> {
     let mut window = Window::new(source);
-    window.alone = !crew;
     let mut documents = 0;
     while window.peek()?.is_some() {
         window.document(whole_pods, &mut each)?;
