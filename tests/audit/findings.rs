@@ -71,7 +71,7 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
         problem.map(|_| "completed")
     );
     assert_eq!(
-        found.and_then(|f| f.nodes.first().map(String::as_str)),
+        found.and_then(|f| f.nodes.first().map(|node| &**node)),
         problem.map(|_| "n1")
     );
 }

@@ -277,8 +277,8 @@ fn large() -> Value {
     let mut dump = dump_of(&shop(), &Kind::ALL);
     let items = dump["items"].as_array_mut().unwrap();
     for number in 0..600_u64 {
-        let name = format!("web-{number}");
-        let pod = fixtures::pod(NS, &name).node("n1").running();
+        let name = format!("many-{number}");
+        let pod = fixtures::pod(NS, &name).uid(&name).node("n1").running();
         items.push(pod.annotation("long", &"x, y\n".repeat(1_000)).build());
         let address = format!("10.0.{}.{}", 1 + number / 250, number % 250);
         let owner = if number % 2 == 0 { &name } else { "gone" };
@@ -286,9 +286,6 @@ fn large() -> Value {
         reservation["metadata"]["uid"] = format!("r{number}").into();
         reservation["metadata"]["resourceVersion"] = "1".into();
         items.push(reservation);
-    }
-    for item in items.iter_mut().skip(600) {
-        item["metadata"]["resourceVersion"] = "1".into();
     }
     dump
 }
@@ -327,18 +324,18 @@ fn however_a_dump_is_read_the_report_is_the_same_to_the_byte() {
 #[test]
 fn what_is_wrong_far_into_a_dump_is_named_with_its_place() {
     let text = String::from_utf8(indented(&large(), b"    ")).unwrap();
-    let wrong = text.find("\"web-500\"").unwrap();
+    let wrong = text.find("\"many-500\"").unwrap();
     let begins = text[..wrong].rfind("\n        {").unwrap() + "\n        ".len();
     let says = |text: String| File::new(text).read().unwrap_err();
-    let with = |other: &str| format!("{}{other}{}", &text[..wrong], &text[wrong + 9..]);
-    let error = says(with("web"));
+    let with = |other: &str| format!("{}{other}{}", &text[..wrong], &text[wrong + 10..]);
+    let error = says(with("many"));
     assert!(error.contains(&format!("at byte {begins}: ")), "{error}");
     let error = says(with("7"));
     let object = format!("object at byte {begins}: Pod ");
     assert!(error.starts_with(&object), "{error}");
-    let error = says(with("\"web-499\""));
+    let error = says(with("\"many-499\""));
     assert!(
-        error.contains("Pod default/web-499 is in the input twice"),
+        error.contains("Pod default/many-499 is in the input twice"),
         "{error}"
     );
     let error = says(text[..wrong].to_owned());
