@@ -58,6 +58,9 @@ pub struct Living {
     pub completed: Option<Arc<Ended>>,
 }
 
+/// Names of nodes, in their order.
+type Names = Arc<[Box<str>]>;
+
 /// When a row may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -91,7 +94,7 @@ impl fmt::Display for Wait {
 
 impl Wait {
     /// The nodes, and the moment, if there is one.
-    fn parts(self) -> (Option<Arc<[Box<str>]>>, Option<Moment>) {
+    fn parts(self) -> (Option<Names>, Option<Moment>) {
         match self {
             Self::Until(moment) => (None, Some(moment)),
             Self::For(nodes) => (Some(nodes), None),
@@ -126,7 +129,7 @@ impl Wait {
 
 /// The nodes of both, in the order of their names. In an outage thousands of rows wait for the same nodes: their
 /// list is shared as long as it can be.
-fn union(a: Arc<[Box<str>]>, b: Arc<[Box<str>]>) -> Arc<[Box<str>]> {
+fn union(a: Names, b: Names) -> Names {
     let has_all = |all: &[Box<str>], some: &[Box<str>]| {
         some.iter().all(|name| all.binary_search(name).is_ok())
     };

@@ -151,13 +151,14 @@ impl Gather {
             }
             Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
             Kind::IpPool => self.pool(text)?,
-            Kind::Reservation => match Reservation::parse(text) {
-                Some(reservation) => self.reservation(reservation),
-                None => {
+            Kind::Reservation => {
+                if let Some(reservation) = Reservation::parse(text) {
+                    self.reservation(reservation);
+                } else {
                     let reason = "it has no name, uid, resourceVersion or podref";
                     self.unreadable(kind, text, &reason);
                 }
-            },
+            }
             Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
                 Ok(slices) => self.slices(&slices),
                 Err(error) => self.unreadable(kind, text, &error),

@@ -44,6 +44,10 @@ impl Stock {
     }
 
     /// What [`Nodes::blockers`] answers for all nodes; `None` where this does not tell.
+    #[expect(
+        clippy::option_option,
+        reason = "whether this tells, and whether anybody blocks"
+    )]
     pub(super) fn blockers(
         &self,
         nodes: &Nodes,
