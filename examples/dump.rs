@@ -5,17 +5,20 @@
 //! /usr/bin/time -v target/release/ipgc audit -f dump.json
 //! ```
 //!
-//! Pods are as large as real ones, managed fields aside, which kubectl leaves out. A second argument leaves out so
-//! many of the pods, whose rows are stale then.
+//! Pods are as large as real ones, managed fields aside, which kubectl leaves out: some 10 kB, indented by four. A
+//! second argument leaves out so many of the pods, whose rows are stale then; a third has so many of the 1,000
+//! nodes be silent.
 
 use std::io::{self, BufWriter, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Serializer, Value, json, ser::PrettyFormatter};
 use testkit::fixtures;
 
 /// Pods to a pool of twice as many rows.
 const POOL: u64 = 1_000;
 const NODES: u64 = 1_000;
+const MADE: &str = "2026-01-01T00:00:00Z";
 
 fn podref(pod: u64) -> (String, String) {
     (
@@ -40,14 +43,18 @@ fn network(pod: u64) -> String {
 fn pod(pod: u64) -> Value {
     let (namespace, name) = podref(pod);
     let network = network(pod);
-    let variables: Vec<_> = (0..12)
-        .map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": format!("some value of it, {n}") }))
-        .collect();
     fixtures::pod(&namespace, &name)
         .uid(&format!("00000000-0000-4000-9000-{pod:012}"))
         .node(&format!("node-{}", pod % NODES))
         .owner("ReplicaSet", "web")
-        .label("app", "web")
+        .label("app.kubernetes.io/name", "web")
+        .label(
+            "app.kubernetes.io/instance",
+            &format!("web-{}", pod % 1_000),
+        )
+        .label("pod-template-hash", "abcde")
+        .annotation("prometheus.io/scrape", "true")
+        .annotation("checksum/config", &fixtures::sandbox(pod))
         .networks(&format!("{network},{network}"))
         .reports_default(&["10.244.0.7"])
         .reports(&network, "net1", &[&address(pod, 1)])
@@ -55,24 +62,101 @@ fn pod(pod: u64) -> Value {
         .running()
         .with(|pod| {
             pod["metadata"]["resourceVersion"] = "1".into();
-            pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-            pod["spec"]["tolerations"] = ["not-ready", "unreachable"]
-                .map(|taint| {
-                    json!({
-                        "effect": "NoExecute", "key": format!("node.kubernetes.io/{taint}"),
-                        "operator": "Exists", "tolerationSeconds": 300
-                    })
-                })
-                .to_vec()
-                .into();
-            let container = &mut pod["spec"]["containers"][0];
-            container["env"] = variables.into();
-            container["resources"] =
-                json!({ "limits": { "memory": "128Mi" }, "requests": { "cpu": "10m" } });
-            container["terminationMessagePath"] = "/dev/termination-log".into();
-            container["volumeMounts"] = json!([{ "mountPath": "/data", "name": "data" }]);
+            pod["metadata"]["generateName"] = "web-abcde-".into();
+            pod["metadata"]["creationTimestamp"] = MADE.into();
+            fill(&mut pod["spec"]);
+            pod["status"]["containerStatuses"] = json!([container_status("main")]);
+            pod["status"]["startTime"] = MADE.into();
+            pod["status"]["qosClass"] = "Burstable".into();
+            pod["status"]["hostIP"] = "192.168.0.7".into();
+            pod["status"]["podIP"] = "10.244.0.7".into();
+            for condition in pod["status"]["conditions"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+            {
+                condition["lastProbeTime"] = Value::Null;
+                condition["lastTransitionTime"] = MADE.into();
+            }
         })
         .build()
+}
+
+/// What nobody here reads of a pod, and has to be stepped over.
+fn fill(spec: &mut Value) {
+    spec["tolerations"] = ["not-ready", "unreachable"]
+        .map(|taint| {
+            json!({
+                "effect": "NoExecute", "key": format!("node.kubernetes.io/{taint}"),
+                "operator": "Exists", "tolerationSeconds": 300
+            })
+        })
+        .to_vec()
+        .into();
+    spec["containers"] = [container("main")].to_vec().into();
+    spec["serviceAccountName"] = "web".into();
+    spec["terminationGracePeriodSeconds"] = 30.into();
+    spec["affinity"] = json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
+        "podAffinityTerm": {
+            "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web"] }] },
+            "topologyKey": "kubernetes.io/hostname"
+        },
+        "weight": 100
+    }] } });
+    spec["volumes"] = json!([
+        { "emptyDir": {}, "name": "data" },
+        { "configMap": { "defaultMode": 420, "name": "web" }, "name": "config" },
+        { "name": "kube-api-access-abcde", "projected": { "defaultMode": 420, "sources": [
+            { "serviceAccountToken": { "expirationSeconds": 3607, "path": "token" } },
+            { "configMap": { "items": [{ "key": "ca.crt", "path": "ca.crt" }], "name": "kube-root-ca.crt" } },
+            { "downwardAPI": { "items": [{
+                "fieldRef": { "apiVersion": "v1", "fieldPath": "metadata.namespace" }, "path": "namespace"
+            }] } },
+        ] } },
+    ]);
+}
+
+fn container(name: &str) -> Value {
+    let variables: Vec<_> = (0..8)
+        .map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": format!("some value of it, {n}") }))
+        .collect();
+    let probe = |path: &str| {
+        json!({
+            "failureThreshold": 3, "httpGet": { "path": path, "port": "http", "scheme": "HTTP" },
+            "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1
+        })
+    };
+    json!({
+        "args": ["--listen=0.0.0.0:8080", "--log-format=json"],
+        "env": variables,
+        "image": format!("registry.example.com/shop/{name}:1.2.3"),
+        "imagePullPolicy": "IfNotPresent",
+        "livenessProbe": probe("/livez"),
+        "name": name,
+        "ports": [{ "containerPort": 8080, "name": "http", "protocol": "TCP" }],
+        "readinessProbe": probe("/readyz"),
+        "resources": { "limits": { "memory": "128Mi" }, "requests": { "cpu": "10m", "memory": "128Mi" } },
+        "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [
+            { "mountPath": "/data", "name": "data" },
+            { "mountPath": "/etc/web", "name": "config", "readOnly": true },
+            { "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "kube-api-access-abcde",
+              "readOnly": true },
+        ],
+    })
+}
+
+fn container_status(name: &str) -> Value {
+    let digest = fixtures::sandbox(7);
+    json!({
+        "containerID": format!("containerd://{digest}"),
+        "image": format!("registry.example.com/shop/{name}:1.2.3"),
+        "imageID": format!("registry.example.com/shop/{name}@sha256:{digest}"),
+        "lastState": {}, "name": name, "ready": true, "restartCount": 0, "started": true,
+        "state": { "running": { "startedAt": MADE } },
+    })
 }
 
 fn pool(number: u64, pods: u64) -> Value {
@@ -105,7 +189,7 @@ fn reservation(pod: u64, interface: u64) -> Value {
 fn with_identity(mut object: Value, number: u64) -> Value {
     object["metadata"]["uid"] = format!("00000000-0000-4000-8000-{number:012}").into();
     object["metadata"]["resourceVersion"] = number.to_string().into();
-    object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    object["metadata"]["creationTimestamp"] = MADE.into();
     object
 }
 
@@ -115,6 +199,7 @@ fn main() -> io::Result<()> {
         .filter_map(|text| text.parse().ok());
     let pods: u64 = numbers.next().unwrap_or(100_000);
     let gone: u64 = numbers.next().unwrap_or(0);
+    let silent: u64 = numbers.next().unwrap_or(0);
     let pools = pods.div_ceil(POOL);
     let definition =
         |n: u64| fixtures::nad("default", &format!("net-{n}"), &format!("10.{n}.0.0/16"));
@@ -122,13 +207,23 @@ fn main() -> io::Result<()> {
         .map(|number| pool(number, pods))
         .chain((0..pods).flat_map(|pod| [1, 2].map(|interface| reservation(pod, interface))))
         .chain((gone..pods).map(pod))
-        .chain((0..NODES).map(|node| fixtures::node(&format!("node-{node}"), true)))
+        .chain((0..NODES).map(|node| fixtures::node(&format!("node-{node}"), node >= silent)))
         .chain((0..pools).map(definition));
     let mut output = BufWriter::new(io::stdout().lock());
     write!(output, "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [")?;
     for (number, object) in objects.enumerate() {
         let comma = if number == 0 { "" } else { "," };
-        write!(output, "{comma}\n{object:#}")?;
+        let mut text = Vec::new();
+        let indent = PrettyFormatter::with_indent(b"    ");
+        object.serialize(&mut Serializer::with_formatter(&mut text, indent))?;
+        writeln!(output, "{comma}")?;
+        for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            if at > 0 {
+                writeln!(output)?;
+            }
+            output.write_all(b"        ")?;
+            output.write_all(line)?;
+        }
     }
     write!(
         output,

@@ -58,15 +58,18 @@ pub struct Living {
     pub completed: Option<Arc<Ended>>,
 }
 
+/// Names of nodes, in their order.
+type Names = Arc<[Box<str>]>;
+
 /// When a row may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// From this moment on, unless something happens until then.
     Until(Moment),
     /// Not before something happens on these nodes, in the order of their names.
-    For(Box<[Box<str>]>),
+    For(Arc<[Box<str>]>),
     /// The same, and from this moment on whatever happens.
-    AtMost(Box<[Box<str>]>, Moment),
+    AtMost(Arc<[Box<str>]>, Moment),
 }
 
 impl fmt::Display for Wait {
@@ -91,11 +94,11 @@ impl fmt::Display for Wait {
 
 impl Wait {
     /// The nodes, and the moment, if there is one.
-    fn parts(self) -> (Box<[Box<str>]>, Option<Moment>) {
+    fn parts(self) -> (Option<Names>, Option<Moment>) {
         match self {
-            Self::Until(moment) => (Box::default(), Some(moment)),
-            Self::For(nodes) => (nodes, None),
-            Self::AtMost(nodes, moment) => (nodes, Some(moment)),
+            Self::Until(moment) => (None, Some(moment)),
+            Self::For(nodes) => (Some(nodes), None),
+            Self::AtMost(nodes, moment) => (Some(nodes), Some(moment)),
         }
     }
 
@@ -103,13 +106,14 @@ impl Wait {
     fn and(self, other: Self) -> Self {
         let hold = matches!(self, Self::For(_)) || matches!(other, Self::For(_));
         let ((a, until), (b, and_until)) = (self.parts(), other.parts());
-        let mut nodes = [a, b].concat();
-        nodes.sort_unstable();
-        nodes.dedup();
+        let nodes = match (a, b) {
+            (Some(a), Some(b)) => union(a, b),
+            (a, b) => a.or(b).unwrap_or_default(),
+        };
         match until.max(and_until) {
             Some(moment) if !hold && nodes.is_empty() => Self::Until(moment),
-            Some(moment) if !hold => Self::AtMost(nodes.into(), moment),
-            _ => Self::For(nodes.into()),
+            Some(moment) if !hold => Self::AtMost(nodes, moment),
+            _ => Self::For(nodes),
         }
     }
 
@@ -121,6 +125,24 @@ impl Wait {
             Self::For(_) => None,
         }
     }
+}
+
+/// The nodes of both, in the order of their names. In an outage thousands of rows wait for the same nodes: their
+/// list is shared as long as it can be.
+fn union(a: Names, b: Names) -> Names {
+    let has_all = |all: &[Box<str>], some: &[Box<str>]| {
+        some.iter().all(|name| all.binary_search(name).is_ok())
+    };
+    if Arc::ptr_eq(&a, &b) || has_all(&a, &b) {
+        return a;
+    }
+    if has_all(&b, &a) {
+        return b;
+    }
+    let mut nodes = [a, b].concat();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.into()
 }
 
 /// What all the evidence about a row comes to.

@@ -284,12 +284,7 @@ fn mirror_of<'a>(row: &RowContent, facts: &Facts<'a>) -> Option<Vec<&'a str>> {
         mirrors.peek()?;
         return Some(mirrors.filter_map(|end| end.last.node.as_deref()).collect());
     }
-    let is_own = |node: &&str| {
-        let rest = row.podref.name().strip_suffix(node);
-        rest.is_some_and(|rest| rest.ends_with('-'))
-    };
-    let existing = facts.nodes.existing().map(|(name, _)| name);
-    let nodes: Vec<_> = existing.filter(is_own).collect();
+    let nodes = facts.nodes.ending(row.podref.name());
     (!nodes.is_empty()).then_some(nodes)
 }
 

@@ -5,8 +5,11 @@
 //! says what is known of one, [`Nodes::blockers`] which nodes may still run a sandbox that nobody
 //! saw. Both are told of nodes and of their Leases; neither reads anything.
 
-use std::{collections::BTreeMap, time::Duration};
+mod stock;
 
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use self::stock::Stock;
 use crate::{clearance::look_again, time::Moment};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
@@ -307,6 +310,8 @@ pub struct Nodes {
     /// The longest wait that nobody blocks, as far as it was reckoned. It only grows until the next
     /// gap.
     unblocked: Duration,
+    /// Who blocked when that was reckoned, until something changes.
+    stock: Option<Arc<Stock>>,
 }
 
 /// What an address waits for before nobody unseen can answer on it.
@@ -316,12 +321,13 @@ pub enum Blocked {
     Until(Moment),
     /// Until something happens on these nodes, in the order of their names. Empty while the nodes
     /// are not known.
-    By(Box<[Box<str>]>),
+    By(Arc<[Box<str>]>),
 }
 
 impl Nodes {
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, state: NodeState, now: Moment) {
+        self.stock = None;
         match self.by_name.get_mut(name) {
             Some(node) => node.apply(state, now),
             None => {
@@ -333,6 +339,7 @@ impl Nodes {
 
     /// A node was deleted.
     pub fn remove(&mut self, name: &str, now: Moment) {
+        self.stock = None;
         if let Some(node) = self.by_name.get_mut(name) {
             node.remove(now);
         }
@@ -340,6 +347,7 @@ impl Nodes {
 
     /// A complete list of nodes was taken in; these are the names in it.
     pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
+        self.stock = None;
         for (name, node) in &mut self.by_name {
             if !listed(name) {
                 node.remove(now);
@@ -350,6 +358,7 @@ impl Nodes {
 
     /// Takes in a read of a node's Lease.
     pub fn hear(&mut self, name: &str, version: Option<&str>, now: Moment) {
+        self.stock = None;
         if let Some(node) = self.by_name.get_mut(name) {
             node.hear(version, now);
         }
@@ -358,11 +367,13 @@ impl Nodes {
     /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
     /// [`Nodes::suspect`] follows, every node blocks.
     pub fn gap(&mut self, now: Moment) {
+        self.stock = None;
         self.gap = Some(now);
     }
 
     /// The nodes that exist after the gap, by a quorum LIST begun after it.
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
+        self.stock = None;
         let since = self.gap.take().unwrap_or(now);
         self.unblocked = Duration::ZERO;
         for name in names {
@@ -378,11 +389,13 @@ impl Nodes {
         }
     }
 
-    /// Reckons how long a wait nobody blocks, so that it need not be for each row.
+    /// Reckons how long a wait nobody blocks, and who blocks longer ones at `now`, so that it need not be
+    /// for each row. It changes no answer.
     pub fn take_stock(&mut self, now: Moment) {
         let suspects = self.by_name.values();
         let longest = suspects.filter_map(|node| Some(node.longest(node.suspect.as_ref()?, now)));
         self.unblocked = longest.min().unwrap_or(Duration::MAX);
+        self.stock = Some(Arc::new(Stock::of(self, now)));
     }
 
     /// The gap whose nodes are not known yet.
@@ -420,10 +433,15 @@ impl Nodes {
     #[must_use]
     pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
         if self.gap.is_some() || self.complete_since.is_none() {
-            return Some(Blocked::By(Box::default()));
+            return Some(Blocked::By(Arc::default()));
         }
         if wait <= self.unblocked {
             return None;
+        }
+        if let (None, Some(stock)) = (slice, &self.stock)
+            && let Some(known) = stock.blockers(self, wait, now)
+        {
+            return known;
         }
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
@@ -451,10 +469,23 @@ impl Nodes {
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
     /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
+        self.stock = None;
         self.by_name.retain(|_, node| {
             let recent = now.since(node.since) < keep;
             node.state.is_some() || recent || node.blocks(keep, now).is_some()
         });
+    }
+
+    /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a
+    /// static pod so. In the order of their names.
+    #[must_use]
+    pub fn ending(&self, name: &str) -> Vec<&str> {
+        let after = name.match_indices('-').map(|(at, dash)| at + dash.len());
+        let known = after.filter_map(|from| self.by_name.get_key_value(&name[from..]));
+        let existing = known.filter(|(_, node)| node.state.is_some());
+        let mut names: Vec<_> = existing.map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names
     }
 
     /// One node.

@@ -1,38 +1,81 @@
-//! The JSON of a pod cut down to what is read of it, as fast as it can be stepped over.
+//! The items of a dump, as fast as they can be stepped over.
 //!
-//! A dump of a large cluster is a gigabyte, nine tenths of which decide nothing. Nothing is interpreted
-//! here but the type: what is kept is kept as it is written. It lives in this crate because code is made fast
-//! here, and small in the other.
+//! A dump of a large cluster is a gigabyte, nine tenths of which decide nothing. What there are most of, pods and
+//! reservations, is read here to the facts, in one pass; of all else only the length is found. It lives in this
+//! crate because code is made fast here, and small in the other.
 
-use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// The first value of a text.
+use crate::{
+    pod::{
+        PodState,
+        wire::{Metadata, PodStatus, Spec, Wire},
+    },
+    reservation::{Reservation, Typed},
+    text::Text,
+};
+
+/// One item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct First {
-    /// If it is a pod: what is left of it.
-    pub pod: Option<String>,
-    /// Its length, with what precedes it; zero where it is no such pod.
-    pub length: usize,
+pub enum Item {
+    /// A pod that can be read.
+    Pod(Box<PodState>),
+    /// A reservation that can be read.
+    Reservation(Box<Reservation>),
+    /// Whatever else: its text tells.
+    Other,
 }
 
-/// Reads the first value of a text if it is a pod that can be read.
+/// Reads the first value of a text; with its length, and that of what precedes it. A pod is an [`Item::Other`] too
+/// if `whole_pods`.
 ///
 /// # Errors
-/// When the text ends within it.
-pub fn first_pod(text: &[u8]) -> serde_json::Result<First> {
-    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Pod<'_>>();
-    match values.next().transpose() {
-        Ok(Some(pod)) => Ok(First {
-            pod: Some(serde_json::to_string(&pod)?),
-            length: values.byte_offset(),
-        }),
-        Err(error) if error.is_eof() => Err(error),
-        _ => Ok(First {
-            pod: None,
-            length: 0,
-        }),
+/// When it is none, or when the text ends within it.
+pub fn first_item(text: &[u8], whole_pods: bool) -> serde_json::Result<(Item, usize)> {
+    if !whole_pods && let Some((pod, length)) = first::<Pod<'_>>(text)? {
+        // What is wrong with any other, whoever reads it as a whole finds out.
+        if let Some(state) = pod.into_state() {
+            return Ok((Item::Pod(state.into()), length));
+        }
     }
+    if let Some((reservation, length)) = first::<Typed>(text)?
+        && let Some(reservation) = reservation.into_reservation()
+    {
+        return Ok((Item::Reservation(reservation.into()), length));
+    }
+    first_length(text).map(|length| (Item::Other, length))
+}
+
+/// Reads what should be items, each with a comma behind it, to the end of the text; with their places in it. `None`
+/// if it is anything else.
+#[must_use]
+pub fn items(text: &[u8], whole_pods: bool) -> Option<Vec<(Item, Range<usize>)>> {
+    let mut items = Vec::new();
+    let mut at = 0;
+    loop {
+        at += space(&text[at..]);
+        if at == text.len() {
+            return Some(items);
+        }
+        let (item, length) = first_item(&text[at..], whole_pods).ok()?;
+        items.push((item, at..at + length));
+        at += length;
+        at += space(&text[at..]);
+        if text.get(at) != Some(&b',') {
+            return None;
+        }
+        at += 1;
+    }
+}
+
+/// How much white space a text begins with.
+#[must_use]
+pub fn space(text: &[u8]) -> usize {
+    let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    text.iter().position(is_text).unwrap_or(text.len())
 }
 
 /// The length of the first value of a text, with what precedes it.
@@ -47,113 +90,58 @@ pub fn first_length(text: &[u8]) -> serde_json::Result<usize> {
     }
 }
 
-type Raw<'t> = Option<&'t RawValue>;
+/// The first value if it is a `T`. An error where the text ends within it.
+fn first<'t, T: Deserialize<'t>>(text: &'t [u8]) -> serde_json::Result<Option<(T, usize)>> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<T>();
+    match values.next().transpose() {
+        Ok(value) => Ok(value.map(|value| (value, values.byte_offset()))),
+        Err(error) if error.is_eof() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
 
 /// The type of a pod. Where it stands first, what is no pod is given up at once.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 enum Version {
     #[serde(rename = "v1")]
     V1,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 enum Kind {
     Pod,
 }
 
-#[derive(Deserialize, Serialize)]
+/// A pod with its type.
+#[derive(Deserialize)]
 struct Pod<'t> {
     #[serde(rename = "apiVersion")]
-    version: Version,
-    kind: Kind,
+    _version: Version,
+    #[serde(rename = "kind")]
+    _kind: Kind,
     #[serde(borrow)]
-    metadata: Option<Metadata<'t>>,
+    metadata: Option<Metadata<Text<'t>, IgnoredAny>>,
     #[serde(borrow)]
-    spec: Option<Spec<'t>>,
+    spec: Option<Spec<Text<'t>>>,
     #[serde(borrow)]
-    status: Option<Status<'t>>,
+    status: Option<PodStatus<Text<'t>>>,
 }
 
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'t> {
-    #[serde(borrow)]
-    name: Raw<'t>,
-    #[serde(borrow)]
-    namespace: Raw<'t>,
-    #[serde(borrow)]
-    uid: Raw<'t>,
-    #[serde(borrow)]
-    deletion_timestamp: Raw<'t>,
-    #[serde(borrow)]
-    annotations: Option<Annotations<'t>>,
-    #[serde(borrow)]
-    owner_references: Option<Vec<Owner<'t>>>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Annotations<'t> {
-    #[serde(rename = "k8s.v1.cni.cncf.io/network-status", borrow)]
-    status: Raw<'t>,
-    #[serde(rename = "k8s.v1.cni.cncf.io/networks", borrow)]
-    request: Raw<'t>,
-    #[serde(rename = "v1.multus-cni.io/default-network", borrow)]
-    default_network: Raw<'t>,
-    #[serde(rename = "kubernetes.io/config.mirror", borrow)]
-    mirror: Raw<'t>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<'t> {
-    #[serde(borrow)]
-    api_version: Raw<'t>,
-    #[serde(borrow)]
-    kind: Raw<'t>,
-    #[serde(borrow)]
-    controller: Raw<'t>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'t> {
-    #[serde(borrow)]
-    node_name: Raw<'t>,
-    #[serde(borrow)]
-    host_network: Raw<'t>,
-    #[serde(borrow)]
-    termination_grace_period_seconds: Raw<'t>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Status<'t> {
-    #[serde(borrow)]
-    phase: Raw<'t>,
-    #[serde(borrow)]
-    conditions: Option<Vec<Condition<'t>>>,
-    #[serde(borrow)]
-    container_statuses: Option<Vec<Container<'t>>>,
-    #[serde(borrow)]
-    init_container_statuses: Option<Vec<Container<'t>>>,
-    #[serde(borrow)]
-    ephemeral_container_statuses: Option<Vec<Container<'t>>>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Condition<'t> {
-    #[serde(rename = "type", borrow)]
-    kind: Raw<'t>,
-    #[serde(borrow)]
-    status: Raw<'t>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Container<'t> {
-    #[serde(borrow)]
-    name: Raw<'t>,
-    #[serde(borrow)]
-    state: Raw<'t>,
+impl Pod<'_> {
+    fn into_state(self) -> Option<PodState> {
+        let Self {
+            metadata,
+            spec,
+            status,
+            ..
+        } = self;
+        let wire = Wire {
+            metadata,
+            spec,
+            status,
+        };
+        wire.state()
+    }
 }
 
 #[cfg(test)]
@@ -164,47 +152,73 @@ mod tests {
 
     use super::*;
 
-    const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p\u0041","labels":{"a":"b"},"annotations":{"x":"y","k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"env":[]}],"nodeName":"n"},"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"i","state":{"running":{}}}]}}"#;
-    const LEFT: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p\u0041","namespace":null,"uid":null,"deletionTimestamp":null,"annotations":{"k8s.v1.cni.cncf.io/network-status":null,"k8s.v1.cni.cncf.io/networks":"net","v1.multus-cni.io/default-network":null,"kubernetes.io/config.mirror":null},"ownerReferences":null},"spec":{"nodeName":"n","hostNetwork":null,"terminationGracePeriodSeconds":null},"status":{"phase":"Running","conditions":null,"containerStatuses":[{"name":"c","state":{"running":{}}}],"initContainerStatuses":null,"ephemeralContainerStatuses":null}}"#;
+    const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p\u0061","namespace":"d","uid":"u","labels":{"a":"b"},"annotations":{"x":"y","k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"env":[]}],"nodeName":"n"},"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"i","state":{"running":{}}}]}}"#;
+    const RESERVATION: &str = r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","namespace":"k","uid":"r","resourceVersion":"7"},"spec":{"podref":"d/p"}}"#;
 
     #[test]
-    fn of_a_pod_is_left_what_decides_as_it_is_written() {
+    fn pods_and_reservations_are_read() {
         let text = format!("  {POD}, {{");
-        let first = first_pod(text.as_bytes()).unwrap();
-        assert_eq!(first.pod.as_deref(), Some(LEFT));
-        assert_eq!(first.length, POD.len() + 2);
+        let (item, length) = first_item(text.as_bytes(), false).unwrap();
+        let Item::Pod(pod) = item else {
+            panic!("{item:?}")
+        };
+        let wire: Wire<String, String> = serde_json::from_str(POD).unwrap();
+        assert_eq!(Some(*pod), wire.state());
+        assert_eq!(length, POD.len() + 2);
         assert_eq!(first_length(text.as_bytes()).unwrap(), POD.len() + 2);
+        let whole = first_item(text.as_bytes(), true).unwrap();
+        assert_eq!(whole, (Item::Other, length));
+        let (item, length) = first_item(RESERVATION.as_bytes(), false).unwrap();
+        let known = Reservation::parse(RESERVATION).unwrap();
+        assert_eq!(item, Item::Reservation(known.into()));
+        assert_eq!(length, RESERVATION.len());
     }
 
     #[rstest]
     #[case::another(r#"{"apiVersion":"v1","kind":"Node"}"#)]
+    #[case::of_another_group(
+        r#"{"apiVersion":"v2","kind":"Pod","metadata":{"name":"p","namespace":"d","uid":"u"}}"#
+    )]
     #[case::no_object("7 ")]
     #[case::odd(r#"{"apiVersion":"v1","kind":"Pod","metadata":7}"#)]
+    #[case::nameless(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u"}}"#)]
+    #[case::nobodys(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","uid":"r","resourceVersion":"7"},"spec":{}}"#)]
     #[case::untyped("{}")]
-    fn what_is_no_pod_is_left_alone(#[case] text: &str) {
-        let none = First {
-            pod: None,
-            length: 0,
-        };
-        assert_eq!(first_pod(text.as_bytes()).unwrap(), none);
+    fn what_cannot_be_read_is_left_alone(#[case] text: &str) {
+        let (item, length) = first_item(text.as_bytes(), false).unwrap();
+        assert_eq!((item, length), (Item::Other, text.trim_end().len()));
     }
 
     #[test]
     fn a_text_that_ends_too_early_says_so() {
-        for length in 0..POD.len() {
-            let text = &POD.as_bytes()[..length];
-            assert!(first_length(text).unwrap_err().is_eof(), "{length}");
-            if length > 0 {
-                assert!(first_pod(text).unwrap_err().is_eof(), "{length}");
+        for text in [POD, RESERVATION] {
+            for length in 0..text.len() {
+                let text = &text.as_bytes()[..length];
+                assert!(first_length(text).unwrap_err().is_eof(), "{length}");
+                assert!(first_item(text, false).unwrap_err().is_eof(), "{length}");
             }
         }
+    }
+
+    #[test]
+    fn items_are_those_of_a_whole_text() {
+        let text = format!("\n {POD} , {RESERVATION},{{}},\n ");
+        let items_of = items(text.as_bytes(), false).unwrap();
+        let texts: Vec<_> = items_of.iter().map(|(_, at)| &text[at.clone()]).collect();
+        assert_eq!(texts, [POD, RESERVATION, "{}"]);
+        assert!(matches!(items_of[0].0, Item::Pod(_)));
+        for wrong in [POD, "{},,", "{} {},", "{", ",", "{},]", "{},x"] {
+            assert_eq!(items(wrong.as_bytes(), false), None, "{wrong}");
+        }
+        assert_eq!(items(b" ", false), Some(Vec::new()));
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), like in "[{}\":,a-zP1 ]{0,60}") {
             for bytes in [&*bytes, like.as_bytes()] {
-                let _ = first_pod(bytes);
+                let _ = first_item(bytes, false);
+                let _ = items(bytes, false);
                 let _ = first_length(bytes);
             }
         }

@@ -3,6 +3,8 @@
 //! One [`PodState`] is one state of one incarnation, stripped. Where it comes from (a watch, a GET,
 //! a file) is the caller's affair.
 
+pub mod wire;
+
 use std::time::Duration;
 
 use crate::{

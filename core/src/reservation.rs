@@ -63,6 +63,36 @@ struct Spec {
     ifname: Option<String>,
 }
 
+#[derive(Deserialize)]
+enum Version {
+    #[serde(rename = "whereabouts.cni.cncf.io/v1alpha1")]
+    V1Alpha1,
+}
+
+#[derive(Deserialize)]
+enum Kind {
+    OverlappingRangeIPReservation,
+}
+
+/// A reservation with its type. Where that stands first, what is none is given up at once.
+#[derive(Deserialize)]
+pub(crate) struct Typed {
+    #[serde(rename = "apiVersion")]
+    _version: Version,
+    #[serde(rename = "kind")]
+    _kind: Kind,
+    metadata: Metadata,
+    spec: Option<Spec>,
+}
+
+impl Typed {
+    /// What [`Reservation::parse`] makes of it.
+    pub(crate) fn into_reservation(self) -> Option<Reservation> {
+        let Self { metadata, spec, .. } = self;
+        Reservation::of(Raw { metadata, spec })
+    }
+}
+
 impl Reservation {
     /// Reads a reservation; `None` where it has no name, uid, resourceVersion or podref. Such a
     /// one is nobody's that we know.

@@ -10,6 +10,7 @@ use common::{
     TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
 };
 use ipgc_core::node::{Blocked, NodeState, Nodes, Standing};
+use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
 
 /// Nodes that exist when the pod watch begins anew.
@@ -506,4 +507,75 @@ fn taking_stock_changes_no_answer() {
     let mut none = nodes_with(&[("a", node_state())]);
     none.take_stock(at(100));
     assert_eq!(blockers(&none, 100), None);
+}
+
+/// Whatever happens to three nodes; the number says what, and to which.
+fn happen(nodes: &mut Nodes, what: u8, now: u64) {
+    let name = ["a", "b", "c"][usize::from(what % 3)];
+    match what / 3 {
+        0 => nodes.apply(name, node_state(), at(now)),
+        1 => nodes.apply(name, not_ready(), at(now)),
+        2 => nodes.apply(name, fenced(), at(now)),
+        3 => nodes.remove(name, at(now)),
+        4 => nodes.gap(at(now)),
+        5 => nodes.suspect(["a", "b"], at(now)),
+        6 => nodes.retain(|listed| listed != name, at(now)),
+        7 => nodes.forget(secs(W), at(now)),
+        8 => nodes.hear(name, None, at(now)),
+        _ => nodes.hear(name, Some(&now.to_string()), at(now)),
+    }
+}
+
+proptest! {
+    /// Stock may be taken at any time, and later events or not at all: no answer changes.
+    #[test]
+    fn stock_tells_nothing_that_the_nodes_do_not(
+        before in vec((0..42_u8, 0..70_u64), 0..40),
+        after in vec((0..42_u8, 0..70_u64), 0..3),
+    ) {
+        let mut now = 0;
+        let mut nodes = Nodes::default();
+        for (what, pause) in before {
+            now += pause;
+            happen(&mut nodes, what, now);
+        }
+        let mut stock = nodes.clone();
+        stock.take_stock(at(now));
+        for (what, pause) in [(255, 0)].into_iter().chain(after) {
+            if what < 255 {
+                now += pause;
+                happen(&mut nodes, what, now);
+                happen(&mut stock, what, now);
+            }
+            for wait in [0, 1, 30, 59, 60, 61, 100, 200, 210, 600] {
+                for slice in [None, Some("b")] {
+                    prop_assert_eq!(
+                        stock.blockers(slice, secs(wait), at(now)),
+                        nodes.blockers(slice, secs(wait), at(now))
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_nodes_at_the_end_of_a_name_are_those_that_it_ends_with(
+        names in vec("[ab-]{0,3}", 0..8),
+        gone in vec(any::<bool>(), 8),
+        name in "[ab-]{0,8}",
+    ) {
+        let mut nodes = Nodes::default();
+        for (name, gone) in names.iter().zip(gone) {
+            nodes.apply(name, node_state(), at(0));
+            if gone {
+                nodes.remove(name, at(1));
+            }
+        }
+        let is_own = |node: &&str| {
+            let rest = name.strip_suffix(node);
+            rest.is_some_and(|rest| rest.ends_with('-'))
+        };
+        let plain: Vec<_> = nodes.existing().map(|(name, _)| name).filter(is_own).collect();
+        prop_assert_eq!(nodes.ending(&name), plain);
+    }
 }

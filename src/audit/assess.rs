@@ -19,6 +19,7 @@ use ipgc_core::{
 use serde_json::json;
 
 use super::{
+    NODES,
     index::{Index, Orphan, Place},
     report::{Finding, Problem, ReservationReport, RowReport, Stored},
     words,
@@ -35,6 +36,8 @@ pub struct Assessor<'s> {
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
+    /// So many nodes are named of those that hold a row.
+    pub named: usize,
 }
 
 impl<'s> Assessor<'s> {
@@ -46,6 +49,7 @@ impl<'s> Assessor<'s> {
             index: Index::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
+            named: NODES,
             snapshot,
             policy,
         }
@@ -70,7 +74,7 @@ impl<'s> Assessor<'s> {
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {
-            stale.clearance.wait = Wait::For(Box::default());
+            stale.clearance.wait = Wait::For(std::sync::Arc::default());
         }
         verdict
     }
@@ -132,7 +136,7 @@ impl<'s> Assessor<'s> {
         row: &Row,
         verdict: &Verdict,
     ) -> Option<Finding> {
-        let mut finding = finding_of(verdict)?;
+        let mut finding = finding_of(verdict, self.named)?;
         self.describe(&mut finding, pool, place, row);
         Some(finding)
     }
@@ -140,15 +144,15 @@ impl<'s> Assessor<'s> {
     /// Says which row a finding is about.
     pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
         finding.row = Some(RowReport {
-            pool_uid: pool.uid().to_owned(),
+            pool_uid: pool.uid().into(),
             key: row.key().to_owned(),
             stored: Stored::new(row.stored()),
         });
-        finding.namespace = Some(place.key.namespace.clone());
-        finding.pool = Some(place.key.name.clone());
+        finding.namespace = Some(place.key.namespace.as_str().into());
+        finding.pool = Some(place.key.name.as_str().into());
         finding.address = pool.address_of(row).map(|address| address.to_string());
         let content = row.content().ok();
-        finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.to_owned()));
+        finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));
         self.name_owner(finding, row.podref_text(), place.slice.as_deref());
     }
 
@@ -160,7 +164,7 @@ impl<'s> Assessor<'s> {
         finding.pods = vec![podref.to_owned()];
         if finding.nodes.is_empty() {
             let node = self.node_of(podref).or(slice);
-            finding.nodes = node.map(str::to_owned).into_iter().collect();
+            finding.nodes = node.map(Into::into).into_iter().collect();
         }
     }
 }
@@ -226,9 +230,9 @@ pub fn reported(reserved: &Reserved) -> ReservationReport {
     }
 }
 
-/// What a verdict is as a finding, if it is one.
+/// What a verdict is as a finding, if it is one. So many are `named` of the nodes that hold a row.
 #[must_use]
-pub fn finding_of(verdict: &Verdict) -> Option<Finding> {
+pub fn finding_of(verdict: &Verdict, named: usize) -> Option<Finding> {
     match verdict {
         // A person said so.
         Verdict::Held(_) | Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt) => None,
@@ -236,11 +240,11 @@ pub fn finding_of(verdict: &Verdict) -> Option<Finding> {
             Some(Finding::new(Problem::Unreadable, reason.to_string()))
         }
         Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
-        Verdict::Stale(stale) => Some(finding_of_stale(stale)),
+        Verdict::Stale(stale) => Some(finding_of_stale(stale, named)),
     }
 }
 
-fn finding_of_stale(stale: &Stale) -> Finding {
+fn finding_of_stale(stale: &Stale, named: usize) -> Finding {
     let nodes = holding(&stale.clearance.wait);
     let problem = match stale.cause {
         _ if is_held(&stale.clearance.wait) => Problem::HeldUnfenced,
@@ -248,13 +252,14 @@ fn finding_of_stale(stale: &Stale) -> Finding {
         _ => Problem::Stale,
     };
     let mut finding = Finding::new(problem, words::stale(stale));
-    finding.grade = Some(stale.grade().as_str().to_owned());
-    finding.cause = Some(stale.cause.as_str().to_owned());
+    finding.grade = Some(stale.grade().as_str().into());
+    finding.cause = Some(stale.cause.as_str().into());
     let moment = stale.clearance.wait.moment();
     finding.wait_seconds = moment.map(|moment| moment.since(NOW).as_secs());
     if !nodes.is_empty() {
-        finding.nodes = nodes.iter().map(|node| node.as_ref().to_owned()).collect();
-        finding.command = words::declare_empty(nodes);
+        let first = nodes.iter().take(named);
+        finding.nodes = first.map(|node| node.as_ref().into()).collect();
+        finding.command = words::declare_empty(nodes).map(Into::into);
     }
     finding
 }

@@ -97,7 +97,7 @@ impl Filter {
         let of_node = self
             .node
             .as_ref()
-            .is_none_or(|node| finding.nodes.contains(node));
+            .is_none_or(|node| finding.nodes.iter().any(|named| **named == **node));
         let of_labels = snapshot.selected.as_ref().is_none_or(|selected| {
             let mut pods = finding.pods.iter();
             pods.any(|pod| selected.contains(pod.as_str()))

@@ -7,6 +7,7 @@
 //! | `index` | one pass over all rows, before any is judged |
 //! | `definitions` | which definition leads to which pool |
 //! | `pods`, `pools`, `reservations` | findings about each |
+//! | `shared` | texts that many findings have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | [`filter`], [`table`], [`words`] | what of it is shown, and how |
 //!
@@ -22,6 +23,7 @@ mod pods;
 mod pools;
 pub mod report;
 mod reservations;
+mod shared;
 pub mod table;
 pub mod words;
 
@@ -40,11 +42,12 @@ use self::{
     filter::Filter,
     index::Place,
     report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
+    shared::Texts,
 };
 use crate::snapshot::{Kind, Snapshot};
 
 /// So many nodes are told of a finding: in an outage a thousand may hold each of many thousand rows.
-const NODES: usize = 16;
+pub const NODES: usize = 16;
 
 /// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
 #[must_use]
@@ -55,13 +58,17 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let assessor = Assessor::new(snapshot, policy);
+    let mut assessor = Assessor::new(snapshot, policy);
+    if filter.node.is_some() {
+        assessor.named = usize::MAX;
+    }
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor: &assessor,
         filter,
         definitions: definitions.as_ref(),
         findings: Vec::new(),
+        texts: Texts::default(),
         splits: BTreeMap::new(),
         exempt: 0,
         unwatched: 0,
@@ -139,6 +146,7 @@ struct Audit<'a> {
     filter: &'a Filter,
     definitions: Option<&'a Definitions<'a>>,
     findings: Vec<Finding>,
+    texts: Texts,
     splits: BTreeMap<PoolKey, Split>,
     exempt: usize,
     unwatched: usize,
@@ -151,6 +159,8 @@ impl Audit<'_> {
         for mut finding in findings {
             if self.filter.passes(&finding, self.assessor.snapshot) {
                 finding.nodes.truncate(NODES);
+                finding.nodes.shrink_to_fit();
+                self.texts.share(&mut finding);
                 self.findings.push(finding);
             }
         }
@@ -200,8 +210,8 @@ impl Audit<'_> {
             let detail = format!("{kind} {}: {}", unreadable.name, unreadable.reason);
             let mut finding = Finding::new(Problem::Unreadable, detail);
             if let Some((namespace, name)) = unreadable.name.split_once('/') {
-                finding.namespace = Some(namespace.to_owned());
-                finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.to_owned());
+                finding.namespace = Some(namespace.into());
+                finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.into());
             }
             self.find([finding]);
         }
@@ -302,8 +312,8 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
             Problem::InUseUnallocated => {
                 let is_it = |place: &Place| {
                     let namespace = finding.namespace.as_ref();
-                    finding.pool.as_ref() == Some(&place.key.name)
-                        && namespace.is_none_or(|namespace| *namespace == place.key.namespace)
+                    finding.pool.as_deref() == Some(place.key.name.as_str())
+                        && namespace.is_none_or(|namespace| **namespace == *place.key.namespace)
                 };
                 // Where the pool could not be named, any will do.
                 let holds =

@@ -13,7 +13,7 @@ use super::{
     assess::{Assessor, owner},
     definitions::Definitions,
     index::Place,
-    report::{Finding, Problem, Source},
+    report::{Finding, Problem, Shared, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
 
@@ -72,14 +72,14 @@ impl Use<'_> {
             .next()
             .or_else(|| assessor.index.pools.iter().find(holds));
         if let Some(place) = place {
-            finding.namespace = Some(place.key.namespace.clone());
-            finding.pool = Some(place.key.name.clone());
+            finding.namespace = Some(place.key.namespace.as_str().into());
+            finding.pool = Some(place.key.name.as_str().into());
             return;
         }
         let mut ranges = self.section.ranges.iter();
         let range = ranges.find(|range| range.contains(self.address));
         if self.section.slices.is_none() {
-            finding.pool = range.map(|range| pool_name(self.network, None, *range));
+            finding.pool = range.map(|range| pool_name(self.network, None, *range).into());
         }
     }
 }
@@ -152,7 +152,7 @@ fn unallocated(assessor: &Assessor<'_>, one: &Use<'_>, source: Source) -> Option
         ),
     };
     finding.address = Some(one.address.to_string());
-    finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
+    finding.interface = Some(one.interface.into()).filter(|name: &Shared| !name.is_empty());
     one.name_pool(&mut finding, assessor);
     assessor.name_owner(&mut finding, Some(podref), None);
     Some(finding)
@@ -237,7 +237,7 @@ fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> 
         .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
     let nodes: BTreeSet<_> = nodes.collect();
-    finding.nodes = nodes.into_iter().map(str::to_owned).collect();
+    finding.nodes = nodes.into_iter().map(Into::into).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

@@ -89,8 +89,8 @@ impl Split {
 
 fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
     let mut finding = Finding::new(problem, detail);
-    finding.namespace = Some(key.namespace.clone());
-    finding.pool = Some(key.name.clone());
+    finding.namespace = Some(key.namespace.as_str().into());
+    finding.pool = Some(key.name.as_str().into());
     finding
 }
 
@@ -135,7 +135,7 @@ pub fn without_definition(
         command = place.delete();
     }
     let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
-    finding.command = command;
+    finding.command = command.map(Into::into);
     finding
 }
 
@@ -203,10 +203,10 @@ fn gone_slice(
         };
     }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
-    finding.namespace = Some(namespace.clone());
-    finding.pool = pool.map(|place| place.key.name.clone());
-    finding.nodes = vec![node.as_ref().to_owned()];
-    finding.command = command;
+    finding.namespace = Some(namespace.as_str().into());
+    finding.pool = pool.map(|place| place.key.name.as_str().into());
+    finding.nodes = vec![node.as_ref().into()];
+    finding.command = command.map(Into::into);
     finding
 }
 

@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use super::shared::Shared;
+
 /// Version of the report's shape: it grows when a field changes its meaning or goes.
 pub const REPORT_VERSION: u32 = 1;
 
@@ -158,43 +160,43 @@ pub struct Finding {
     /// What is wrong.
     pub problem: Problem,
     /// The same in a sentence.
-    pub detail: String,
+    pub detail: Shared,
     /// The row that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<RowReport>,
     /// The namespace of the pool, or of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+    pub namespace: Option<Shared>,
     /// The pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<String>,
+    pub pool: Option<Shared>,
     /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The interface.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<String>,
+    pub interface: Option<Shared>,
     /// The pods as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
+    pub nodes: Vec<Shared>,
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub grade: Option<String>,
+    pub grade: Option<Shared>,
     /// What made it stale: deleted, completed, predecessor or leftover.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
+    pub cause: Option<Shared>,
     /// So many seconds from now a collector would free it that begins to look now; none while it is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_seconds: Option<u64>,
     /// The reservation, by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<ReservationReport>,
+    pub reservation: Option<Box<ReservationReport>>,
     /// What a person may run, once they agree.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+    pub command: Option<Shared>,
 }
 
 /// A row with all that identifies it.
@@ -202,7 +204,7 @@ pub struct Finding {
 #[serde(rename_all = "camelCase")]
 pub struct RowReport {
     /// `metadata.uid` of the pool.
-    pub pool_uid: String,
+    pub pool_uid: Shared,
     /// Its key in `spec.allocations`.
     pub key: String,
     /// The whole of it as stored.
@@ -270,7 +272,7 @@ pub struct ReservationReport {
 impl Finding {
     /// A finding of which nothing is known yet but this.
     #[must_use]
-    pub fn new(problem: Problem, detail: impl Into<String>) -> Self {
+    pub fn new(problem: Problem, detail: impl Into<Shared>) -> Self {
         Self {
             problem,
             detail: detail.into(),

@@ -1,6 +1,6 @@
 //! Rows and their reservations, both ways: a row whose pod lives and that has none, and one without a row.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     address::reservation_names,
@@ -60,7 +60,7 @@ pub fn missing(
     };
     let mut finding = Finding::new(Problem::ReservationMissing, detail);
     assessor.describe(&mut finding, pool, place, row);
-    finding.reservation = others.map(reported);
+    finding.reservation = others.map(reported).map(Box::new);
     Some(finding)
 }
 
@@ -84,19 +84,19 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let mut finding = finding_of(&verdict)?;
+            let mut finding = finding_of(&verdict, assessor.named)?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }
-            finding.detail = format!("a reservation without a row; {}", finding.detail);
+            finding.detail = format!("a reservation without a row; {}", finding.detail).into();
             finding.address = Some(address.to_string());
             finding
         }
     };
-    finding.namespace = Some(reserved.namespace.as_ref().to_owned());
-    finding.pool = orphan.place.map(|place| place.key.name.clone());
-    finding.interface = reserved.interface.as_deref().map(str::to_owned);
-    finding.reservation = Some(reported(reserved));
+    finding.namespace = Some(Arc::clone(&reserved.namespace).into());
+    finding.pool = orphan.place.map(|place| place.key.name.as_str().into());
+    finding.interface = reserved.interface.clone().map(Into::into);
+    finding.reservation = Some(reported(reserved).into());
     let slice = orphan.place.and_then(|place| place.slice.as_deref());
     assessor.name_owner(&mut finding, Some(owner(reserved)), slice);
     Some(finding)

@@ -1,6 +1,6 @@
 //! A report as a table for people. Foreign texts are shown with their control characters escaped.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, io};
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -91,12 +91,23 @@ impl Column {
         }
     }
 
+    fn cell(self, finding: &Finding) -> Cow<'_, str> {
+        let text = match self.of(finding) {
+            None => return "-".into(),
+            Some(Cow::Borrowed(text)) => escaped(text),
+            Some(Cow::Owned(text)) => clean(&text).into(),
+        };
+        // Half of a command is another one.
+        if self == Self::Command || text.width() <= WIDEST {
+            return text;
+        }
+        cut(&text).into()
+    }
+
     fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
-        let text = |text: &'_ Option<String>| text.clone().map(Cow::Owned);
-        let list = |list: &[String]| (!list.is_empty()).then(|| Cow::Owned(list.join(",")));
         match self {
             Self::Finding => Some(finding.problem.as_str().into()),
-            Self::Address => text(&finding.address),
+            Self::Address => finding.address.as_deref().map(Into::into),
             Self::Pool => match (&finding.namespace, &finding.pool) {
                 (Some(namespace), Some(pool)) => Some(format!("{namespace}/{pool}").into()),
                 _ => None,
@@ -107,12 +118,12 @@ impl Column {
             }
             Self::Pod => list(&finding.pods),
             Self::Node => list(&finding.nodes),
-            Self::Grade => text(&finding.grade),
-            Self::Cause => text(&finding.cause),
+            Self::Grade => finding.grade.as_deref().map(Into::into),
+            Self::Cause => finding.cause.as_deref().map(Into::into),
             Self::Wait => finding
                 .wait_seconds
                 .map(|seconds| format!("{seconds}s").into()),
-            Self::Interface => text(&finding.interface),
+            Self::Interface => finding.interface.as_deref().map(Into::into),
             Self::Key => finding.row.as_ref().map(|row| row.key.as_str().into()),
             Self::Sandbox => {
                 let row = finding.row.as_ref()?.stored.value();
@@ -123,8 +134,20 @@ impl Column {
                 .reservation
                 .as_ref()
                 .map(|it| it.name.as_str().into()),
-            Self::Detail => Some(finding.detail.as_str().into()),
-            Self::Command => text(&finding.command),
+            Self::Detail => Some((*finding.detail).into()),
+            Self::Command => finding.command.as_deref().map(Into::into),
+        }
+    }
+}
+
+/// A text of a cell, or of all in a list.
+fn list<T: AsRef<str>>(list: &[T]) -> Option<Cow<'_, str>> {
+    match list {
+        [] => None,
+        [one] => Some(one.as_ref().into()),
+        many => {
+            let many: Vec<_> = many.iter().map(AsRef::as_ref).collect();
+            Some(many.join(",").into())
         }
     }
 }
@@ -132,10 +155,24 @@ impl Column {
 /// The findings as lines of a table, what was looked at, and the notes.
 #[must_use]
 pub fn table(report: &Report, columns: &[Column]) -> String {
-    let mut text = String::new();
+    let mut text = Vec::new();
+    // Memory takes all that is written to it.
+    let _ = write_table(report, columns, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Writes them; many findings are never in memory as text at once.
+///
+/// # Errors
+/// Those of `output`.
+pub fn write_table(
+    report: &Report,
+    columns: &[Column],
+    output: &mut impl io::Write,
+) -> io::Result<()> {
     if !report.findings.is_empty() {
-        rows(&report.findings, columns, &mut text);
-        text.push('\n');
+        rows(&report.findings, columns, output)?;
+        writeln!(output)?;
     }
     let totals = &report.totals;
     let split = &totals.split;
@@ -144,9 +181,8 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
     };
-    // A text takes all that is written to it.
-    let _ = writeln!(
-        text,
+    writeln!(
+        output,
         "{}: {} in {} ({} live, {} stale, {} held, {} unknown), {}, {}, {}",
         count(report.findings.len(), "finding"),
         count(totals.rows, "row"),
@@ -158,63 +194,45 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
         count(totals.reservations, "reservation"),
         count(totals.pods, "pod"),
         count(totals.nodes, "node"),
-    );
+    )?;
     for note in &report.notes {
-        let _ = writeln!(text, "note: {}", clean(note));
+        writeln!(output, "note: {}", clean(note))?;
     }
-    text
+    Ok(())
 }
 
 /// Cells of a column begin one below the other; the last column is as long as it is. Cells are made twice, since all
 /// of them at once would be as large as the findings.
-fn rows(findings: &[Finding], columns: &[Column], text: &mut String) {
-    let cell = |column: &Column, finding: &Finding| {
-        let cell = column.of(finding);
-        let whole = *column == Column::Command;
-        cell.map_or_else(
-            || "-".to_owned(),
-            |cell| {
-                if whole {
-                    clean(&cell)
-                } else {
-                    cut(&clean(&cell))
-                }
-            },
-        )
-    };
+fn rows(findings: &[Finding], columns: &[Column], output: &mut impl io::Write) -> io::Result<()> {
     let widths: Vec<_> = columns
         .iter()
         .map(|column| {
-            let cells = findings.iter().map(|finding| cell(column, finding));
+            let cells = findings.iter().map(|finding| column.cell(finding));
             let widest = cells.map(|cell| cell.width()).max();
             widest.unwrap_or(0).max(column.title().len())
         })
         .collect();
-    let mut line = |cell: &dyn Fn(&Column) -> String| {
-        let last = columns.len().saturating_sub(1);
+    let last = columns.len().saturating_sub(1);
+    let mut line = |finding: Option<&Finding>| {
         for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
-            let cell = cell(column);
-            text.push_str(&cell);
+            let cell = finding.map_or(column.title().into(), |finding| column.cell(finding));
+            output.write_all(cell.as_bytes())?;
             if at == last {
-                text.push('\n');
+                output.write_all(b"\n")?;
             } else {
                 // The standard library's padding counts characters, and panics beyond 65,535.
                 let missing = width.saturating_sub(cell.width());
-                text.extend(std::iter::repeat_n(' ', missing + 3));
+                output.write_all(" ".repeat(missing + 3).as_bytes())?;
             }
         }
+        Ok(())
     };
-    line(&|column| column.title().to_owned());
-    for finding in findings {
-        line(&|column| cell(column, finding));
-    }
+    line(None)?;
+    findings.iter().try_for_each(|finding| line(Some(finding)))
 }
 
-/// At most [`WIDEST`] columns of it. A command is never cut: half of one is another one.
+/// At most [`WIDEST`] columns of it.
 fn cut(cell: &str) -> String {
-    if cell.width() <= WIDEST {
-        return cell.to_owned();
-    }
     let mut left = WIDEST - 1;
     let fits = |c: &char| {
         let width = c.width().unwrap_or_default();
@@ -231,6 +249,13 @@ fn cut(cell: &str) -> String {
 /// Without what would move a terminal's cursor, turn the direction of writing, or not be seen.
 #[must_use]
 pub fn clean(text: &str) -> String {
+    escaped(text).into_owned()
+}
+
+fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c.is_control() || is_unseen(c)) {
+        return text.into();
+    }
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_unseen(c) {
@@ -239,7 +264,7 @@ pub fn clean(text: &str) -> String {
             clean.push(c);
         }
     }
-    clean
+    clean.into()
 }
 
 /// Joiners, marks and overrides of direction, separators of lines, tags and the like.

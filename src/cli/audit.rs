@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, print_json, source, usage};
+use super::{block_on, print, print_json, print_with, source, usage};
 use crate::{
     audit::{
         audit, confirm,
         filter::Filter,
         report::{self, Report},
-        table::{Column, table},
+        table::{Column, write_table},
         wants_confirmation,
     },
     snapshot::{labels, live},
@@ -91,11 +91,13 @@ pub(super) fn main(args: &Args) -> ExitCode {
     } else {
         ExitCode::from(1)
     };
+    let lines =
+        |columns: &[Column]| print_with(code, |output| write_table(&report, columns, output));
     match (args.output, args.columns.as_slice()) {
         (Output::Json, _) => print_json(&report, code),
-        (Output::Table, []) => print(&table(&report, &Column::USUAL), code),
-        (Output::Wide, []) => print(&table(&report, &Column::WIDE), code),
-        (Output::Table | Output::Wide, columns) => print(&table(&report, columns), code),
+        (Output::Table, []) => lines(&Column::USUAL),
+        (Output::Wide, []) => lines(&Column::WIDE),
+        (Output::Table | Output::Wide, columns) => lines(columns),
     }
 }
 

@@ -102,14 +102,19 @@ fn print(text: &str, code: ExitCode) -> ExitCode {
 
 /// Prints as JSON for people as well as for programs.
 fn print_json(value: &impl serde::Serialize, code: ExitCode) -> ExitCode {
+    print_with(code, |output| {
+        serde_json::to_writer_pretty(&mut *output, value)?;
+        writeln!(output)
+    })
+}
+
+/// Prints what is as large as it may be.
+fn print_with(
+    code: ExitCode,
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>,
+) -> ExitCode {
     let mut output = BufWriter::new(stdout().lock());
-    let result = serde_json::to_writer_pretty(&mut output, value).map_err(io::Error::from);
-    written(
-        result
-            .and_then(|()| writeln!(output))
-            .and_then(|()| output.flush()),
-        code,
-    )
+    written(write(&mut output).and_then(|()| output.flush()), code)
 }
 
 /// Whoever reads what is printed may have enough of it before the end.

@@ -53,7 +53,11 @@ pub fn read(
             match object {
                 Object::Pod(pod) => {
                     order.take(Kind::Pod, file);
-                    gather.pod(*pod)?;
+                    gather.pod(*pod);
+                }
+                Object::Reservation(reservation) => {
+                    order.take(Kind::Reservation, file);
+                    gather.reservation(*reservation);
                 }
                 Object::Text {
                     version,

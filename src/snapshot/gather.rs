@@ -91,15 +91,20 @@ impl Gather {
     }
 
     /// Takes a pod in.
+    pub fn pod(&mut self, pod: PodState) {
+        self.begin(Kind::Pod);
+        self.snapshot.pods.push(pod);
+    }
+
+    /// The same, as the API server gives it.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
-        self.begin(Kind::Pod);
+    pub fn lean_pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
         let state = pod.into_state();
         let state = state.ok_or_else(|| "a Pod without namespace, name or uid".to_owned())?;
         let podref = state.podref.clone();
-        self.snapshot.pods.push(state);
+        self.pod(state);
         Ok(podref)
     }
 
@@ -142,7 +147,7 @@ impl Gather {
         };
         match kind {
             Kind::Pod => {
-                let podref = self.pod(serde_json::from_str(text).map_err(cannot)?)?;
+                let podref = self.lean_pod(serde_json::from_str(text).map_err(cannot)?)?;
                 if let Some(selector) = selector {
                     let labels = Metadata::of(text).labels.unwrap_or_default();
                     self.select(
@@ -152,7 +157,14 @@ impl Gather {
             }
             Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
             Kind::IpPool => self.pool(text)?,
-            Kind::Reservation => self.reservation(text),
+            Kind::Reservation => {
+                if let Some(reservation) = Reservation::parse(text) {
+                    self.reservation(reservation);
+                } else {
+                    let reason = "it has no name, uid, resourceVersion or podref";
+                    self.unreadable(kind, text, &reason);
+                }
+            }
             Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
                 Ok(slices) => {
                     let name = Metadata::of(text).full_name();
@@ -199,12 +211,9 @@ impl Gather {
         Ok(())
     }
 
-    fn reservation(&mut self, text: &str) {
-        let Some(reservation) = Reservation::parse(text) else {
-            let reason = "it has no name, uid, resourceVersion or podref";
-            self.unreadable(Kind::Reservation, text, &reason);
-            return;
-        };
+    /// Takes a reservation in.
+    pub fn reservation(&mut self, reservation: Reservation) {
+        self.begin(Kind::Reservation);
         let reserved = Reserved {
             namespace: self.interned(&reservation.namespace),
             name: reservation.name.into(),

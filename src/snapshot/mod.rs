@@ -286,6 +286,7 @@ impl Snapshot {
             let others = self.nodes.iter().filter(|(_, state)| !state.ready);
             let suspects = others.chain(ready.next());
             nodes.suspect(suspects.map(|(name, _)| &**name), NOW);
+            nodes.take_stock(NOW);
         }
         nodes
     }

@@ -3,17 +3,26 @@
 //!
 //! A buffer slides over the text. Each object is parsed in it once, by `serde_json`; one that reaches beyond
 //! the buffer is parsed again when more of it is there. A text is a list, as kubectl or the API server write it, a single
-//! object, or several of these. Nothing here knows what an object means, and no text makes it panic.
+//! object, or several of these. Items of a list that is indented, as kubectl's are, are parsed by several threads;
+//! what comes of it is the same. Nothing here knows what an object means, and no text makes it panic.
 
-use std::{borrow::Cow, io::Read};
+mod crew;
 
-use ipgc_core::outline::{First, first_length, first_pod};
+use std::{borrow::Cow, io::Read, thread::scope};
+
+use ipgc_core::{
+    outline::{Item, first_item, first_length, space},
+    pod::PodState,
+    reservation::Reservation,
+};
 use serde::Deserialize;
 
-use crate::watch::LeanPod;
+use self::crew::{Crew, Piece};
 
 /// So much is read at a time.
 const CHUNK: usize = 1 << 20;
+/// What is parsed elsewhere is no larger than that.
+const LARGEST_PIECE: usize = 8 << 20;
 /// Largest object. etcd takes a megabyte and a half, and indentation makes it several times as large.
 const LARGEST_OBJECT: usize = 64 << 20;
 
@@ -21,7 +30,9 @@ const LARGEST_OBJECT: usize = 64 << 20;
 #[derive(Debug)]
 pub enum Object<'t> {
     /// A pod, of which all that decides is read already.
-    Pod(Box<LeanPod>),
+    Pod(Box<PodState>),
+    /// A reservation, likewise.
+    Reservation(Box<Reservation>),
     /// Any other, or a pod where more of it is wanted.
     Text {
         /// Its `apiVersion`.
@@ -91,6 +102,10 @@ struct Window<R> {
     /// What was dropped before `bytes`.
     dropped: u64,
     ended: bool,
+    /// Nobody helps.
+    alone: bool,
+    /// A buffer that nobody needs.
+    spare: Vec<u8>,
 }
 
 /// What a list says of itself.
@@ -123,6 +138,8 @@ impl<R: Read> Window<R> {
             start: 0,
             dropped: 0,
             ended: false,
+            alone: false,
+            spare: Vec::new(),
         }
     }
 
@@ -168,12 +185,10 @@ impl<R: Read> Window<R> {
     /// The next byte that is no white space, which stays unread; `None` at the end.
     fn peek(&mut self) -> Result<Option<u8>, ReadError> {
         loop {
-            let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-            if let Some(skip) = self.unread().iter().position(is_text) {
-                self.start += skip;
-                return Ok(Some(self.bytes[self.start]));
+            self.start += space(self.unread());
+            if let Some(byte) = self.bytes.get(self.start) {
+                return Ok(Some(*byte));
             }
-            self.start = self.bytes.len();
             if !self.more()? {
                 return Ok(None);
             }
@@ -325,36 +340,154 @@ impl<R: Read> Window<R> {
             self.start += 1;
             return Ok(());
         }
+        let boundary = self.boundary();
         loop {
-            let at = self.at();
-            let failed = |reason| ReadError::Object(format!("object at byte {at}: {reason}"));
-            let pod = if whole_pods { None } else { self.pod()? };
-            match pod {
-                Some(pod) => each(Object::Pod(pod)).map_err(failed)?,
-                None => give(self.raw()?, list, each).map_err(failed)?,
+            if let Some(boundary) = &boundary {
+                self.pieces(boundary, whole_pods, list, each)?;
             }
+            self.peek()?;
+            let at = self.at();
+            let (item, length) = self.value(|bytes| first_item(bytes, whole_pods))?;
+            let from = self.start;
+            self.start += length;
+            let text = &self.bytes[from..self.start];
+            give_item(item, text, at, list, each)?;
             if !self.goes_on(b']')? {
                 return Ok(());
             }
         }
     }
 
-    /// The next value if it is a pod that can be read.
-    fn pod(&mut self) -> Result<Option<Box<LeanPod>>, ReadError> {
-        if self.peek()? != Some(b'{') {
-            return Ok(None);
-        }
-        let (outline, length) = self.value(|bytes| {
-            let First { pod, length } = first_pod(bytes)?;
-            Ok((pod, length))
-        })?;
-        // What is wrong with any other, whoever reads it as a whole finds out.
-        let pod = outline.and_then(|text| serde_json::from_str(&text).ok());
-        if pod.is_some() {
-            self.start += length;
-        }
-        Ok(pod.map(Box::new))
+    /// What stands between two items, if each begins on a line of its own: no such line is within an item that
+    /// is indented, and no line ends within a text of JSON. `None` where that does not help.
+    fn boundary(&self) -> Option<Vec<u8>> {
+        let before = &self.bytes[..self.start];
+        let line = before.iter().rposition(|byte| *byte == b'\n')?;
+        let indent = &before[line..];
+        let is_blank = indent[1..].iter().all(|byte| matches!(byte, b' ' | b'\t'));
+        let begins = self.unread().first() == Some(&b'{');
+        let lines = [indent, b"},", indent, b"{"].concat();
+        (is_blank && begins && !self.alone).then_some(lines)
     }
+
+    /// Has as many items parsed by others as can be; it may be none.
+    fn pieces(
+        &mut self,
+        boundary: &[u8],
+        whole_pods: bool,
+        list: &Envelope,
+        each: &mut impl FnMut(Object<'_>) -> Result<(), String>,
+    ) -> Result<(), ReadError> {
+        if self.alone {
+            return Ok(());
+        }
+        let Some(first) = self.piece(boundary)? else {
+            return Ok(());
+        };
+        scope(|scope| {
+            let mut crew = Crew::hire(scope, whole_pods);
+            let mut next = Some(first);
+            loop {
+                while crew.is_ready()
+                    && let Some(piece) = next.take()
+                {
+                    if let Err(piece) = crew.give(piece) {
+                        next = Some(piece);
+                        break;
+                    }
+                    next = self.piece(boundary)?;
+                }
+                let Some((piece, parsed)) = crew.take() else {
+                    // Nobody to be hired, or nothing left.
+                    self.alone |= next.is_some();
+                    self.put_back(next);
+                    return Ok(());
+                };
+                let Some(items) = parsed else {
+                    // What is wrong with it, whoever reads on alone finds out.
+                    self.alone = true;
+                    let others = std::iter::from_fn(|| crew.take()).map(|(piece, _)| piece);
+                    let all: Vec<_> = [piece].into_iter().chain(others).chain(next).collect();
+                    self.put_back(all);
+                    return Ok(());
+                };
+                for (item, place) in items {
+                    let at = piece.at + place.start as u64;
+                    let text = &piece.text[piece.from..][place];
+                    give_item(item, text, at, list, each)?;
+                }
+                self.spare = piece.text;
+            }
+        })
+    }
+
+    /// Cuts off what is unread up to the last boundary; `None` where there is none near.
+    fn piece(&mut self, boundary: &[u8]) -> Result<Option<Piece>, ReadError> {
+        loop {
+            let found = memchr::memmem::rfind(self.unread(), boundary);
+            let enough = self.unread().len() >= CHUNK;
+            if let Some(found) = found.filter(|_| enough) {
+                // With the comma, and without the line that follows.
+                let length = found + boundary.len() / 2 + 1;
+                let end = self.start + length;
+                let mut rest = std::mem::take(&mut self.spare);
+                rest.clear();
+                rest.extend_from_slice(&self.bytes[end..]);
+                let piece = Piece {
+                    at: self.at(),
+                    from: self.start,
+                    text: {
+                        let mut text = std::mem::replace(&mut self.bytes, rest);
+                        text.truncate(end);
+                        text
+                    },
+                };
+                self.dropped += end as u64;
+                self.start = 0;
+                return Ok(Some(piece));
+            }
+            if self.unread().len() > LARGEST_PIECE || !self.more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// As if these pieces, the last that were cut off, had not been.
+    fn put_back(&mut self, pieces: impl IntoIterator<Item = Piece>) {
+        let mut bytes = Vec::new();
+        let mut at = None;
+        for piece in pieces {
+            at.get_or_insert(piece.at);
+            bytes.extend_from_slice(&piece.text[piece.from..]);
+        }
+        let Some(at) = at else { return };
+        bytes.extend_from_slice(self.unread());
+        self.bytes = bytes;
+        self.start = 0;
+        self.dropped = at;
+    }
+}
+
+/// Gives an item of a list, which stands `at` this place.
+fn give_item(
+    item: Item,
+    text: &[u8],
+    at: u64,
+    list: &Envelope,
+    each: &mut impl FnMut(Object<'_>) -> Result<(), String>,
+) -> Result<(), ReadError> {
+    let given = match item {
+        Item::Pod(pod) => each(Object::Pod(pod)),
+        Item::Reservation(reservation) => each(Object::Reservation(reservation)),
+        Item::Other => match std::str::from_utf8(text) {
+            Ok(text) => give(text, list, each),
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(ReadError::Syntax { at, reason });
+            }
+        },
+    };
+    given.map_err(|reason| ReadError::Object(format!("object at byte {at}: {reason}")))
 }
 
 /// The first value of a text, and its length.

@@ -4,101 +4,33 @@
 //! a pod are skipped while they are read. Deserialization is total: every field may be absent or
 //! null, because one item that failed would fail its whole page, for ever.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
-use ipgc_core::{
-    networks::{Request, Status},
-    pod::{Container, ContainerState, Phase, PodState},
-    podref::PodRef,
-};
+use ipgc_core::pod::{PodState, wire::Wire};
 use k8s_openapi::{
     NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde::Deserialize;
 
-/// Controllers that make up a new name for each pod, by API group and kind. The group counts: other
-/// groups have Jobs whose pods come back under their names.
-const NAMES_NEVER_RETURN: [(&str, &str); 3] = [
-    ("apps", "ReplicaSet"),
-    ("apps", "DaemonSet"),
-    ("batch", "Job"),
-];
-
 /// A pod, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Wire")]
+#[serde(from = "Wire<String, String>")]
 pub struct LeanPod {
     meta: ObjectMeta,
-    deleting: bool,
-    annotations: Annotations,
-    controller: Option<Owner>,
-    spec: Spec,
-    status: PodStatus,
+    /// All the rest.
+    wire: Wire<String, String>,
 }
 
 impl LeanPod {
     /// The facts of this state; `None` for an object without namespace, name or uid.
     #[must_use]
     pub fn into_state(self) -> Option<PodState> {
-        let namespace = self.meta.namespace?;
-        let podref = PodRef::new(&namespace, &self.meta.name?).ok()?;
-        let ready =
-            |condition: &&Condition| condition.kind.as_deref() == Some("PodReadyToStartContainers");
-        let sandbox_ready = self
-            .status
-            .conditions
-            .as_deref()
-            .unwrap_or_default()
-            .iter()
-            .find(ready)
-            .map(|condition| condition.status.as_deref() == Some("True"));
-        Some(PodState {
-            uid: self.meta.uid?.into(),
-            phase: self
-                .status
-                .phase
-                .as_deref()
-                .map_or(Phase::Unknown, Phase::parse),
-            deleting: self.deleting,
-            node: self
-                .spec
-                .node_name
-                .filter(|node| !node.is_empty())
-                .map(Into::into),
-            host_network: self.spec.host_network.unwrap_or(false),
-            mirror: self.annotations.mirror.is_some(),
-            name_may_return: !self.controller.is_some_and(|owner| owner.makes_up_names()),
-            termination_grace: self
-                .spec
-                .termination_grace_period_seconds
-                .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
-            status: self
-                .annotations
-                .status
-                .as_deref()
-                .map_or(Status::Missing, Status::parse),
-            request: self
-                .annotations
-                .request
-                .as_deref()
-                .map_or_else(Request::default, |text| Request::parse(text, &namespace)),
-            default_network: self
-                .annotations
-                .default_network
-                .filter(|name| !name.is_empty())
-                .map(Into::into),
-            sandbox_ready,
-            containers: self
-                .status
-                .containers
-                .into_iter()
-                .chain(self.status.init_containers)
-                .chain(self.status.ephemeral_containers)
-                .flatten()
-                .filter_map(ContainerStatus::into_container)
-                .collect(),
-            podref,
-        })
+        let Self { meta, mut wire } = self;
+        let metadata = wire.metadata.as_mut()?;
+        metadata.name = meta.name;
+        metadata.namespace = meta.namespace;
+        metadata.uid = meta.uid;
+        wire.state()
     }
 }
 
@@ -132,154 +64,30 @@ impl kube::Resource for LeanPod {
     }
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: Option<Metadata>,
-    spec: Option<Spec>,
-    status: Option<PodStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    deletion_timestamp: Option<String>,
-    annotations: Option<Annotations>,
-    owner_references: Option<Vec<Owner>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner {
-    api_version: Option<String>,
-    kind: Option<String>,
-    controller: Option<bool>,
-}
-
-impl Owner {
-    fn makes_up_names(&self) -> bool {
-        let version = self.api_version.as_deref().unwrap_or_default();
-        let group = version.split_once('/').map_or("", |(group, _)| group);
-        let kind = self.kind.as_deref().unwrap_or_default();
-        NAMES_NEVER_RETURN.contains(&(group, kind))
-    }
-}
-
-/// Only these are read; all others are skipped without being kept.
-#[derive(Clone, Debug, Default, Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.v1.cni.cncf.io/network-status")]
-    status: Option<String>,
-    #[serde(rename = "k8s.v1.cni.cncf.io/networks")]
-    request: Option<String>,
-    #[serde(rename = "v1.multus-cni.io/default-network")]
-    default_network: Option<String>,
-    #[serde(rename = "kubernetes.io/config.mirror")]
-    mirror: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    node_name: Option<String>,
-    host_network: Option<bool>,
-    termination_grace_period_seconds: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodStatus {
-    phase: Option<String>,
-    conditions: Option<Vec<Condition>>,
-    #[serde(rename = "containerStatuses")]
-    containers: Option<Vec<ContainerStatus>>,
-    #[serde(rename = "initContainerStatuses")]
-    init_containers: Option<Vec<ContainerStatus>>,
-    #[serde(rename = "ephemeralContainerStatuses")]
-    ephemeral_containers: Option<Vec<ContainerStatus>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    status: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct ContainerStatus {
-    name: Option<String>,
-    state: Option<State>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct State {
-    running: Option<serde::de::IgnoredAny>,
-    terminated: Option<Terminated>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Terminated {
-    started_at: Option<String>,
-}
-
-impl ContainerStatus {
-    fn into_container(self) -> Option<Container> {
-        let state = match self.state {
-            Some(State {
-                running: Some(_), ..
-            }) => ContainerState::Running,
-            Some(State {
-                terminated: Some(end),
-                ..
-            }) => ContainerState::Terminated {
-                started: end.started_at.is_some_and(|at| !at.is_empty()),
-            },
-            _ => ContainerState::Waiting,
-        };
-        Some(Container {
-            name: self.name?.into(),
-            state,
-        })
-    }
-}
-
-impl From<Wire> for LeanPod {
-    fn from(wire: Wire) -> Self {
-        let metadata = wire.metadata.unwrap_or_default();
-        let controller = metadata
-            .owner_references
-            .unwrap_or_default()
-            .into_iter()
-            .find(|owner| owner.controller == Some(true));
-        Self {
-            meta: ObjectMeta {
-                name: metadata.name,
-                namespace: metadata.namespace,
-                uid: metadata.uid,
-                // Without it the watch cannot go on.
-                resource_version: metadata.resource_version,
-                ..ObjectMeta::default()
-            },
-            deleting: metadata.deletion_timestamp.is_some(),
-            annotations: metadata.annotations.unwrap_or_default(),
-            controller,
-            spec: wire.spec.unwrap_or_default(),
-            status: wire.status.unwrap_or_default(),
+impl From<Wire<String, String>> for LeanPod {
+    fn from(mut wire: Wire<String, String>) -> Self {
+        let mut meta = ObjectMeta::default();
+        if let Some(metadata) = &mut wire.metadata {
+            meta.name = metadata.name.take();
+            meta.namespace = metadata.namespace.take();
+            meta.uid = metadata.uid.take();
+            // Without it the watch cannot go on.
+            meta.resource_version = metadata.resource_version.take();
         }
+        Self { meta, wire }
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use std::time::Duration;
+
+    use ipgc_core::pod::ContainerState;
     use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_pod_is_stripped_to_the_facts() {

@@ -85,7 +85,7 @@ async fn a_name_that_is_none_stands_in_no_command() {
     let report = live(&server).await.unwrap();
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::SliceOfGoneNode);
-    assert_eq!((finding.nodes[0].as_str(), &finding.command), (odd, &None));
+    assert_eq!((&*finding.nodes[0], &finding.command), (odd, &None));
     let annotate = |node: &str| ipgc::audit::words::declare_empty(&[node.into()]);
     assert!(annotate("n1.example.com").is_some());
     for odd in ["$(reboot)", "a b", "-n", "N1", "", "a\nb"] {

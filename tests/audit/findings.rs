@@ -71,7 +71,7 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
         problem.map(|_| "completed")
     );
     assert_eq!(
-        found.and_then(|f| f.nodes.first().map(String::as_str)),
+        found.and_then(|f| f.nodes.first().map(|node| &**node)),
         problem.map(|_| "n1")
     );
 }
@@ -436,7 +436,7 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
         metadata("uid"),
         metadata("resourceVersion"),
     );
-    assert_eq!(finding.command, Some(expected));
+    assert_eq!(finding.command, Some(expected.into()));
     // A dump may be hours old.
     let offline = judge(&dump(&server).read().unwrap(), Source::Files);
     assert_eq!(only(&offline).command, None);

@@ -279,6 +279,76 @@ fn an_object_may_be_larger_than_the_window() {
     assert_eq!(report.pools.len(), 2);
 }
 
+/// Of a dump that is so large that it is read in pieces.
+fn large() -> Value {
+    let mut dump = dump_of(&shop(), &Kind::ALL);
+    let items = dump["items"].as_array_mut().unwrap();
+    for number in 0..600_u64 {
+        let name = format!("many-{number}");
+        let pod = fixtures::pod(NS, &name).uid(&name).node("n1").running();
+        items.push(pod.annotation("long", &"x, y\n".repeat(1_000)).build());
+        let address = format!("10.0.{}.{}", 1 + number / 250, number % 250);
+        let owner = if number % 2 == 0 { &name } else { "gone" };
+        let mut reservation = fixtures::reservation(NS, &address, &format!("{NS}/{owner}"), "net1");
+        reservation["metadata"]["uid"] = format!("r{number}").into();
+        reservation["metadata"]["resourceVersion"] = "1".into();
+        items.push(reservation);
+    }
+    dump
+}
+
+/// The text with this indentation.
+fn indented(value: &Value, indent: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let format = serde_json::ser::PrettyFormatter::with_indent(indent);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, format);
+    serde::Serialize::serialize(value, &mut serializer).unwrap();
+    text
+}
+
+#[test]
+fn however_a_dump_is_read_the_report_is_the_same_to_the_byte() {
+    let dump = large();
+    let report = |text: &[u8]| serde_json::to_string(&offline(&File::new(text))).unwrap();
+    // Read one after the other.
+    let plain = report(dump.to_string().as_bytes());
+    assert!(plain.contains("reservation-orphaned") && plain.contains("\"stale\""));
+    for indent in ["  ", "    ", "\t"] {
+        let text = indented(&dump, indent.as_bytes());
+        assert!(text.len() > 3 << 20);
+        assert_eq!(report(&text), plain, "{indent:?}");
+    }
+    // Items that look as if they ended where they do not.
+    let odd = String::from_utf8(indented(&dump, b"  ")).unwrap();
+    let odd = odd.replace(
+        "\n      \"kind\"",
+        "\n      \"odd\": [{\n    },\n    {}],\n      \"kind\"",
+    );
+    assert!(odd.contains("\n    },\n    {}],"));
+    assert_eq!(report(odd.as_bytes()), plain);
+}
+
+#[test]
+fn what_is_wrong_far_into_a_dump_is_named_with_its_place() {
+    let text = String::from_utf8(indented(&large(), b"    ")).unwrap();
+    let wrong = text.find("\"many-500\"").unwrap();
+    let begins = text[..wrong].rfind("\n        {").unwrap() + "\n        ".len();
+    let says = |text: String| File::new(text).read().unwrap_err();
+    let with = |other: &str| format!("{}{other}{}", &text[..wrong], &text[wrong + 10..]);
+    let error = says(with("many"));
+    assert!(error.contains(&format!("at byte {begins}: ")), "{error}");
+    let error = says(with("7"));
+    let object = format!("object at byte {begins}: Pod ");
+    assert!(error.starts_with(&object), "{error}");
+    let error = says(with("\"many-499\""));
+    assert!(
+        error.contains("Pod default/many-499 is in the input twice"),
+        "{error}"
+    );
+    let error = says(text[..wrong].to_owned());
+    assert!(error.contains("it was cut off"), "{error}");
+}
+
 fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
     /// Gives a few bytes at a time.
     struct Slow<'t>(&'t [u8], usize);

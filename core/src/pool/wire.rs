@@ -12,6 +12,8 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
+use crate::text::Text;
+
 /// An IPPool whose rows are `R`.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "R: Deserialize<'de>"))]
@@ -131,32 +133,6 @@ struct RowHead<'a> {
     podref: Option<Text<'a>>,
     #[serde(borrow)]
     id: Option<Text<'a>>,
-}
-
-/// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
-/// never borrows.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrowing<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Borrowing<'a> {
-            type Value = Text<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrowing(PhantomData))
-    }
 }
 
 /// The rows in the order of the text.

@@ -122,7 +122,7 @@ impl SweepReport {
         let key = (stale.grade().as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
         if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
-            for node in nodes {
+            for node in nodes.iter() {
                 *self.held_by_node.entry(node.clone()).or_default() += 1;
             }
         }
