@@ -26,7 +26,7 @@
 //! | [`judge`](mod@judge) | the verdict on a row |
 //! | [`election`] | who leads, by a Lease |
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
-//! | [`outline`] | the JSON of a pod cut down to what is read of it |
+//! | [`outline`] | the items of a dump, as fast as they can be stepped over |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
 //! | [`fact`] | what must be true of a pod when its reservation goes |
