@@ -325,6 +325,6 @@ impl Snapshot {
     ) -> impl Iterator<Item = ObservedPool> {
         let all = self.pools.iter();
         // They were parsed when they were gathered.
-        all.filter_map(move |text| ObservedPool::parse(text, NOW, |row| wanted(&row)).ok())
+        all.filter_map(move |text| ObservedPool::parse(text, NOW, |row| wanted(row)).ok())
     }
 }

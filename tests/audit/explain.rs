@@ -238,7 +238,10 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     );
     let explanation = explanation.unwrap();
     assert_eq!(row(&explanation).verdict, "unknown");
-    assert_eq!(explanation.notes, ["the input has no pods"]);
+    assert_eq!(
+        explanation.notes[1],
+        "the input has no pods, so the absence of a pod proves nothing"
+    );
 }
 
 #[rstest]
@@ -262,5 +265,103 @@ fn an_explanation_is_read_again_as_it_was_written() {
     assert_eq!(
         serde_json::from_str::<Explanation>(&text).unwrap(),
         explanation
+    );
+}
+
+/// What the input does not tell is not told as absent.
+#[test]
+fn what_is_not_in_the_input_is_not_known() {
+    let server = shop();
+    let of = |missing: Kind, subject: &str| {
+        let kinds: Vec<_> = Kind::ALL
+            .into_iter()
+            .filter(|kind| *kind != missing)
+            .collect();
+        let snapshot = File::new(dump_of(&server, &kinds).to_string())
+            .read()
+            .unwrap();
+        let (policy, subject) = (Policy::default(), Subject::parse(subject));
+        explain(&snapshot, &policy, &subject, Source::Files, MADE.to_owned())
+    };
+    let told = text(&of(Kind::Pod, "10.0.0.2").unwrap());
+    assert!(
+        told.contains("nobody knows whether there is such a pod"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("there is no such pod") && told.contains("note: the input has no pods"),
+        "{told}"
+    );
+    let told = text(&of(Kind::Reservation, "10.0.0.2").unwrap());
+    assert!(told.contains("reservation  not known"), "{told}");
+    let error = of(Kind::Pod, "10.0.0.77").unwrap_err();
+    assert!(error.ends_with("; the input has no pods"), "{error}");
+    let told = text(&ask(&server, "default/gone").unwrap());
+    assert!(told.contains("there is no such pod"), "{told}");
+}
+
+#[test]
+fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
+    let server = shop();
+    let mut dump = dump_of(&server, &Kind::ALL);
+    let mut bad = server.get("ippools", NS, POOL).unwrap();
+    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
+    dump["items"].as_array_mut().unwrap().insert(0, bad);
+    let snapshot = File::new(dump.to_string()).read().unwrap();
+    let asked = |subject: &str| {
+        let (policy, subject) = (Policy::default(), Subject::parse(subject));
+        explain(&snapshot, &policy, &subject, Source::Files, MADE.to_owned())
+    };
+    let says = "what cannot be read may say more: IPPool default/bad";
+    let error = asked("10.0.0.77").unwrap_err();
+    assert!(error.ends_with(says), "{error}");
+    assert_eq!(asked("10.0.0.2").unwrap().notes, [says]);
+}
+
+#[test]
+fn a_reservation_beside_a_row_of_another_is_told() {
+    let server = shop();
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.1",
+        "default/lost",
+        "net1",
+    ));
+    let told = ask(&server, "default/lost").unwrap();
+    assert_eq!(
+        told.notes,
+        ["reservation default/10.0.0.1 is its own, and the row of that address is another's"]
+    );
+}
+
+/// By the grace of the longest pod, as core waits for one that nobody saw.
+#[test]
+fn the_wait_for_a_silent_node_is_core_s() {
+    let server = shop();
+    let slow = fixtures::pod(NS, "slow").node("n1").running();
+    server.put(
+        slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = 600.into())
+            .build(),
+    );
+    let told = ask(&server, "10.0.0.2").unwrap();
+    // 120 s + 600 s + 60 s.
+    let says = "when all of these have been back, or gone, for 13m: n2";
+    assert_eq!(row(&told).changes[0], says);
+}
+
+#[test]
+fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
+    let server = server();
+    put_pool(&server, &[(1, "default/job")]);
+    let failed = pod("job", 1).with(|pod| {
+        pod["status"]["phase"] = "Failed".into();
+    });
+    server.put(failed.build());
+    let told = ask(&server, "10.0.0.1").unwrap();
+    assert_eq!(row(&told).verdict, "live");
+    let change = row(&told).changes.last().unwrap();
+    assert!(
+        change.starts_with("once all its containers are known to have ended"),
+        "{change}"
     );
 }

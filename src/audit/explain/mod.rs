@@ -11,7 +11,7 @@ mod outlook;
 pub mod report;
 mod text;
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ipgc_core::{
     address::reservation_names,
@@ -22,6 +22,7 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pool::{ObservedPool, Row},
+    proof::Presence,
 };
 
 use self::report::{
@@ -36,7 +37,7 @@ use super::{
     report::{Source, Split, Stored},
     words,
 };
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Kind, Snapshot, Unreadable};
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,20 +102,69 @@ impl Asked<'_> {
             source: self.source,
             subject,
             kind,
-            notes: self
-                .assessor
-                .snapshot
-                .no_proof
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            notes: self.notes(),
             split: None,
             pod: None,
+            pod_is_absent: false,
+            knows_reservations: self.assessor.snapshot.kinds.contains(&Kind::Reservation),
             node: None,
             rows: Vec::new(),
             reservations: Vec::new(),
             reported_by: Vec::new(),
             fencing_frees: None,
+        }
+    }
+
+    /// What the snapshot does not tell.
+    fn notes(&self) -> Vec<String> {
+        let snapshot = self.assessor.snapshot;
+        let mut notes = snapshot.notes.clone();
+        notes.extend(
+            snapshot
+                .no_proof
+                .as_deref()
+                .map(|reason| format!("{reason}, so the absence of a pod proves nothing")),
+        );
+        if let (Some(namespaces), None) = (&snapshot.confined, &snapshot.no_proof) {
+            let namespaces: Vec<_> = namespaces.iter().collect();
+            notes.push(format!(
+                "all pods are of namespace {}: of others nothing is known",
+                words::names(&namespaces)
+            ));
+        }
+        notes.extend(self.unreadable());
+        notes
+    }
+
+    /// What may be in objects that cannot be read.
+    fn unreadable(&self) -> Option<String> {
+        let all = self.assessor.snapshot.unreadable.iter();
+        let name = |it: &Unreadable| format!("{} {}", it.kind.type_of().1, it.name);
+        let names: Vec<_> = all.map(name).collect();
+        (!names.is_empty())
+            .then(|| format!("what cannot be read may say more: {}", words::names(&names)))
+    }
+
+    /// Nothing is known, as far as the snapshot tells.
+    fn nothing(&self, what: &str) -> String {
+        let snapshot = self.assessor.snapshot;
+        let kinds = [Kind::Reservation, Kind::Pod].into_iter();
+        let missing = kinds.filter(|kind| !snapshot.kinds.contains(kind));
+        let missing = missing.map(|kind| format!("the input has no {kind}"));
+        let all: Vec<_> = [what.to_owned()]
+            .into_iter()
+            .chain(missing)
+            .chain(self.unreadable())
+            .collect();
+        all.join("; ")
+    }
+
+    /// Whether it is known that there is no such pod.
+    fn is_absent(&self, podref: &str) -> bool {
+        match podref.parse::<PodRef>() {
+            Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
+            // No pod has a name that is none.
+            Err(_) => true,
         }
     }
 
@@ -161,6 +211,7 @@ impl Asked<'_> {
             grade: grade(&verdict),
             wait_seconds: wait_seconds(&verdict),
             pod: self.pod(owner(orphan.reserved)),
+            pod_is_absent: self.is_absent(owner(orphan.reserved)),
         }
     }
 
@@ -225,6 +276,7 @@ impl Asked<'_> {
                 .collect(),
             node: node.map(|node| self.node_report(&node)),
             pod,
+            pod_is_absent: self.is_absent(podref),
             reservation,
             changes: outlook::changes(self.assessor, row, verdict),
         }
@@ -273,9 +325,9 @@ impl Asked<'_> {
         if is_known {
             Ok(explanation)
         } else {
-            Err(format!(
+            Err(self.nothing(&format!(
                 "nothing is known of {address}: no row, no reservation and no pod has it"
-            ))
+            )))
         }
     }
 
@@ -285,23 +337,48 @@ impl Asked<'_> {
             return Ok(self.pool(name));
         }
         let Ok(podref) = name.parse::<PodRef>() else {
-            return Err(format!(
+            return Err(self.nothing(&format!(
                 "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool or node/NAME"
-            ));
+            )));
         };
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pod);
         explanation.pod = self.pod(name);
         explanation.rows = self.rows(|_, row, _| row.podref_text() == Some(podref.as_str()));
         explanation.reservations = self.orphans(|orphan, _| owner(orphan.reserved) == name);
+        explanation.pod_is_absent = self.is_absent(name);
+        // Those beside a row of another pod are told with that row only.
+        let told = explanation
+            .reservations
+            .iter()
+            .map(|orphan| &orphan.reservation.name);
+        let told = told.chain(
+            explanation
+                .rows
+                .iter()
+                .filter_map(|row| Some(&row.reservation.as_ref()?.name)),
+        );
+        let told: BTreeSet<_> = told.cloned().collect();
+        let all = self.assessor.snapshot.reservations.iter();
+        let others = all.filter(|it| owner(it) == name && !told.contains(&*it.name));
+        let others: Vec<_> = others
+            .map(|it| {
+                format!(
+                    "reservation {}/{} is its own, and the row of that address is another's",
+                    it.namespace, it.name
+                )
+            })
+            .collect();
         let is_known = explanation.pod.is_some()
+            || !others.is_empty()
             || !explanation.rows.is_empty()
             || !explanation.reservations.is_empty();
+        explanation.notes.extend(others);
         if is_known {
             Ok(explanation)
         } else {
-            Err(format!(
+            Err(self.nothing(&format!(
                 "nothing is known of {name}: there is no such pod or pool, and no row or reservation of it"
-            ))
+            )))
         }
     }
 

@@ -13,13 +13,23 @@ pub fn changes(assessor: &Assessor<'_>, row: &Row, verdict: &Verdict) -> Vec<Str
     let policy = assessor.policy;
     let podref = row.podref_text().unwrap_or_default();
     let pod = assessor.snapshot.pod(podref);
-    let grace = pod.and_then(|pod| pod.termination_grace);
+    // Of one that is gone nobody knows its own.
+    let grace = match pod {
+        Some(pod) => pod.termination_grace,
+        None => Some(assessor.longest_grace),
+    };
     let wait = policy.wait(grace, assessor.index.rows_of(podref));
     let wait = words::duration(wait);
     let cooldown = words::duration(policy.cooldown);
     let leftover = words::duration(policy.leftover_grace);
+    let begins = match pod {
+        Some(pod) if pod.phase.is_terminal() => {
+            "once all its containers are known to have ended, or its pod is gone,"
+        }
+        _ => "once its pod ends",
+    };
     let ends = format!(
-        "once its pod ends it is stale: it goes after {cooldown} if the kubelet says that its sandbox is stopped, \
+        "{begins} it is stale: it goes after {cooldown} if the kubelet says that its sandbox is stopped, \
          else after {wait}, and not while its node is silent"
     );
     let one = |text: &str| vec![text.to_owned()];

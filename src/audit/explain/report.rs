@@ -31,6 +31,10 @@ pub struct Explanation {
     /// Of a pod that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodReport>,
+    /// Of a pod: whether it is known that there is none of this name.
+    pub pod_is_absent: bool,
+    /// Whether a row without a reservation has none: they may not be in the input.
+    pub knows_reservations: bool,
     /// Of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeReport>,
@@ -107,6 +111,8 @@ pub struct RowExplained {
     /// Its pod, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodReport>,
+    /// Whether it is known that there is no such pod.
+    pub pod_is_absent: bool,
     /// The node of its pod, or the one whose slice the pool is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeReport>,
@@ -143,6 +149,8 @@ pub struct OrphanExplained {
     /// Its pod, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodReport>,
+    /// Whether it is known that there is no such pod.
+    pub pod_is_absent: bool,
 }
 
 /// A pod that is there.

@@ -13,7 +13,7 @@ pub fn text(explanation: &Explanation) -> String {
     let mut text = Text(String::new());
     text.head(explanation);
     for row in &explanation.rows {
-        text.row(row);
+        text.row(row, explanation.knows_reservations);
     }
     for orphan in &explanation.reservations {
         text.orphan(orphan);
@@ -58,7 +58,7 @@ impl Text {
                 let pod = explanation.pod.as_ref();
                 self.line(
                     "state",
-                    &pod.map_or_else(|| "there is no such pod".to_owned(), describe),
+                    &pod.map_or_else(|| absent(explanation.pod_is_absent).to_owned(), describe),
                 );
                 if explanation.rows.is_empty() {
                     self.line("rows", "none");
@@ -90,7 +90,7 @@ impl Text {
         }
     }
 
-    fn row(&mut self, row: &RowExplained) {
+    fn row(&mut self, row: &RowExplained, knows_reservations: bool) {
         let address = row.address.as_deref().unwrap_or("a row without an address");
         let interface = row.interface.as_deref().unwrap_or("no interface");
         let range = row.range.as_deref().unwrap_or("no range");
@@ -105,7 +105,7 @@ impl Text {
         if let Some(grade) = &row.grade {
             self.line("evidence", grade);
         }
-        let no_pod = || format!("{}: there is no such pod", row.podref);
+        let no_pod = || format!("{}: {}", row.podref, absent(row.pod_is_absent));
         self.line(
             "pod",
             &row.pod
@@ -119,9 +119,14 @@ impl Text {
             self.line("sandbox", id);
         }
         let reservation = row.reservation.as_ref();
+        let none = if knows_reservations {
+            "none"
+        } else {
+            "not known"
+        };
         self.line(
             "reservation",
-            &reservation.map_or_else(|| "none".to_owned(), reserved),
+            &reservation.map_or_else(|| none.to_owned(), reserved),
         );
         for change in &row.changes {
             self.line("changes", change);
@@ -142,8 +147,16 @@ impl Text {
         let pod = orphan.pod.as_ref();
         self.line(
             "pod",
-            &pod.map_or_else(|| "there is no such pod".to_owned(), describe),
+            &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
         );
+    }
+}
+
+fn absent(is_known: bool) -> &'static str {
+    if is_known {
+        "there is no such pod"
+    } else {
+        "nobody knows whether there is such a pod"
     }
 }
 
