@@ -292,7 +292,8 @@ fn large() -> Value {
         let mut reservation = fixtures::reservation(NS, &address, &format!("{NS}/{owner}"), "net1");
         reservation["metadata"]["uid"] = format!("r{number}").into();
         reservation["metadata"]["resourceVersion"] = "1".into();
-        items.push(reservation);
+        // Pods last, or their absence proves nothing.
+        items.insert(0, reservation);
     }
     dump
 }
