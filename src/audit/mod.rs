@@ -9,15 +9,19 @@
 //! | `pods`, `pools`, `reservations` | findings about each |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | [`filter`], [`table`], [`words`] | what of it is shown, and how |
+//! | [`changes`], [`look`], [`line`](mod@line) | what changes from one snapshot to the next, and how it is told |
 //!
 //! No clock, no client, no file; nothing is written anywhere. What it says is no proof for a free: whoever
 //! frees judges again.
 
 pub mod assess;
+pub mod changes;
 mod definitions;
 pub mod explain;
 pub mod filter;
 mod index;
+pub mod line;
+pub mod look;
 mod pods;
 mod pools;
 pub mod report;
@@ -31,7 +35,7 @@ use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
     judge::{Unknown, Verdict},
-    pool::{ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey, Row},
 };
 
 use self::{
@@ -55,6 +59,21 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
+    audit_each(snapshot, policy, filter, source, made, &mut |_, _, _, _| {})
+}
+
+/// Is told of a pool, its place, a row of it and the verdict on that.
+type EachRow<'a> = dyn FnMut(&ObservedPool, &Place, &Row, &Verdict) + 'a;
+
+/// The same, and `each_row` is told of all rows, whatever their verdicts are.
+fn audit_each(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    filter: &Filter,
+    source: Source,
+    made: String,
+    each_row: &mut EachRow<'_>,
+) -> Report {
     let assessor = Assessor::new(snapshot, policy);
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
@@ -70,7 +89,7 @@ pub fn audit(
     let mut pools = Vec::new();
     let observed = snapshot.observed().zip(&assessor.index.pools);
     for (pool, place) in observed {
-        let split = audit.pool(&pool, place);
+        let split = audit.pool(&pool, place, each_row);
         let led = definitions
             .as_ref()
             .and_then(|all| all.to_pool(&place.key.name));
@@ -156,11 +175,12 @@ impl Audit<'_> {
         }
     }
 
-    fn pool(&mut self, pool: &ObservedPool, place: &Place) -> Split {
+    fn pool(&mut self, pool: &ObservedPool, place: &Place, each_row: &mut EachRow<'_>) -> Split {
         let mut split = Split::default();
         for row in pool.rows() {
             let verdict = self.assessor.verdict(pool, place, row);
             *split.of(&verdict) += 1;
+            each_row(pool, place, row, &verdict);
             match &verdict {
                 Verdict::Stale(stale) => {
                     self.unwatched += usize::from(!stale.clearance.watched);

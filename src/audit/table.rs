@@ -65,7 +65,9 @@ impl Column {
         Self::Command,
     ];
 
-    fn title(self) -> &'static str {
+    /// Above the column.
+    #[must_use]
+    pub fn title(self) -> &'static str {
         match self {
             Self::Finding => "FINDING",
             Self::Address => "ADDRESS",
@@ -84,7 +86,9 @@ impl Column {
         }
     }
 
-    fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
+    /// What the column shows of a finding, if that is known.
+    #[must_use]
+    pub fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
         let text = |text: &'_ Option<String>| text.clone().map(Cow::Owned);
         let list = |list: &[String]| (!list.is_empty()).then(|| Cow::Owned(list.join(",")));
         match self {
@@ -126,6 +130,14 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
         rows(&report.findings, columns, &mut text);
         text.push('\n');
     }
+    text.push_str(&summary(report, report.findings.len()));
+    text
+}
+
+/// How many findings there are in how much, and the notes; each in a line.
+#[must_use]
+pub fn summary(report: &Report, findings: usize) -> String {
+    let mut text = String::new();
     let totals = &report.totals;
     let split = &totals.split;
     let count = |count: usize, one: &str| match count {
@@ -137,7 +149,7 @@ pub fn table(report: &Report, columns: &[Column]) -> String {
     let _ = writeln!(
         text,
         "{}: {} in {} ({} live, {} stale, {} held, {} unknown), {}, {}, {}",
-        count(report.findings.len(), "finding"),
+        count(findings, "finding"),
         count(totals.rows, "row"),
         count(totals.pools, "pool"),
         split.live,

@@ -3,12 +3,14 @@
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
 //! code 1, and so is an audit with findings.
 pub mod audit;
+pub mod choice;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
 pub mod run;
 pub mod source;
+pub mod watch;
 
 use std::{
     io::{self, BufWriter, Write as _, stdout},
@@ -31,6 +33,7 @@ Examples:
   ipgc run --cooldown 5s            wait longer before an address is given back
   ipgc audit                        what is wrong with the addresses of a cluster
   ipgc explain 10.0.0.7             why an address is held
+  ipgc watch                        the findings as they come and go
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands and flags in this shell";
 
@@ -42,6 +45,8 @@ enum Command {
     Audit(Box<audit::Args>),
     /// Tell why an address is held, or what is known of a pod, a pool or a node
     Explain(Box<explain::Args>),
+    /// Tell what is wrong with the addresses of a cluster, and then what changes, until it is stopped
+    Watch(Box<watch::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
@@ -64,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Watch(args) => watch::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
     }
