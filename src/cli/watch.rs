@@ -119,7 +119,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
     let looking = move || {
         let result = block_on(async {
             let (client, scan) = live.scan(watch.selector.clone()).await?;
-            watch.run(client, scan, &mut BufWriter::new(stdout()), &mut stderr()).await
+            watch
+                .run(client, scan, &mut BufWriter::new(stdout()), &mut stderr())
+                .await
         });
         // Nobody waits for it after a signal.
         let _ = send.send(result);

@@ -1,4 +1,4 @@
-//! `ipgc audit` and `ipgc explain`: each finding, on a cluster and on a dump of it, bad input, and the answers.
+//! `ipgc audit`, `ipgc explain` and `ipgc watch`: each finding, on a cluster and on a dump of it, bad input, and the answers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -6,6 +6,7 @@ mod explain;
 mod findings;
 mod input;
 mod live;
+mod watch;
 
 use std::{
     fs,

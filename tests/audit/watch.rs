@@ -1,0 +1,660 @@
+//! `ipgc watch`: what there is, then what changes; looks that fail, and who stops it.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use assert_cmd::cargo::CommandCargoExt as _;
+use ipgc::{
+    audit::{
+        line::{Line, Message, Told},
+        table::Column,
+    },
+    cli::watch::Watch,
+};
+use rstest::rstest;
+use testkit::{Match, Rule, Verb};
+use tokio::time::sleep;
+
+use super::*;
+
+/// Text that a test reads while it grows.
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Text {
+    /// All of it, once.
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
+    }
+
+    fn messages(&self) -> Vec<Message> {
+        let text = self.take();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a watch says.
+#[derive(Clone, Default)]
+struct Heard {
+    output: Text,
+    complaints: Text,
+}
+
+impl Heard {
+    /// What is said of the next look, each message as event, verdict before, verdict and address.
+    async fn next(&self) -> Vec<String> {
+        sleep(LOOK).await;
+        self.so_far()
+    }
+
+    fn so_far(&self) -> Vec<String> {
+        self.output.messages().iter().map(brief).collect()
+    }
+}
+
+/// A little longer than the interval.
+const LOOK: Duration = Duration::from_millis(10_100);
+
+fn brief(message: &Message) -> String {
+    let (event, line) = match message {
+        Message::Present(line) => ("present", line),
+        Message::Appeared(line) => ("appeared", line),
+        Message::Changed(line) => ("changed", line),
+        Message::Gone(line) => ("gone", line),
+        Message::Synced(_) => return "synced".to_owned(),
+    };
+    let (address, pods) = match &line.subject {
+        Told::Finding(finding) => (&finding.address, &finding.pods),
+        Told::Place(place) => (&place.address, &place.pods),
+    };
+    let was = line.was.as_ref().map(|was| was.verdict.as_str());
+    let node = line.node.as_deref().unwrap_or("-");
+    format!(
+        "{event} {}>{} {} {} {node}",
+        was.unwrap_or("-"),
+        line.verdict.as_deref().unwrap_or("-"),
+        address.as_deref().unwrap_or("-"),
+        pods.join(",")
+    )
+}
+
+fn watch() -> Watch {
+    Watch {
+        filter: Filter::default(),
+        selector: None,
+        policy: Policy::default(),
+        interval: Duration::from_secs(10),
+        all: false,
+        columns: None,
+    }
+}
+
+/// Watches a server while something happens there.
+async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce(Heard)) {
+    let heard = Heard::default();
+    let scan = Scan {
+        selector: watch.selector.clone(),
+        ..Scan::default()
+    };
+    let (mut output, mut complaints) = (heard.output.clone(), heard.complaints.clone());
+    let client = ipgc::guard::read_only(server.client_named("ipgc"));
+    tokio::select! {
+        result = watch.run(client, scan, &mut output, &mut complaints) => panic!("{result:?}"),
+        () = async {
+            sleep(Duration::from_millis(100)).await;
+            act(heard).await;
+        } => {}
+    }
+    let requests = server.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.verb == Verb::List && r.is_quorum_read()),
+        "{requests}"
+    );
+}
+
+/// Two pods that live with their rows, and the row of a pod that is gone.
+fn shop() -> Server {
+    let server = server();
+    put_pool(
+        &server,
+        &[
+            (1, "default/web-1"),
+            (2, "default/web-2"),
+            (9, "default/gone"),
+        ],
+    );
+    server.put(pod("web-1", 1).label("app", "web").build());
+    server.put(pod("web-2", 2).label("app", "db").build());
+    server
+}
+
+const GONE: &str = "present ->stale 10.0.0.9 default/gone -";
+
+/// CNI DEL, as late as it may be.
+fn free(server: &Server, offset: u64) {
+    server.edit("ippools", NS, POOL, |pool| {
+        let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+        rows.remove(&offset.to_string()).unwrap();
+    });
+    let address = format!("10.0.0.{offset}");
+    let _ = server.delete("overlappingrangeipreservations", NS, &address);
+}
+
+fn give(server: &Server, offset: u64, podref: &str) {
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"][offset.to_string()] =
+            fixtures::row(&fixtures::sandbox(offset + 100), podref, "net1");
+    });
+    let address = format!("10.0.0.{offset}");
+    server.put(fixtures::reservation(NS, &address, podref, "net1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_comes_what_there_is_and_then_what_changes() {
+    let server = shop();
+    during(&server, &watch(), async |heard| {
+        assert_eq!(heard.so_far(), [GONE, "synced"]);
+        assert_eq!(heard.next().await, [""; 0]);
+        server.delete("pods", NS, "web-1").unwrap();
+        let stale = "changed held>stale 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.next().await, [stale]);
+        assert_eq!(heard.next().await, [""; 0]);
+        // What is gone carries its pod and its node, though nobody else knows them any more.
+        free(&server, 1);
+        let gone = "gone stale>- 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.next().await, [gone]);
+        // A row that comes and goes with its pod is no news.
+        give(&server, 3, "default/web-3");
+        server.put(pod("web-3", 3).build());
+        assert_eq!(heard.next().await, [""; 0]);
+        server.delete("pods", NS, "web-3").unwrap();
+        free(&server, 3);
+        assert_eq!(heard.next().await, [""; 0]);
+        assert_eq!(heard.complaints.take(), "");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_rows_are_told_of_if_wanted() {
+    let server = shop();
+    let watch = Watch {
+        all: true,
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        let live = |n| format!("present ->held 10.0.0.{n} default/web-{n} n1");
+        assert_eq!(heard.so_far(), [GONE, &live(1), &live(2), "synced"]);
+        give(&server, 3, "default/web-3");
+        server.put(pod("web-3", 3).build());
+        assert_eq!(
+            heard.next().await,
+            ["appeared ->held 10.0.0.3 default/web-3 n1"]
+        );
+        server.delete("pods", NS, "web-3").unwrap();
+        free(&server, 3);
+        assert_eq!(
+            heard.next().await,
+            ["gone held>- 10.0.0.3 default/web-3 n1"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_changed_is_told_with_the_former_one() {
+    let server = shop();
+    during(
+        &server,
+        &Watch {
+            all: true,
+            ..watch()
+        },
+        async |heard| {
+            heard.so_far();
+            server.delete("pods", NS, "web-1").unwrap();
+            free(&server, 1);
+            give(&server, 1, "default/web-3");
+            server.put(pod("web-3", 1).node("n1").build());
+            sleep(LOOK).await;
+            let messages = heard.output.messages();
+            let [Message::Changed(line)] = messages.as_slice() else {
+                panic!("{messages:?}");
+            };
+            let was = line.was.as_ref().unwrap();
+            assert_eq!(
+                brief(&messages[0]),
+                "changed held>held 10.0.0.1 default/web-3 n1"
+            );
+            assert_eq!(
+                (&*was.pods, was.node.as_deref()),
+                (&["default/web-1".to_owned()][..], Some("n1"))
+            );
+        },
+    )
+    .await;
+}
+
+#[rstest]
+#[case(Duration::from_mins(4), true)]
+#[case(Duration::from_mins(6), false)]
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_known_for_five_minutes(#[case] after: Duration, #[case] known: bool) {
+    let server = shop();
+    during(
+        &server,
+        &Watch {
+            all: true,
+            ..watch()
+        },
+        async |heard| {
+            heard.so_far();
+            server.delete("pods", NS, "web-1").unwrap();
+            assert_eq!(heard.next().await.len(), 1);
+            free(&server, 1);
+            assert_eq!(heard.next().await.len(), 1);
+            sleep(after).await;
+            // An ADD that was under way all the time.
+            give(&server, 1, "default/web-1");
+            sleep(LOOK).await;
+            let messages = heard.output.messages();
+            let [Message::Appeared(Line { was, node, .. })] = messages.as_slice() else {
+                panic!("{messages:?}");
+            };
+            assert_eq!(node.as_deref(), known.then_some("n1"));
+            let gone = was
+                .as_ref()
+                .map(|was| (&*was.verdict, was.gone_seconds.unwrap() >= 230));
+            assert_eq!(gone, known.then_some(("stale", true)));
+        },
+    )
+    .await;
+}
+
+/// What a look cannot read.
+fn fail(server: &Server, resource: &str) -> Rule {
+    server.on(Match::list(resource)).fail(500)
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_says_so_once_and_forgets_nothing(
+    #[values(
+        "pods",
+        "ippools",
+        "overlappingrangeipreservations",
+        "nodes",
+        "nodeslicepools",
+        "network-attachment-definitions"
+    )]
+    resource: &str,
+) {
+    let server = shop();
+    during(&server, &watch(), async |heard| {
+        heard.so_far();
+        let failing = fail(&server, resource);
+        server.delete("pods", NS, "web-1").unwrap();
+        sleep(Duration::from_mins(10)).await;
+        assert_eq!(heard.so_far(), [""; 0]);
+        let complaint = heard.complaints.take();
+        let line = format!("ipgc: cannot list {resource}: ");
+        assert!(
+            complaint.starts_with(&line) && complaint.lines().count() == 1,
+            "{complaint}"
+        );
+        // It tries again and again, and not too often.
+        assert!((10..=40).contains(&failing.hits()), "{}", failing.hits());
+        failing.remove();
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(
+            heard.so_far(),
+            ["changed held>stale 10.0.0.1 default/web-1 n1"]
+        );
+        assert_eq!(heard.complaints.take(), "ipgc: a look succeeded again\n");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_no_longer_known_is_no_absence() {
+    let server = shop();
+    server.put(pod("twin", 1).build());
+    during(&server, &watch(), async |heard| {
+        assert!(heard.so_far()[0].starts_with("present ->duplicate 10.0.0.1"));
+        let unknown = server
+            .on(Match::list("network-attachment-definitions"))
+            .fail(404);
+        assert_eq!(heard.next().await, [""; 0]);
+        let complaint = heard.complaints.take();
+        assert!(
+            complaint.contains("knows no network-attachment-definitions any more"),
+            "{complaint}"
+        );
+        unknown.remove();
+        server.delete("pods", NS, "twin").unwrap();
+        let gone = heard.next().await;
+        assert!(
+            gone.iter()
+                .any(|line| line.starts_with("gone duplicate>- 10.0.0.1")),
+            "{gone:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_a_pool_that_cannot_be_read_are_not_gone() {
+    let server = shop();
+    during(
+        &server,
+        &Watch {
+            all: true,
+            ..watch()
+        },
+        async |heard| {
+            heard.so_far();
+            let whole = server.get("ippools", NS, POOL).unwrap();
+            server.edit("ippools", NS, POOL, |pool| {
+                pool["spec"]["allocations"] = json!("nothing")
+            });
+            let told = heard.next().await;
+            assert_eq!(
+                told,
+                ["appeared ->unreadable - - -".replace("- - -", "-  -")]
+            );
+            server.edit("ippools", NS, POOL, |pool| {
+                pool["spec"] = whole["spec"].clone()
+            });
+            free(&server, 2);
+            assert_eq!(
+                heard.next().await,
+                [
+                    "gone held>- 10.0.0.2 default/web-2 n1",
+                    "gone unreadable>- -  -"
+                ]
+                .iter()
+                .rev()
+                .copied()
+                .collect::<Vec<_>>()
+            );
+        },
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_are_known_of_who_is_gone() {
+    let server = shop();
+    let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
+    let watch = Watch {
+        selector: Some(selector),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        // The row of one that has been gone from the start is of nobody who is asked for.
+        assert_eq!(heard.so_far(), ["synced"]);
+        server.delete("pods", NS, "web-1").unwrap();
+        server.delete("pods", NS, "web-2").unwrap();
+        assert_eq!(
+            heard.next().await,
+            ["changed held>stale 10.0.0.1 default/web-1 n1"]
+        );
+        sleep(Duration::from_mins(20)).await;
+        assert_eq!(heard.so_far(), [""; 0]);
+        free(&server, 1);
+        free(&server, 2);
+        assert_eq!(
+            heard.next().await,
+            ["gone stale>- 10.0.0.1 default/web-1 n1"]
+        );
+    })
+    .await;
+}
+
+#[rstest]
+#[case::node(Filter { node: Some("n1".to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_node(Filter { node: Some("n2".to_owned()), ..Filter::default() }, &[])]
+#[case::pool(Filter { pool: Some(POOL.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_pool(Filter { pool: Some("10.1.0.0-24".to_owned()), ..Filter::default() }, &[])]
+#[case::namespace(Filter { namespace: Some(NS.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_namespace(Filter { namespace: Some("shop".to_owned()), ..Filter::default() }, &[])]
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
+    let server = shop();
+    server.put(fixtures::node("n2", true));
+    server.put(fixtures::pool(NS, "10.1.0.0/24").build());
+    during(&server, &Watch { filter, ..watch() }, async |heard| {
+        heard.so_far();
+        server.delete("pods", NS, "web-1").unwrap();
+        assert_eq!(heard.next().await, expected);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_may_choose_nobody_yet() {
+    let server = shop();
+    let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
+    let watch = Watch {
+        selector: Some(selector),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        assert_eq!(
+            heard.complaints.take(),
+            "ipgc: the selector chooses no pod yet\n"
+        );
+        server.put(pod("new", 4).label("app", "new").build());
+        assert_eq!(
+            heard.next().await[1..],
+            ["appeared ->in-use-unallocated 10.0.0.4 default/new n1"][1..]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_has_one_header_and_columns_that_line_up() {
+    let server = shop();
+    let watch = Watch {
+        columns: Some(vec![
+            Column::Finding,
+            Column::Address,
+            Column::Pod,
+            Column::Node,
+        ]),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        server.delete("pods", NS, "web-1").unwrap();
+        sleep(LOOK).await;
+        free(&server, 1);
+        sleep(LOOK).await;
+        let text = heard.output.take();
+        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+        // Without the times.
+        let cells = |line: &str| line.split_once("   ").unwrap().1.to_owned();
+        assert!(lines[0].starts_with("TIME                   EVENT"), "{text}");
+        let expected = [
+            "EVENT      WAS     FINDING   ADDRESS    POD            NODE",
+            "present    -       stale     10.0.0.9   default/gone   -",
+        ];
+        assert_eq!(cells(lines[0]).trim_start(), expected[0]);
+        assert_eq!(cells(lines[1]), expected[1]);
+        assert_eq!(
+            lines[2],
+            "synced, 1 finding: 3 rows in 1 pool (2 live, 1 stale, 0 held, 0 unknown), 3 reservations, 4 pods, 1 node"
+        );
+        assert_eq!(cells(lines[3]), "changed    held    stale     10.0.0.1   default/web-1   n1");
+        assert_eq!(cells(lines[4]), "gone       stale   -         10.0.0.1   default/web-1   n1");
+        assert_eq!(lines.len(), 5);
+    })
+    .await;
+}
+
+/// A pipe that nobody reads.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn whoever_reads_no_more_ends_it_without_a_word() {
+    let (server, watch, mut complaints) = (shop(), watch(), Text::default());
+    let mut output = Closed;
+    let ended = watch.run(
+        server.client(),
+        Scan::default(),
+        &mut output,
+        &mut complaints,
+    );
+    assert_eq!(ended.await, Ok(()));
+    assert_eq!(complaints.take(), "");
+}
+
+#[rstest]
+#[case::right(|server: &Server, _: &mut Watch| drop(server.deny(Match::list("ippools"))),
+    "not allowed to list ippools.whereabouts.cni.cncf.io in all namespaces")]
+#[case::pool(|_: &Server, watch: &mut Watch| watch.filter.pool = Some("nowhere".to_owned()), "no pool nowhere is known")]
+#[case::node(|_: &Server, watch: &mut Watch| watch.filter.node = Some("n7".to_owned()), "no node n7 is known")]
+#[tokio::test]
+async fn a_first_look_that_fails_is_the_end(
+    #[case] spoil: fn(&Server, &mut Watch),
+    #[case] says: &str,
+) {
+    let (server, mut watch) = (shop(), watch());
+    spoil(&server, &mut watch);
+    let (mut output, mut complaints) = (Text::default(), Text::default());
+    let ended = watch.run(
+        server.client(),
+        Scan::default(),
+        &mut output,
+        &mut complaints,
+    );
+    assert_eq!(ended.await, Err(says.to_owned()));
+    assert_eq!(
+        (output.take(), complaints.take()),
+        (String::new(), String::new())
+    );
+}
+
+#[rstest]
+#[case(&["--columns", "colour"], "invalid value 'colour'")]
+#[case(&["--interval", "500ms"], "--interval must be at least 1s")]
+#[case(&["-l", "a=="], "")]
+#[case(&["-f", "dump.json"], "unexpected argument '-f'")]
+#[case(&["--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
+fn bad_input_is_one_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    let output = command
+        .env_clear()
+        .arg("watch")
+        .args(args)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.starts_with("ipgc: ") && stderr.contains(says),
+        "{stderr}"
+    );
+    assert_eq!(
+        (stderr.lines().count(), output.stdout.len()),
+        (1, 0),
+        "{stderr}"
+    );
+}
+
+/// `ipgc watch` against a server that takes requests and never answers.
+struct Waiting {
+    child: Child,
+    _server: std::net::TcpListener,
+    _kubeconfig: File,
+}
+
+impl Waiting {
+    fn begin() -> Self {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let kubeconfig = File::new(format!(
+            r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "contexts": [{{"name": "x", "context": {{"cluster": "x", "user": "x"}}}}],
+            "clusters": [{{"name": "x", "cluster": {{"server": "http://{address}"}}}}],
+            "users": [{{"name": "x", "user": {{}}}}]}}"#
+        ));
+        let mut command = Command::cargo_bin("ipgc").unwrap();
+        let command = command
+            .env_clear()
+            .args(["watch", "--kubeconfig"])
+            .arg(&kubeconfig.0);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        // It listens for signals before it asks.
+        let (asking, _) = server.accept().unwrap();
+        let mut request = String::new();
+        BufReader::new(&asking).read_line(&mut request).unwrap();
+        assert!(request.starts_with("GET /apis/"), "{request}");
+        std::mem::forget(asking);
+        Self {
+            child,
+            _server: server,
+            _kubeconfig: kubeconfig,
+        }
+    }
+
+    /// How it ended: the exit code, and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
+        (self.child.wait().unwrap().code(), stderr)
+    }
+}
+
+#[rstest]
+#[case("INT")]
+#[case("TERM")]
+fn signals_end_it(#[case] signal: &str) {
+    let waiting = Waiting::begin();
+    let pid = waiting.child.id().to_string();
+    let kill = Command::new("kill").args(["-s", signal, &pid]).status();
+    assert!(kill.unwrap().success());
+    assert_eq!(waiting.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_reader_that_is_gone_is_noticed_though_nothing_changes() {
+    let mut waiting = Waiting::begin();
+    drop(waiting.child.stdout.take());
+    assert_eq!(waiting.end(), (Some(0), String::new()));
+}
