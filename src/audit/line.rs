@@ -289,21 +289,30 @@ impl Place {
 /// wider one comes.
 pub struct Lines {
     columns: Vec<Column>,
-    /// Of a time, an event and a verdict at the least; those of the other columns are found.
     widths: Vec<usize>,
     has_header: bool,
 }
 
-/// Before the columns of an audit stand these.
-const FIRST: [&str; 3] = ["TIME", "EVENT", "WAS"];
+/// Before the columns of an audit stand these, so wide at the least: of what is yet to come nobody knows the width.
+const FIRST: [(&str, usize); 3] = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
 
 impl Lines {
     /// A table with these columns, and without lines.
     #[must_use]
     pub fn new(columns: &[Column]) -> Self {
+        let of_columns = columns.iter().map(|column| match column {
+            Column::Pool | Column::Pod => 20,
+            Column::Address => 15,
+            Column::Node => 10,
+            _ => 0,
+        });
         Self {
             columns: columns.to_vec(),
-            widths: vec![20, 8, 5],
+            widths: FIRST
+                .iter()
+                .map(|(_, least)| *least)
+                .chain(of_columns)
+                .collect(),
             has_header: false,
         }
     }
@@ -312,10 +321,10 @@ impl Lines {
     #[must_use]
     pub fn of(&mut self, messages: &[Message]) -> String {
         let titles = self.columns.iter().map(|column| column.title());
-        let titles: Vec<_> = FIRST.into_iter().chain(titles).map(str::to_owned).collect();
+        let first = FIRST.into_iter().map(|(title, _)| title);
+        let titles: Vec<_> = first.chain(titles).map(str::to_owned).collect();
         let rows = messages.iter().filter_map(|message| self.row(message));
         let mut rows: Vec<_> = rows.collect();
-        self.widths.resize(titles.len(), 0);
         if !mem::replace(&mut self.has_header, true) {
             rows.insert(0, titles);
         }

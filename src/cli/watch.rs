@@ -422,7 +422,10 @@ impl Teller<'_> {
             |(_, entry): &(&Subject, &Entry)| entry.chosen && (all || entry.finding().is_some());
         let mut entries: Vec<_> = seen.state.iter().filter(wanted).collect();
         entries.sort_by(|(_, a), (_, b)| a.order(b));
-        self.lines(&[])?;
+        if entries.is_empty() {
+            // The header.
+            self.lines(&[])?;
+        }
         for batch in entries.chunks(BATCH) {
             let present = batch.iter();
             let present = present
