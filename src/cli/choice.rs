@@ -21,7 +21,8 @@ pub struct Args {
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 
-    /// Findings about pods with these labels only, as with kubectl; pods that are gone have none
+    /// Findings about pods with these labels only, as with kubectl; those that are gone have none in an audit, and in a
+    /// watch those that they had
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 }

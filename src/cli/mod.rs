@@ -10,6 +10,7 @@ pub mod crds;
 pub mod explain;
 pub mod run;
 pub mod source;
+mod tell;
 pub mod watch;
 
 use std::{

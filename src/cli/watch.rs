@@ -24,17 +24,17 @@ use super::{
     block_on, choice, print,
     run::duration,
     source::{self, Progress},
+    tell::{Seen, Teller},
     usage,
 };
 use crate::{
     audit::{
-        changes::{Change, Entry, State, Subject, changes},
+        changes::{State, changes},
         confirm,
         filter::Filter,
-        line::{self, Line, Lines, Message, Synced},
+        line::{self, Lines},
         look::{History, look},
-        report::Report,
-        table::{Column, summary},
+        table::Column,
         wants_confirmation,
     },
     backoff::Backoff,
@@ -222,20 +222,9 @@ struct Known {
     kinds: BTreeSet<Kind>,
 }
 
-/// One look.
-struct Seen {
-    state: State,
-    report: Report,
-    at: String,
-    now: Moment,
-}
-
 /// A failed look is followed by another after that, and the next ones by longer waits.
 const SOON: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(60);
-
-/// So many lines are made at a time.
-const BATCH: usize = 1_000;
 
 impl Watch {
     /// Tells of the cluster behind `client` until whoever reads `output` has enough; what is wrong with a look is
@@ -250,10 +239,8 @@ impl Watch {
         output: &mut dyn Write,
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
-        let mut teller = Teller {
-            output,
-            lines: self.columns.as_deref().map(Lines::new),
-        };
+        let lines = self.columns.as_deref().map(Lines::new);
+        let mut teller = Teller::new(output, lines);
         match self.tell(&client, &mut scan, &mut teller, complaints).await {
             Ok(never) => match never {},
             Err(End::Failed(reason)) => Err(reason),
@@ -408,96 +395,4 @@ fn timestamp() -> String {
     let now = jiff::Timestamp::now();
     let whole = jiff::Timestamp::from_second(now.as_second());
     whole.unwrap_or(now).to_string()
-}
-
-/// Where lines go, and what they look like.
-struct Teller<'w> {
-    output: &'w mut dyn Write,
-    lines: Option<Lines>,
-}
-
-impl Teller<'_> {
-    fn snapshot(&mut self, seen: &Seen, all: bool) -> Result<(), End> {
-        let wanted =
-            |(_, entry): &(&Subject, &Entry)| entry.chosen && (all || entry.finding().is_some());
-        let mut entries: Vec<_> = seen.state.iter().filter(wanted).collect();
-        entries.sort_by(|(_, a), (_, b)| a.order(b));
-        if entries.is_empty() {
-            // The header.
-            self.lines(&[])?;
-        }
-        for batch in entries.chunks(BATCH) {
-            let present = batch.iter();
-            let present = present
-                .map(|(subject, entry)| Message::Present(Line::of(&seen.at, subject, entry)));
-            self.lines(&present.collect::<Vec<_>>())?;
-        }
-        let report = &seen.report;
-        if self.lines.is_some() {
-            let findings = entries
-                .iter()
-                .filter(|(_, entry)| entry.finding().is_some());
-            write!(self.output, "synced, {}", summary(report, findings.count()))?;
-        } else {
-            self.lines(&[Message::Synced(Synced {
-                at: seen.at.clone(),
-                totals: report.totals.clone(),
-                notes: report.notes.clone(),
-            })])?;
-        }
-        Ok(self.output.flush()?)
-    }
-
-    fn changes(
-        &mut self,
-        changes: &[Change<'_>],
-        history: &History,
-        seen: &Seen,
-        all: bool,
-    ) -> Result<(), End> {
-        let wanted: Vec<_> = changes
-            .iter()
-            .filter(|change| change.is_wanted(all))
-            .collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        for batch in wanted.chunks(BATCH) {
-            let messages = batch
-                .iter()
-                .filter_map(|change| message(change, history, seen));
-            self.lines(&messages.collect::<Vec<_>>())?;
-        }
-        Ok(self.output.flush()?)
-    }
-
-    fn lines(&mut self, messages: &[Message]) -> Result<(), End> {
-        if let Some(lines) = &mut self.lines {
-            self.output.write_all(lines.of(messages).as_bytes())?;
-            return Ok(());
-        }
-        for message in messages {
-            let text = serde_json::to_string(message).map_err(io::Error::from)?;
-            writeln!(self.output, "{text}")?;
-        }
-        Ok(())
-    }
-}
-
-fn message(change: &Change<'_>, history: &History, seen: &Seen) -> Option<Message> {
-    let (subject, at) = (change.subject, &seen.at);
-    Some(match (change.before, change.after) {
-        (None, Some(after)) => {
-            let line = Line::of(at, subject, after);
-            Message::Appeared(match history.former(subject, seen.now) {
-                Some((former, ago)) => line.after(former, Some(ago)),
-                None => line,
-            })
-        }
-        (Some(before), Some(after)) => {
-            Message::Changed(Line::of(at, subject, after).after(before, None))
-        }
-        (Some(before), None) => Message::Gone(Line::of_gone(at, subject, before)),
-        (None, None) => return None,
-    })
 }

@@ -7,6 +7,7 @@ mod findings;
 mod input;
 mod live;
 mod watch;
+mod watch_failures;
 
 use std::{
     fs,
