@@ -234,14 +234,24 @@ pub fn reported(reserved: &Reserved) -> ReservationReport {
 #[must_use]
 pub fn finding_of(verdict: &Verdict, named: usize) -> Option<Finding> {
     match verdict {
-        // A person said so.
-        Verdict::Held(_) | Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt) => None,
+        Verdict::Held(_) => None,
+        Verdict::Unknown(_) if is_kept(verdict) => None,
         Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
             Some(Finding::new(Problem::Unreadable, reason.to_string()))
         }
         Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
         Verdict::Stale(stale) => Some(finding_of_stale(stale, named)),
     }
+}
+
+/// Whether a row is kept, and nothing is wrong with it.
+#[must_use]
+pub fn is_kept(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        // A person said so.
+        Verdict::Held(_) | Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt)
+    )
 }
 
 fn finding_of_stale(stale: &Stale, named: usize) -> Finding {

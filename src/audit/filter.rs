@@ -81,28 +81,30 @@ impl Filter {
     /// Whether a finding is of interest.
     #[must_use]
     pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
-        let of_pool = self.pool.as_ref().is_none_or(|pool| {
-            let namespace = finding.namespace.as_deref().unwrap_or_default();
-            let name = finding.pool.as_deref();
-            name.is_some_and(|name| is_named(pool, namespace, name))
+        let pods: Vec<_> = finding.pods.iter().map(String::as_str).collect();
+        let nodes: Vec<_> = finding.nodes.iter().map(AsRef::as_ref).collect();
+        let namespace = finding.namespace.as_deref().unwrap_or_default();
+        let pool = finding.pool.as_deref().map(|name| (namespace, name));
+        let selected = snapshot.selected.as_ref();
+        let of_labels =
+            selected.is_none_or(|selected| pods.iter().any(|pod| selected.contains(*pod)));
+        self.chooses(pool, &pods, &nodes) && of_labels
+    }
+
+    /// Whether something is of interest that concerns this pool, of which namespace and name are given, these
+    /// pods and these nodes. Labels are not asked for.
+    #[must_use]
+    pub fn chooses(&self, pool: Option<(&str, &str)>, pods: &[&str], nodes: &[&str]) -> bool {
+        let of_pool = self.pool.as_ref().is_none_or(|wanted| {
+            pool.is_some_and(|(namespace, name)| is_named(wanted, namespace, name))
         });
-        let namespace_of = |pod: &String| {
-            pod.split_once('/')
-                .map(|(namespace, _)| namespace.to_owned())
-        };
         let of_namespace = self.namespace.as_ref().is_none_or(|wanted| {
-            let mut namespaces = finding.pods.iter().filter_map(namespace_of);
-            namespaces.any(|namespace| namespace == *wanted)
+            let mut namespaces = pods.iter().filter_map(|pod| pod.split_once('/'));
+            namespaces.any(|(namespace, _)| namespace == wanted)
         });
-        let of_node = self
-            .node
-            .as_ref()
-            .is_none_or(|node| finding.nodes.iter().any(|named| **named == **node));
-        let of_labels = snapshot.selected.as_ref().is_none_or(|selected| {
-            let mut pods = finding.pods.iter();
-            pods.any(|pod| selected.contains(pod.as_str()))
-        });
-        of_pool && of_namespace && of_node && of_labels
+        let of_node = self.node.as_ref();
+        let of_node = of_node.is_none_or(|node| nodes.contains(&node.as_str()));
+        of_pool && of_namespace && of_node
     }
 }
 

@@ -10,15 +10,19 @@
 //! | `shared` | texts that many findings have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | [`filter`], [`table`], [`words`] | what of it is shown, and how |
+//! | [`changes`], [`look`], [`line`](mod@line) | what changes from one snapshot to the next, and how it is told |
 //!
 //! No clock, no client, no file; nothing is written anywhere. What it says is no proof for a free: whoever
 //! frees judges again.
 
 pub mod assess;
+pub mod changes;
 mod definitions;
 pub mod explain;
 pub mod filter;
 mod index;
+pub mod line;
+pub mod look;
 mod pods;
 mod pools;
 pub mod report;
@@ -33,7 +37,7 @@ use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
     judge::{Unknown, Verdict},
-    pool::{ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey, Row},
 };
 
 use self::{
@@ -58,14 +62,34 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
+    let each_row = &mut |_: &_, _: &_, _: &_, _: &_| {};
+    audit_each(snapshot, policy, filter, source, made, NODES, each_row)
+}
+
+/// Is told of a pool, its place, a row of it and the verdict on that.
+type EachRow<'a> = dyn FnMut(&ObservedPool, &Place, &Row, &Verdict) + 'a;
+
+/// The same, and `each_row` is told of all rows, whatever their verdicts are. So many nodes as `named` are told of a
+/// finding.
+fn audit_each(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    filter: &Filter,
+    source: Source,
+    made: String,
+    named: usize,
+    each_row: &mut EachRow<'_>,
+) -> Report {
     let mut assessor = Assessor::new(snapshot, policy);
-    if filter.node.is_some() {
-        assessor.named = usize::MAX;
-    }
+    assessor.named = match filter.node {
+        Some(_) => usize::MAX,
+        None => named,
+    };
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor: &assessor,
         filter,
+        named,
         definitions: definitions.as_ref(),
         findings: Vec::new(),
         texts: Texts::default(),
@@ -77,7 +101,7 @@ pub fn audit(
     let mut pools = Vec::new();
     let observed = snapshot.observed().zip(&assessor.index.pools);
     for (pool, place) in observed {
-        let split = audit.pool(&pool, place);
+        let split = audit.pool(&pool, place, each_row);
         let led = definitions
             .as_ref()
             .and_then(|all| all.to_pool(&place.key.name));
@@ -144,6 +168,7 @@ fn order(finding: &Finding) -> impl Ord + '_ {
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
     filter: &'a Filter,
+    named: usize,
     definitions: Option<&'a Definitions<'a>>,
     findings: Vec<Finding>,
     texts: Texts,
@@ -158,7 +183,7 @@ impl Audit<'_> {
     fn find(&mut self, findings: impl IntoIterator<Item = Finding>) {
         for mut finding in findings {
             if self.filter.passes(&finding, self.assessor.snapshot) {
-                finding.nodes.truncate(NODES);
+                finding.nodes.truncate(self.named);
                 finding.nodes.shrink_to_fit();
                 self.texts.share(&mut finding);
                 self.findings.push(finding);
@@ -166,11 +191,12 @@ impl Audit<'_> {
         }
     }
 
-    fn pool(&mut self, pool: &ObservedPool, place: &Place) -> Split {
+    fn pool(&mut self, pool: &ObservedPool, place: &Place, each_row: &mut EachRow<'_>) -> Split {
         let mut split = Split::default();
         for row in pool.rows() {
             let verdict = self.assessor.verdict(pool, place, row);
             *split.of(&verdict) += 1;
+            each_row(pool, place, row, &verdict);
             match &verdict {
                 Verdict::Stale(stale) => {
                     self.unwatched += usize::from(!stale.clearance.watched);

@@ -72,7 +72,9 @@ impl Column {
         Self::Command,
     ];
 
-    fn title(self) -> &'static str {
+    /// Above the column.
+    #[must_use]
+    pub fn title(self) -> &'static str {
         match self {
             Self::Finding => "FINDING",
             Self::Address => "ADDRESS",
@@ -92,19 +94,21 @@ impl Column {
     }
 
     fn cell(self, finding: &Finding) -> Cow<'_, str> {
-        let text = match self.of(finding) {
-            None => return "-".into(),
-            Some(Cow::Borrowed(text)) => escaped(text),
-            Some(Cow::Owned(text)) => clean(&text).into(),
-        };
-        // Half of a command is another one.
-        if self == Self::Command || text.width() <= WIDEST {
-            return text;
-        }
-        cut(&text).into()
+        self.cell_of(self.of(finding))
     }
 
-    fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
+    /// The cell that shows this.
+    pub(super) fn cell_of(self, text: Option<Cow<'_, str>>) -> Cow<'_, str> {
+        // Half of a command is another one.
+        match self {
+            Self::Command => shown(text),
+            _ => short(shown(text)),
+        }
+    }
+
+    /// What the column shows of a finding, if that is known.
+    #[must_use]
+    pub fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
         match self {
             Self::Finding => Some(finding.problem.as_str().into()),
             Self::Address => finding.address.as_deref().map(Into::into),
@@ -112,11 +116,7 @@ impl Column {
                 (Some(namespace), Some(pool)) => Some(format!("{namespace}/{pool}").into()),
                 _ => None,
             },
-            Self::Pod if finding.pods.len() > PODS => {
-                let few = finding.pods[..PODS].join(",");
-                Some(format!("{few} and {} more", finding.pods.len() - PODS).into())
-            }
-            Self::Pod => list(&finding.pods),
+            Self::Pod => names(&finding.pods),
             Self::Node => list(&finding.nodes),
             Self::Grade => finding.grade.as_deref().map(Into::into),
             Self::Cause => finding.cause.as_deref().map(Into::into),
@@ -140,8 +140,34 @@ impl Column {
     }
 }
 
+/// Of what is not known there is a dash.
+pub(super) fn shown(text: Option<Cow<'_, str>>) -> Cow<'_, str> {
+    match text {
+        None => "-".into(),
+        Some(Cow::Borrowed(text)) => escaped(text),
+        Some(Cow::Owned(text)) => clean(&text).into(),
+    }
+}
+
+/// A text of a cell that is not too wide.
+pub(super) fn short(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.width() <= WIDEST {
+        return text;
+    }
+    cut(&text).into()
+}
+
+/// A text of a cell, of the first pods.
+pub(super) fn names(pods: &[String]) -> Option<Cow<'_, str>> {
+    if pods.len() <= PODS {
+        return list(pods);
+    }
+    let few = pods[..PODS].join(",");
+    Some(format!("{few} and {} more", pods.len() - PODS).into())
+}
+
 /// A text of a cell, or of all in a list.
-fn list<T: AsRef<str>>(list: &[T]) -> Option<Cow<'_, str>> {
+pub(super) fn list<T: AsRef<str>>(list: &[T]) -> Option<Cow<'_, str>> {
     match list {
         [] => None,
         [one] => Some(one.as_ref().into()),
@@ -174,6 +200,18 @@ pub fn write_table(
         rows(&report.findings, columns, output)?;
         writeln!(output)?;
     }
+    summary(report, report.findings.len(), output)
+}
+
+/// How many findings there are in how much, and the notes; each in a line.
+///
+/// # Errors
+/// Those of `output`.
+pub fn summary(
+    report: &Report,
+    findings: usize,
+    output: &mut (impl io::Write + ?Sized),
+) -> io::Result<()> {
     let totals = &report.totals;
     let split = &totals.split;
     let count = |count: usize, one: &str| match count {
@@ -184,7 +222,7 @@ pub fn write_table(
     writeln!(
         output,
         "{}: {} in {} ({} live, {} stale, {} held, {} unknown), {}, {}, {}",
-        count(report.findings.len(), "finding"),
+        count(findings, "finding"),
         count(totals.rows, "row"),
         count(totals.pools, "pool"),
         split.live,

@@ -4,16 +4,15 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, print_json, print_with, source, usage};
+use super::{block_on, choice, print, print_json, print_with, source, usage};
 use crate::{
     audit::{
         audit, confirm,
-        filter::Filter,
         report::{self, Report},
         table::{Column, write_table},
         wants_confirmation,
     },
-    snapshot::{labels, live},
+    snapshot::live,
 };
 
 /// Arguments of `ipgc audit`.
@@ -35,21 +34,8 @@ pub struct Args {
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     columns: Vec<Column>,
 
-    /// Findings about this pool only, by its name or as NAMESPACE/NAME
-    #[arg(long, value_name = "POOL")]
-    pool: Option<String>,
-
-    /// Findings about pods of this namespace only
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-
-    /// Findings about this node only: of its pods, and what it holds
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
-
-    /// Findings about pods with these labels only, as with kubectl; pods that are gone have none
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<String>,
+    #[command(flatten)]
+    choice: choice::Args,
 
     /// Print the schema of -o json, and look at nothing
     #[arg(long)]
@@ -103,17 +89,13 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 impl Args {
     async fn report(&self) -> Result<Report, String> {
-        let selector = self.selector.as_deref().map(labels::parse).transpose()?;
+        let selector = self.choice.selector()?;
         let source::Read {
             snapshot,
             source,
             cluster,
         } = self.source.read(selector).await?;
-        let filter = Filter {
-            pool: self.pool.clone(),
-            namespace: self.namespace.clone(),
-            node: self.node.clone(),
-        };
+        let filter = self.choice.filter();
         filter.check(&snapshot)?;
         let policy = self.source.policy();
         let made = jiff::Timestamp::now().to_string();

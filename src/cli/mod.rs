@@ -3,12 +3,15 @@
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
 //! code 1, and so is an audit with findings.
 pub mod audit;
+pub mod choice;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
 pub mod run;
 pub mod source;
+mod tell;
+pub mod watch;
 
 use std::{
     io::{self, BufWriter, Write as _, stdout},
@@ -31,6 +34,7 @@ Examples:
   ipgc run --cooldown 5s            wait longer before an address is given back
   ipgc audit                        what is wrong with the addresses of a cluster
   ipgc explain 10.0.0.7             why an address is held
+  ipgc watch                        the findings as they come and go
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands and flags in this shell";
 
@@ -42,6 +46,8 @@ enum Command {
     Audit(Box<audit::Args>),
     /// Tell why an address is held, or what is known of a pod, a pool or a node
     Explain(Box<explain::Args>),
+    /// Tell what is wrong with the addresses of a cluster, and then what changes, until it is stopped
+    Watch(Box<watch::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
@@ -64,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Watch(args) => watch::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
     }
@@ -86,13 +93,18 @@ const LONGEST: usize = 1_000;
 
 /// One line on standard error, and the exit code for bad input.
 fn usage(message: &impl std::fmt::Display) -> ExitCode {
-    let message = message.to_string();
-    let line = crate::audit::table::clean(&message);
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => eprintln!("ipgc: {}…", &line[..end]),
-        None => eprintln!("ipgc: {line}"),
-    }
+    eprintln!("ipgc: {}", readable(&message.to_string()));
     ExitCode::from(2)
+}
+
+/// A message as a line for people.
+fn readable(message: &str) -> String {
+    let mut line = crate::audit::table::clean(message);
+    if let Some((end, _)) = line.char_indices().nth(LONGEST) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
 }
 
 /// Prints to standard output.

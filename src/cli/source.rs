@@ -34,6 +34,18 @@ pub struct Args {
     files: Vec<PathBuf>,
 
     #[command(flatten)]
+    live: Live,
+}
+
+/// Which cluster, and with which waits it is judged.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+#[allow(
+    clippy::doc_markdown,
+    reason = "the comments are help texts for people"
+)]
+pub struct Live {
+    #[command(flatten)]
     cluster: cluster::Args,
 
     /// Look for IPPools in this namespace only; where it is not set, in the one that
@@ -77,7 +89,7 @@ pub struct Read {
     pub cluster: Option<(Client, Scan)>,
 }
 
-impl Args {
+impl Live {
     /// The waits to judge with.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -93,6 +105,30 @@ impl Args {
                 .collect(),
             ..Policy::default()
         }
+    }
+
+    /// A client below which nothing can be written, and what is read with it.
+    ///
+    /// # Errors
+    /// One line that says what is wrong with the configuration.
+    pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
+        let client = read_only(self.cluster.client().await?);
+        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
+        let namespace = self.pool_namespace.clone().or_else(from_environment);
+        let scan = Scan {
+            pool_namespace: namespace.filter(|namespace| !namespace.is_empty()),
+            selector,
+            only_objects: false,
+        };
+        Ok((client, scan))
+    }
+}
+
+impl Args {
+    /// The waits to judge with.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.live.policy()
     }
 
     /// Reads it.
@@ -111,14 +147,7 @@ impl Args {
                 cluster: None,
             });
         }
-        // Nothing below this client can write.
-        let client = read_only(self.cluster.client().await?);
-        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
-        let namespace = self.pool_namespace.clone().or_else(from_environment);
-        let scan = Scan {
-            pool_namespace: namespace.filter(|namespace| !namespace.is_empty()),
-            selector,
-        };
+        let (client, scan) = self.live.scan(selector).await?;
         let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
         let snapshot = live::read(&client, &scan, &mut tell).await;
         let snapshot = snapshot.map_err(|error| error.to_string())?;
@@ -131,7 +160,7 @@ impl Args {
 }
 
 /// A line on a terminal that tells how far long work is, and goes when it is done.
-struct Progress {
+pub(super) struct Progress {
     begun: Instant,
     told: Option<Instant>,
     is_terminal: bool,
@@ -142,7 +171,7 @@ const LONG: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_millis(100);
 
 impl Progress {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             begun: Instant::now(),
             told: None,
@@ -150,7 +179,7 @@ impl Progress {
         }
     }
 
-    fn tell(&mut self, text: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, text: impl FnOnce() -> String) {
         let recent = self.told.is_some_and(|told| told.elapsed() < EVERY);
         if self.is_terminal && !recent && self.begun.elapsed() > LONG {
             self.told = Some(Instant::now());

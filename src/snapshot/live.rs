@@ -36,6 +36,8 @@ pub struct Scan {
     pub pool_namespace: Option<String>,
     /// The pods of interest.
     pub selector: Option<kube::core::Selector>,
+    /// Do not look who else frees addresses.
+    pub only_objects: bool,
 }
 
 /// Why there is no snapshot.
@@ -94,8 +96,10 @@ pub async fn read(
         reader.select(client, selector).await?;
     }
     let Reader { mut gather, .. } = reader;
-    for note in neighbours::notes(client, namespace).await {
-        gather.note(note);
+    if !scan.only_objects {
+        for note in neighbours::notes(client, namespace).await {
+            gather.note(note);
+        }
     }
     let mut snapshot = gather.end().map_err(LiveError::Object)?;
     snapshot.pools_of.clone_from(&scan.pool_namespace);

@@ -1,4 +1,4 @@
-//! `ipgc audit` and `ipgc explain`: each finding, on a cluster and on a dump of it, bad input, and the answers.
+//! `ipgc audit`, `ipgc explain` and `ipgc watch`: each finding, on a cluster and on a dump of it, bad input, and the answers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -10,6 +10,8 @@ mod input;
 mod live;
 mod proof;
 mod shown;
+mod watch;
+mod watch_failures;
 
 use std::{
     fs,

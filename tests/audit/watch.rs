@@ -1,0 +1,477 @@
+//! `ipgc watch`: what there is, then what changes.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ipgc::{
+    audit::{
+        line::{Line, Message, Told},
+        table::Column,
+    },
+    cli::watch::Watch,
+};
+use rstest::rstest;
+use testkit::Verb;
+use tokio::time::sleep;
+
+use super::*;
+
+/// Text that a test reads while it grows.
+#[derive(Clone, Default)]
+pub(super) struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Text {
+    /// All of it, once.
+    pub(super) fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
+    }
+
+    fn messages(&self) -> Vec<Message> {
+        let text = self.take();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a watch says.
+#[derive(Clone, Default)]
+pub(super) struct Heard {
+    pub(super) output: Text,
+    pub(super) complaints: Text,
+}
+
+impl Heard {
+    /// What is said of the next look, each message as event, verdict before, verdict and address.
+    pub(super) async fn next(&self) -> Vec<String> {
+        sleep(LOOK).await;
+        self.so_far()
+    }
+
+    pub(super) fn so_far(&self) -> Vec<String> {
+        self.output.messages().iter().map(brief).collect()
+    }
+}
+
+/// A little longer than the interval.
+pub(super) const LOOK: Duration = Duration::from_millis(10_100);
+
+fn brief(message: &Message) -> String {
+    let (event, line) = match message {
+        Message::Present(line) => ("present", line),
+        Message::Appeared(line) => ("appeared", line),
+        Message::Changed(line) => ("changed", line),
+        Message::Gone(line) => ("gone", line),
+        Message::Synced(_) => return "synced".to_owned(),
+    };
+    let (address, pods) = match &line.subject {
+        Told::Finding(finding) => (&finding.address, &finding.pods),
+        Told::Place(place) => (&place.address, &place.pods),
+    };
+    let was = line.was.as_ref().map(|was| was.verdict.as_str());
+    let node = line.node.as_deref().unwrap_or("-");
+    format!(
+        "{event} {}>{} {} {} {node}",
+        was.unwrap_or("-"),
+        line.verdict.as_deref().unwrap_or("-"),
+        address.as_deref().unwrap_or("-"),
+        pods.join(",")
+    )
+}
+
+pub(super) fn watch() -> Watch {
+    Watch {
+        filter: Filter::default(),
+        selector: None,
+        policy: Policy::default(),
+        interval: Duration::from_secs(10),
+        all: false,
+        columns: None,
+    }
+}
+
+/// Watches a server while something happens there.
+pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce(Heard)) {
+    let heard = Heard::default();
+    let scan = Scan {
+        selector: watch.selector.clone(),
+        ..Scan::default()
+    };
+    let (mut output, mut complaints) = (heard.output.clone(), heard.complaints.clone());
+    let client = ipgc::guard::read_only(server.client_named("ipgc"));
+    tokio::select! {
+        result = watch.run(client, scan, &mut output, &mut complaints) => panic!("{result:?}"),
+        () = async {
+            sleep(Duration::from_millis(100)).await;
+            act(heard).await;
+        } => {}
+    }
+    let requests = server.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.verb == Verb::List && r.is_quorum_read()),
+        "{requests}"
+    );
+}
+
+/// Two pods that live with their rows, and the row of a pod that is gone.
+pub(super) fn shop() -> Server {
+    let server = server();
+    put_pool(
+        &server,
+        &[
+            (1, "default/web-1"),
+            (2, "default/web-2"),
+            (9, "default/gone"),
+        ],
+    );
+    server.put(pod("web-1", 1).label("app", "web").build());
+    server.put(pod("web-2", 2).label("app", "db").build());
+    server
+}
+
+const GONE: &str = "present ->stale 10.0.0.9 default/gone -";
+
+/// CNI DEL, as late as it may be.
+pub(super) fn free(server: &Server, offset: u64) {
+    server.edit("ippools", NS, POOL, |pool| {
+        let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+        rows.remove(&offset.to_string()).unwrap();
+    });
+    let address = format!("10.0.0.{offset}");
+    let _ = server.delete("overlappingrangeipreservations", NS, &address);
+}
+
+fn give(server: &Server, offset: u64, podref: &str) {
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"][offset.to_string()] =
+            fixtures::row(&fixtures::sandbox(offset + 100), podref, "net1");
+    });
+    let address = format!("10.0.0.{offset}");
+    server.put(fixtures::reservation(NS, &address, podref, "net1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_comes_what_there_is_and_then_what_changes() {
+    let server = shop();
+    during(&server, &watch(), async |heard| {
+        assert_eq!(heard.so_far(), [GONE, "synced"]);
+        assert_eq!(heard.next().await, [""; 0]);
+        server.delete("pods", NS, "web-1").unwrap();
+        let stale = "changed held>stale 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.next().await, [stale]);
+        assert_eq!(heard.next().await, [""; 0]);
+        // What is gone carries its pod and its node, though nobody else knows them any more.
+        free(&server, 1);
+        let gone = "gone stale>- 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.next().await, [gone]);
+        // A row that comes and goes with its pod is no news.
+        give(&server, 3, "default/web-3");
+        server.put(pod("web-3", 3).build());
+        assert_eq!(heard.next().await, [""; 0]);
+        server.delete("pods", NS, "web-3").unwrap();
+        free(&server, 3);
+        assert_eq!(heard.next().await, [""; 0]);
+        assert_eq!(heard.complaints.take(), "");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_rows_are_told_of_if_wanted() {
+    let server = shop();
+    let watch = Watch {
+        all: true,
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        let live = |n| format!("present ->held 10.0.0.{n} default/web-{n} n1");
+        assert_eq!(heard.so_far(), [GONE, &live(1), &live(2), "synced"]);
+        give(&server, 3, "default/web-3");
+        server.put(pod("web-3", 3).build());
+        assert_eq!(
+            heard.next().await,
+            ["appeared ->held 10.0.0.3 default/web-3 n1"]
+        );
+        server.delete("pods", NS, "web-3").unwrap();
+        free(&server, 3);
+        assert_eq!(
+            heard.next().await,
+            ["gone held>- 10.0.0.3 default/web-3 n1"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_changed_is_told_with_the_former_one() {
+    let server = shop();
+    during(
+        &server,
+        &Watch {
+            all: true,
+            ..watch()
+        },
+        async |heard| {
+            heard.so_far();
+            server.delete("pods", NS, "web-1").unwrap();
+            free(&server, 1);
+            give(&server, 1, "default/web-3");
+            server.put(pod("web-3", 1).node("n1").build());
+            sleep(LOOK).await;
+            let messages = heard.output.messages();
+            let [Message::Changed(line)] = messages.as_slice() else {
+                panic!("{messages:?}");
+            };
+            let was = line.was.as_ref().unwrap();
+            assert_eq!(
+                brief(&messages[0]),
+                "changed held>held 10.0.0.1 default/web-3 n1"
+            );
+            assert_eq!(
+                (&*was.pods, was.node.as_deref()),
+                (&["default/web-1".to_owned()][..], Some("n1"))
+            );
+        },
+    )
+    .await;
+}
+
+#[rstest]
+#[case(Duration::from_mins(4), true)]
+#[case(Duration::from_mins(6), false)]
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_known_for_five_minutes(#[case] after: Duration, #[case] known: bool) {
+    let server = shop();
+    during(
+        &server,
+        &Watch {
+            all: true,
+            ..watch()
+        },
+        async |heard| {
+            heard.so_far();
+            server.delete("pods", NS, "web-1").unwrap();
+            assert_eq!(heard.next().await.len(), 1);
+            free(&server, 1);
+            assert_eq!(heard.next().await.len(), 1);
+            sleep(after).await;
+            // An ADD that was under way all the time.
+            give(&server, 1, "default/web-1");
+            sleep(LOOK).await;
+            let messages = heard.output.messages();
+            let [Message::Appeared(Line { was, node, .. })] = messages.as_slice() else {
+                panic!("{messages:?}");
+            };
+            assert_eq!(node.as_deref(), known.then_some("n1"));
+            let gone = was
+                .as_ref()
+                .map(|was| (&*was.verdict, was.gone_seconds.unwrap() >= 230));
+            assert_eq!(gone, known.then_some(("stale", true)));
+        },
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_are_known_of_who_is_gone() {
+    let server = shop();
+    let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
+    let watch = Watch {
+        selector: Some(selector),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        // The row of one that has been gone from the start is of nobody who is asked for.
+        assert_eq!(heard.so_far(), ["synced"]);
+        server.delete("pods", NS, "web-1").unwrap();
+        server.delete("pods", NS, "web-2").unwrap();
+        assert_eq!(
+            heard.next().await,
+            ["changed held>stale 10.0.0.1 default/web-1 n1"]
+        );
+        sleep(Duration::from_mins(20)).await;
+        assert_eq!(heard.so_far(), [""; 0]);
+        free(&server, 1);
+        free(&server, 2);
+        assert_eq!(
+            heard.next().await,
+            ["gone stale>- 10.0.0.1 default/web-1 n1"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_selector_no_longer_chooses_is_not_gone() {
+    let server = shop();
+    let watch = Watch {
+        selector: Some(ipgc::snapshot::labels::parse("app=web").unwrap()),
+        all: true,
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        let present = "present ->held 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.so_far(), [present, "synced"]);
+        server.edit("pods", NS, "web-1", |pod| {
+            pod["metadata"]["labels"]["app"] = json!("db");
+        });
+        let changed = "changed held>held 10.0.0.1 default/web-1 n1";
+        assert_eq!(heard.next().await, [changed]);
+        server.delete("pods", NS, "web-1").unwrap();
+        assert_eq!(heard.next().await, [""; 0]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
+    let server = shop();
+    server.put(fixtures::node("n2", true));
+    server.put(pod("web-4", 4).node("n2").build());
+    give(&server, 4, "default/web-4");
+    during(&server, &watch(), async |heard| {
+        assert_eq!(heard.so_far(), [GONE, "synced"]);
+        server.put(fixtures::node("n1", false));
+        let held = "changed stale>held-unfenced 10.0.0.9 default/gone -";
+        assert_eq!(heard.next().await, [held]);
+        server.delete("pods", NS, "web-4").unwrap();
+        sleep(LOOK).await;
+        let messages = heard.output.messages();
+        let [Message::Changed(line)] = messages.as_slice() else {
+            panic!("{messages:?}");
+        };
+        // Nobody saw it end, so any silent node may run it; n2 is where it was.
+        let Told::Finding(finding) = &line.subject else {
+            panic!("{line:?}");
+        };
+        assert_eq!(finding.nodes, ["n1"]);
+        assert_eq!(line.node.as_deref(), Some("n2"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_has_a_node_of_its_own() {
+    let server = shop();
+    let all = Watch {
+        all: true,
+        ..watch()
+    };
+    during(&server, &all, async |heard| {
+        heard.so_far();
+        server.delete("pods", NS, "web-1").unwrap();
+        assert_eq!(heard.next().await.len(), 1);
+        server.put(fixtures::pod(NS, "web-1").networks("default/net").build());
+        let young = "changed stale>held 10.0.0.1 default/web-1 -";
+        assert_eq!(heard.next().await, [young]);
+    })
+    .await;
+}
+
+#[rstest]
+#[case::node(Filter { node: Some("n1".to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_node(Filter { node: Some("n2".to_owned()), ..Filter::default() }, &[])]
+#[case::pool(Filter { pool: Some(POOL.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_pool(Filter { pool: Some("10.1.0.0-24".to_owned()), ..Filter::default() }, &[])]
+#[case::namespace(Filter { namespace: Some(NS.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::other_namespace(Filter { namespace: Some("kube-system".to_owned()), ..Filter::default() }, &[])]
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
+    let server = shop();
+    server.put(fixtures::node("n2", true));
+    server.put(fixtures::pool(NS, "10.1.0.0/24").build());
+    during(&server, &Watch { filter, ..watch() }, async |heard| {
+        heard.so_far();
+        server.delete("pods", NS, "web-1").unwrap();
+        assert_eq!(heard.next().await, expected);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_may_choose_nobody_yet() {
+    let server = shop();
+    let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
+    let watch = Watch {
+        selector: Some(selector),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        assert_eq!(
+            heard.complaints.take(),
+            "ipgc: the selector chooses no pod yet\n"
+        );
+        server.put(pod("new", 4).label("app", "new").build());
+        heard.so_far();
+        let appeared = "appeared ->in-use-unallocated 10.0.0.4 default/new n1";
+        assert_eq!(heard.next().await, [appeared]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_has_one_header_and_columns_that_line_up() {
+    let server = shop();
+    let watch = Watch {
+        columns: Some(vec![
+            Column::Finding,
+            Column::Address,
+            Column::Pod,
+            Column::Node,
+        ]),
+        ..watch()
+    };
+    during(&server, &watch, async |heard| {
+        server.delete("pods", NS, "web-1").unwrap();
+        sleep(LOOK).await;
+        free(&server, 1);
+        sleep(LOOK).await;
+        let text = heard.output.take();
+        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+        // Without the times.
+        let cells = |line: &str| line.split_once("   ").unwrap().1.to_owned();
+        assert!(
+            lines[0].starts_with("TIME                   EVENT"),
+            "{text}"
+        );
+        assert_eq!(
+            cells(lines[0]).trim_start(),
+            "EVENT      WAS     FINDING   ADDRESS           POD                    NODE"
+        );
+        assert_eq!(
+            cells(lines[1]),
+            "present    -       stale     10.0.0.9          default/gone           -"
+        );
+        assert_eq!(
+            lines[2],
+            "synced, 1 finding: 3 rows in 1 pool (2 live, 1 stale, 0 held, 0 unknown), \
+             3 reservations, 4 pods, 1 node"
+        );
+        assert_eq!(
+            cells(lines[3]),
+            "changed    held    stale     10.0.0.1          default/web-1          n1"
+        );
+        assert_eq!(
+            cells(lines[4]),
+            "gone       stale   -         10.0.0.1          default/web-1          n1"
+        );
+        assert_eq!(lines.len(), 5);
+    })
+    .await;
+}
