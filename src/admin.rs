@@ -31,7 +31,7 @@ use crate::{
 const CONNECTIONS: usize = 32;
 /// Time for the head of a request. With as many slow clients as connections, a probe waits no longer than
 /// that, which is less than the three times that a kubelet tries, ten seconds apart; hundreds of them are
-/// what a NetworkPolicy is for.
+/// what a `NetworkPolicy` is for.
 const HEAD: Duration = Duration::from_secs(3);
 /// Time for a connection as a whole: Prometheus waits ten seconds for a scrape.
 const CONNECTION: Duration = Duration::from_secs(10);
