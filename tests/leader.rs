@@ -308,7 +308,13 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
     server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
     seconds(20).await;
     assert_eq!(refused.hits(), 1);
+    assert!(!b.vitals().not_ready().is_empty());
     seconds(120).await;
+    // The next sweep, which comes every few minutes elsewhere.
+    let gone = server.on(Match::watch("pods").client("b")).once();
+    gone.fail(410);
+    server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
+    seconds(20).await;
     assert!(
         b.vitals().not_ready().is_empty(),
         "{:?}",

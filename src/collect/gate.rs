@@ -111,10 +111,13 @@ impl Gate {
         }
     }
 
-    /// All pools could be read.
+    /// All pools could be read. Where nothing was refused for a while after a read had been, it counts no
+    /// more.
     pub fn read(&self) {
-        let was_read = lock(&self.shut).is_some_and(|shut| shut.by == Access::Read);
-        if was_read {
+        let now = self.clock.now();
+        let is_over = lock(&self.shut)
+            .is_some_and(|shut| shut.by == Access::Read && now.since(shut.until) >= SHUT);
+        if is_over {
             self.passed();
         }
     }
