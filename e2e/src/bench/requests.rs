@@ -1,7 +1,8 @@
 //! What ipgc asked the API server, read from the audit log.
 //!
 //! The binary bears a user agent that nobody else here has. Its watches are apart, since they are the
-//! price of running at all, and so are its events, which have a budget of their own.
+//! price of running at all, and so are the renewals of its own Lease; and so are its events, which have a
+//! budget of their own.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -26,7 +27,11 @@ impl Ours {
     /// Those after a mark.
     pub fn since(audit: &AuditLog, mark: Mark) -> Result<Self> {
         let mut requests = audit.since(mark)?;
-        requests.retain(|request| Self::is_ours(request) && request.verb != "watch");
+        let is_own_lease =
+            |request: &Request| request.resource == "leases" && request.namespace == "ipgc-system";
+        requests.retain(|request| {
+            Self::is_ours(request) && request.verb != "watch" && !is_own_lease(request)
+        });
         let all = requests.len();
         requests.retain(|request| request.resource != "events");
         Ok(Self {
