@@ -9,22 +9,31 @@ use tokio::time::Instant;
 /// Turns the runtime's clock into the [`Moment`]s that the core reckons with.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    epoch: Instant,
+    begun: Instant,
+    /// The moment at which it was begun.
+    at: Duration,
 }
 
 impl Clock {
     /// A clock whose epoch is now.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_at(Duration::ZERO)
+    }
+
+    /// A clock whose epoch was so long ago.
+    #[must_use]
+    pub fn start_at(at: Duration) -> Self {
         Self {
-            epoch: Instant::now(),
+            begun: Instant::now(),
+            at,
         }
     }
 
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Moment {
-        Moment::new(self.epoch.elapsed())
+        Moment::new(self.at.saturating_add(self.begun.elapsed()))
     }
 
     /// How long it is until `moment`; zero if it has passed.

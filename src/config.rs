@@ -1,11 +1,13 @@
 //! What a run of the collector can be told.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{breaker::Limits, evidence::Policy};
 
+use crate::collect::picked::Picked;
+
 /// Settings of a [`Collector`](crate::run::Collector).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Look for pools in this namespace only; everywhere if there is none.
     pub pool_namespace: Option<String>,
@@ -31,6 +33,10 @@ pub struct Config {
     pub instance: String,
     /// Where the Lease of leader election is; without it this is the only copy.
     pub lease_namespace: Option<String>,
+    /// What a person picked: nothing else is touched.
+    pub picked: Option<Arc<Picked>>,
+    /// Nodes of which a person says that they run no sandboxes.
+    pub said_dead: BTreeSet<Box<str>>,
 }
 
 impl Config {
@@ -59,6 +65,8 @@ impl Default for Config {
             queue_capacity: 200_000,
             instance: "ipgc".to_owned(),
             lease_namespace: None,
+            picked: None,
+            said_dead: BTreeSet::new(),
         }
     }
 }

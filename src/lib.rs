@@ -20,6 +20,7 @@
 //! | [`vitals`], [`admin`] | a run as it is seen from outside; probes and metrics over HTTP |
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`audit`] | judgement of a snapshot: reports and explanations |
+//! | [`byhand`] | what a person decides: rows that are to go, reservations that are to be made |
 //! | [`config`], [`run`] | settings; start, stop, and the state of a run |
 //! | [`cli`] | the command line |
 //!
@@ -30,6 +31,7 @@ pub mod admin;
 pub mod api;
 pub mod audit;
 mod backoff;
+pub mod byhand;
 mod calls;
 pub mod cli;
 mod clock;

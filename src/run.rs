@@ -116,7 +116,8 @@ impl Collector {
     /// They may be the same; over HTTP/1.1 each watch holds a connection.
     #[must_use]
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
-        let clock = Clock::start();
+        let picked = config.picked.as_ref();
+        let clock = Clock::start_at(picked.map_or(Duration::ZERO, |picked| picked.seen_before()));
         let freshness = Arc::new(Freshness::new(clock));
         let counters = Arc::new(Counters::default());
         let (requests, watches) = (counted(requests, &counters), counted(watches, &counters));
@@ -241,7 +242,8 @@ impl Collector {
             backoff,
         ));
         let index = Arc::new(Mutex::new(PodIndex::default()));
-        let nodes = Arc::new(Mutex::new(Nodes::default()));
+        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
+        let nodes = Arc::new(Mutex::new(nodes));
         let waits = Arc::new(NodeWaits::default());
         let sweeps = Arc::new(SweepRequests::default());
         let definitions = Arc::new(Mutex::new(NadIndex::default()));
@@ -259,6 +261,7 @@ impl Collector {
             waits: Arc::clone(&waits),
             sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
+            picked: config.picked.clone(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
         background.spawn(named("the pod informer", follow(api, pods, pods_synced)));
@@ -333,6 +336,7 @@ impl Collector {
             gate: Arc::clone(&gate),
             events: events.clone(),
             counters: Arc::clone(&counters),
+            picked: config.picked.clone(),
         });
         let directory = Directory::new(requests, config.pool_namespace.clone(), clock);
         let directory = Arc::new(directory);
@@ -362,6 +366,7 @@ impl Collector {
             events,
             given_up: Mutex::default(),
             counters,
+            picked: config.picked,
             tasks: tasks.clone(),
             stop: stop.clone(),
         });

@@ -2,8 +2,8 @@
 //!
 //! [`judge`] goes through the rules of docs/safety.md in their order; the first that fits decides.
 //! Held and Unknown rows stay. A Stale row carries what its wait is for
-//! ([`crate::clearance`]), and only [`Proof::release`] turns it into something that a patch can be
-//! made of.
+//! ([`crate::clearance`]), and only [`Proof::release`], or [`Proof::force`] where a person says so, turns it
+//! into something that a patch can be made of.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
@@ -393,7 +393,7 @@ fn readable<'r>(
     Ok(content)
 }
 
-/// A row that may go now. Only [`Proof::release`] makes one.
+/// A row that may go now. Only [`Proof::release`] and, by the word of a person, [`Proof::force`] make one.
 #[derive(Clone, Debug)]
 pub struct Release<'a> {
     row: &'a Row,
@@ -434,13 +434,39 @@ impl<'a> Proof<'a> {
         policy: &Policy,
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
+        self.release_if(row, facts, policy, now, |stale| stale.is_free(now))
+    }
+
+    /// The same by the word of a person that no sandbox answers on the address: whatever the row waits
+    /// for, its wait counts as over. That nobody lives who needs the row is proven all the same.
+    ///
+    /// # Errors
+    /// The verdict, when the row is not stale.
+    pub fn force(
+        &self,
+        row: &'a Row,
+        facts: &Facts<'_>,
+        policy: &Policy,
+        now: Moment,
+    ) -> Result<Release<'a>, Verdict> {
+        self.release_if(row, facts, policy, now, |_| true)
+    }
+
+    fn release_if(
+        &self,
+        row: &'a Row,
+        facts: &Facts<'_>,
+        policy: &Policy,
+        now: Moment,
+        may_go: impl FnOnce(&Stale) -> bool,
+    ) -> Result<Release<'a>, Verdict> {
         let presence = match row.content() {
             Ok(content) if self.observed().holds(row) => self.presence(&content.podref),
             Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };
         match judge(self.observed(), row, &presence, facts, policy, now) {
-            Verdict::Stale(stale) if stale.is_free(now) => match row.content() {
+            Verdict::Stale(stale) if may_go(&stale) => match row.content() {
                 Ok(content) => Ok(Release {
                     row,
                     content,

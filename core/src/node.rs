@@ -7,7 +7,11 @@
 
 mod stock;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use self::stock::Stock;
 use crate::{clearance::look_again, time::Moment};
@@ -312,6 +316,8 @@ pub struct Nodes {
     unblocked: Duration,
     /// Who blocked when that was reckoned, until something changes.
     stock: Option<Arc<Stock>>,
+    /// Those that a person says run no sandboxes, whatever their objects say.
+    said_dead: BTreeSet<Box<str>>,
 }
 
 /// What an address waits for before nobody unseen can answer on it.
@@ -325,9 +331,20 @@ pub enum Blocked {
 }
 
 impl Nodes {
+    /// No nodes yet. These will count as declared empty: a person says that they run no sandboxes. Like every
+    /// such word it counts only while the node is not ready.
+    #[must_use]
+    pub fn said_dead(names: impl IntoIterator<Item = Box<str>>) -> Self {
+        Self {
+            said_dead: names.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Takes in the state of a node that exists.
-    pub fn apply(&mut self, name: &str, state: NodeState, now: Moment) {
+    pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
         self.stock = None;
+        state.declared_empty |= self.said_dead.contains(name);
         match self.by_name.get_mut(name) {
             Some(node) => node.apply(state, now),
             None => {

@@ -7,7 +7,11 @@
 use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
 use serde_json::Value;
 
-use crate::{judge::Release, proof::Proof};
+use crate::{
+    judge::Release,
+    pool::{ObservedPool, Row},
+    proof::Proof,
+};
 
 /// Most rows in one patch: the API server takes 10,000 operations, two for each row and one for
 /// the uid.
@@ -40,17 +44,46 @@ impl<'a> FreePatch<'a> {
     /// The operations: `test` of the pool's uid, then `test` and `remove` for each row.
     #[must_use]
     pub fn to_json_patch(&self) -> Patch {
-        let mut operations = Vec::with_capacity(1 + 2 * self.releases.len());
-        operations.push(test(&["metadata", "uid"], Value::from(self.pool_uid)));
-        for release in &self.releases {
-            let path = ["spec", "allocations", release.row().key()];
-            operations.push(test(&path, release.row().stored().clone()));
-            operations.push(PatchOperation::Remove(RemoveOperation {
-                path: PointerBuf::from_tokens(path),
-            }));
-        }
-        Patch(operations)
+        compare_and_remove(self.pool_uid, self.releases.iter().map(Release::row))
     }
+}
+
+/// One JSON Patch that removes a row which says nothing that can be judged, by the word of a person.
+#[derive(Clone, Debug)]
+pub struct UnreadablePatch<'a> {
+    pool_uid: &'a str,
+    row: &'a Row,
+}
+
+impl<'a> UnreadablePatch<'a> {
+    /// A patch that removes this row of `observed`; `None` where it is of another observation, or can be
+    /// read: such a one is judged.
+    #[must_use]
+    pub fn new(observed: &'a ObservedPool, row: &'a Row) -> Option<Self> {
+        let is_it = row.content().is_err() && observed.holds(row) && !observed.is_exempt(row);
+        is_it.then(|| Self {
+            pool_uid: observed.uid(),
+            row,
+        })
+    }
+
+    /// The operations, as those of a [`FreePatch`].
+    #[must_use]
+    pub fn to_json_patch(&self) -> Patch {
+        compare_and_remove(self.pool_uid, [self.row])
+    }
+}
+
+fn compare_and_remove<'r>(pool_uid: &str, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
+    let mut operations = vec![test(&["metadata", "uid"], Value::from(pool_uid))];
+    for row in rows {
+        let path = ["spec", "allocations", row.key()];
+        operations.push(test(&path, row.stored().clone()));
+        operations.push(PatchOperation::Remove(RemoveOperation {
+            path: PointerBuf::from_tokens(path),
+        }));
+    }
+    Patch(operations)
 }
 
 pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {

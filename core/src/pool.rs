@@ -263,9 +263,9 @@ impl ObservedPool {
     pub fn is_exempt(&self, row: &Row) -> bool {
         self.exempt.whole_pool
             || self.exempt.keys.contains(row.key())
-            || row
-                .content()
-                .is_ok_and(|content| self.exempt.addresses.contains(&content.address))
+            || self
+                .address_of(row)
+                .is_some_and(|address| self.exempt.addresses.contains(&address))
     }
 }
 

@@ -23,7 +23,7 @@ pub mod filter;
 mod index;
 pub mod line;
 pub mod look;
-mod pods;
+pub(crate) mod pods;
 mod pools;
 pub mod report;
 mod reservations;

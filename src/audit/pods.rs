@@ -86,7 +86,7 @@ impl Use<'_> {
 
 /// Whether the pod may have given its addresses back: its rows go before its object, and, where it is at its end, before
 /// its phase says so.
-pub(super) fn is_going(pod: &PodState) -> bool {
+pub fn is_going(pod: &PodState) -> bool {
     let mut containers = pod.containers.iter().map(|container| container.state);
     let ended = |state| matches!(state, ContainerState::Terminated { .. });
     let started = |state| matches!(state, ContainerState::Terminated { started: true });

@@ -8,6 +8,9 @@ pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
+mod question;
+pub mod release;
+pub mod repair;
 pub mod run;
 pub mod source;
 mod tell;
@@ -35,6 +38,7 @@ Examples:
   ipgc audit                        what is wrong with the addresses of a cluster
   ipgc explain 10.0.0.7             why an address is held
   ipgc watch                        the findings as they come and go
+  ipgc release --from report.json   free now what a report says is stale
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands and flags in this shell";
 
@@ -48,6 +52,10 @@ enum Command {
     Explain(Box<explain::Args>),
     /// Tell what is wrong with the addresses of a cluster, and then what changes, until it is stopped
     Watch(Box<watch::Args>),
+    /// Free the stale rows of a report, or single addresses, by hand
+    Release(Box<release::Args>),
+    /// Make the reservations that rows of live pods lack
+    Repair(Box<repair::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
@@ -71,6 +79,8 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Watch(args) => watch::main(&args),
+        Command::Release(args) => release::main(&args),
+        Command::Repair(args) => repair::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
     }

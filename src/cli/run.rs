@@ -168,7 +168,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     /// For people
     Text,
     /// One JSON object a line
@@ -230,7 +230,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = start_log(args.log_format) {
+    if let Err(reason) = start_log(args.log_format, LevelFilter::INFO) {
         return super::usage(&reason);
     }
     let config = match args.config() {
@@ -396,10 +396,11 @@ impl Args {
     }
 }
 
-fn start_log(format: LogFormat) -> Result<(), String> {
+/// Begins to log to standard error, by `RUST_LOG` or from `usual` on.
+pub(super) fn start_log(format: LogFormat, usual: LevelFilter) -> Result<(), String> {
     let wanted = std::env::var("RUST_LOG").unwrap_or_default();
     let mut filter = if wanted.is_empty() {
-        Targets::new().with_default(LevelFilter::INFO)
+        Targets::new().with_default(usual)
     } else {
         wanted
             .parse::<Targets>()

@@ -107,16 +107,30 @@ impl Live {
         }
     }
 
+    /// Clients that write.
+    ///
+    /// # Errors
+    /// One line that says what is wrong with the configuration.
+    pub async fn clients(&self) -> Result<(Client, Client), String> {
+        self.cluster.clients().await
+    }
+
+    /// The only namespace whose pools are looked at, if there is one.
+    #[must_use]
+    pub fn pool_namespace(&self) -> Option<String> {
+        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
+        let namespace = self.pool_namespace.clone().or_else(from_environment);
+        namespace.filter(|namespace| !namespace.is_empty())
+    }
+
     /// A client below which nothing can be written, and what is read with it.
     ///
     /// # Errors
     /// One line that says what is wrong with the configuration.
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
         let client = read_only(self.cluster.client().await?);
-        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
-        let namespace = self.pool_namespace.clone().or_else(from_environment);
         let scan = Scan {
-            pool_namespace: namespace.filter(|namespace| !namespace.is_empty()),
+            pool_namespace: self.pool_namespace(),
             selector,
             only_objects: false,
         };

@@ -11,13 +11,20 @@ use ipgc_core::{
     evidence::Policy,
     judge::Unknown,
     pool::{ObservedPool, Row},
+    reservation::Reservation,
     time::Moment,
 };
 use tracing::warn;
 
 use super::{
-    gate::Gate, knowledge::Knowledge, nodes::NodeWaits, pool_api::PoolApi, prover::Prover,
-    release::Releaser, reservation_api::ReservationApi,
+    gate::Gate,
+    knowledge::Knowledge,
+    nodes::NodeWaits,
+    picked::{Fate, Picked},
+    pool_api::PoolApi,
+    prover::Prover,
+    release::Releaser,
+    reservation_api::ReservationApi,
 };
 use crate::{
     clock::Clock,
@@ -53,6 +60,8 @@ pub struct Context {
     pub events: Events,
     /// Counts.
     pub counters: Arc<Counters>,
+    /// What a person picked: nothing else is touched then.
+    pub picked: Option<Arc<Picked>>,
 }
 
 /// Most things that are remembered as told; a cluster with more of them hears of some twice.
@@ -90,8 +99,42 @@ impl Context {
         news
     }
 
+    /// Whether a row may be touched at all: where a person picked some, those alone.
+    #[must_use]
+    pub fn may_touch(&self, pool_uid: &str, row: &Row) -> bool {
+        let picked = self.picked.as_ref();
+        picked.is_none_or(|picked| picked.row(pool_uid, row).is_some())
+    }
+
+    /// The same of a reservation without a row.
+    #[must_use]
+    pub fn may_release(&self, reservation: &Reservation) -> bool {
+        let picked = self.picked.as_ref();
+        picked.is_none_or(|picked| picked.reservation(reservation).is_some())
+    }
+
+    /// Whether a person says that a row need not wait.
+    #[must_use]
+    pub fn is_forced(&self, pool_uid: &str, row: &Row) -> bool {
+        let picked = self.picked.as_ref();
+        picked.is_some_and(|picked| picked.row(pool_uid, row).is_some_and(|pick| pick.forced))
+    }
+
+    /// Says what became of what was picked: `place` is the uid of its pool, or its namespace.
+    pub fn tell(&self, place: &str, name: &str, fate: impl FnOnce() -> Fate) {
+        if let Some(picked) = &self.picked {
+            picked.tell(place, name, fate());
+        }
+    }
+
     /// Says that a row is kept, if that is news.
     pub fn report_unknown(&self, pool: &ObservedPool, row: &Row, reason: &Unknown) {
+        if self.picked.is_some() {
+            if self.may_touch(pool.uid(), row) {
+                self.tell(pool.uid(), row.key(), || Fate::Kept(reason.to_string()));
+            }
+            return;
+        }
         if self.is_news(pool.uid(), row.key()) {
             self.counters.rows_unknown.increment();
             let key = excerpt(row.key());

@@ -15,7 +15,9 @@ use ipgc_core::{
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue};
+use super::{
+    item::Item, nodes::NodeWaits, picked::Picked, sweep::SweepRequests, worker::ItemQueue,
+};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
@@ -44,6 +46,8 @@ pub struct PodSink {
     pub sweeps: Arc<SweepRequests>,
     /// Counts.
     pub counters: Arc<Counters>,
+    /// What a person picked: the ends of others are nobody's business then.
+    pub picked: Option<Arc<Picked>>,
 }
 
 impl PodSink {
@@ -54,6 +58,10 @@ impl PodSink {
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
+        let picked = self.picked.as_ref();
+        if picked.is_some_and(|picked| !picked.concerns(ended.podref())) {
+            return;
+        }
         self.counters.ends_seen.increment();
         let wait = self.clock.until(ended.first_look(&self.policy));
         let item = Item::ended(Arc::clone(&ended));

@@ -20,6 +20,7 @@
 //! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
 //! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
 //! | [`context`], [`gate`] | what a turn works with; whether we may write |
+//! | [`picked`] | what a person picked, where a run is confined to that |
 //!
 //! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
 //! and wakes items that wait for one.
@@ -35,6 +36,7 @@ pub mod jobs;
 pub mod knowledge;
 pub mod names;
 pub mod nodes;
+pub mod picked;
 pub mod pool_api;
 pub mod prover;
 pub mod release;

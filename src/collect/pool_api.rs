@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::excerpt,
-    patch::FreePatch,
+    patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
 };
@@ -182,8 +182,24 @@ impl PoolApi {
     /// # Errors
     /// When the server did not say that it was done.
     pub async fn free(&self, key: &PoolKey, patch: &FreePatch<'_>) -> Result<(), CallError> {
+        self.remove(key, patch.to_json_patch()).await
+    }
+
+    /// Removes a row that cannot be read.
+    ///
+    /// # Errors
+    /// As [`PoolApi::free`].
+    pub async fn free_unreadable(
+        &self,
+        key: &PoolKey,
+        patch: &UnreadablePatch<'_>,
+    ) -> Result<(), CallError> {
+        self.remove(key, patch.to_json_patch()).await
+    }
+
+    async fn remove(&self, key: &PoolKey, patch: json_patch::Patch) -> Result<(), CallError> {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
-        let patch = Patch::<()>::Json(patch.to_json_patch());
+        let patch = Patch::<()>::Json(patch);
         let params = PatchParams::default();
         call(api.patch_metadata(&key.name, &params, &patch))
             .await

@@ -1,4 +1,4 @@
-//! The requests on reservations: get, list, patch, delete.
+//! The requests on reservations: get, list, create, patch, delete.
 //!
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::reservation::Reservation;
+use ipgc_core::{pool::RowContent, reservation::Reservation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
-    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request},
+    api::{
+        DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request,
+    },
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -110,6 +112,34 @@ impl ReservationApi {
         let items = page.items.into_iter();
         let reservations = items.filter_map(|item| Reservation::parse(item.get()));
         Ok((reservations.collect(), next_page(params, &page.metadata)))
+    }
+
+    /// Makes the reservation of a row under this name. As it is then, if it can still be read.
+    ///
+    /// # Errors
+    /// When the server did not say that it was done.
+    pub async fn create(
+        &self,
+        namespace: &str,
+        name: &str,
+        row: &RowContent,
+    ) -> Result<Option<Reservation>, CallError> {
+        let mut reservation = api::Reservation::new(
+            name,
+            api::ReservationBody {
+                spec: api::ReservationSpec {
+                    podref: Some(row.podref.to_string()),
+                    ifname: row.interface.as_deref().map(str::to_owned),
+                    ..api::ReservationSpec::default()
+                },
+                ..api::ReservationBody::default()
+            },
+        );
+        reservation.metadata.namespace = Some(namespace.to_owned());
+        let body = serde_json::to_vec(&reservation)?;
+        let request = of(Some(namespace)).create(&PostParams::default(), body);
+        let text = self.text(request).await?;
+        Ok(Reservation::parse(&text))
     }
 
     /// Sends a JSON Patch. The reservation as it is then, if it can still be read.

@@ -25,6 +25,7 @@ use super::{
     item::{Found, Item},
     job::{Job, Outcome, Waiting},
     nodes::NodeWaits,
+    picked::Picked,
     resolve::{Resolved, Resolver},
     sweep::SweepRequests,
     writer::Writers,
@@ -71,6 +72,8 @@ pub struct Shared {
     pub given_up: Mutex<HashSet<PodRef>>,
     /// Counts.
     pub counters: Arc<Counters>,
+    /// What a person picked.
+    pub picked: Option<Arc<Picked>>,
     /// Where the waiting for writers runs.
     pub tasks: TaskTracker,
     /// Whether we are shutting down, which is no failure of any item.
@@ -174,6 +177,11 @@ impl Shared {
 
     fn give_back(&self, key: &str, item: &Arc<Item>, outcome: Outcome) {
         let pod = item.podref();
+        if let Some(picked) = &self.picked
+            && matches!(outcome, Outcome::Done | Outcome::Waiting(_))
+        {
+            picked.settled(pod);
+        }
         match outcome {
             Outcome::Done => {
                 self.queue.finish(key);
@@ -190,9 +198,14 @@ impl Shared {
                 at_least,
                 later,
             } => match self.queue.retry(key, at_least) {
+                Retry::After(wait) if self.picked.is_some() => {
+                    self.tell_failed(pod, &reason, false);
+                    debug!(%pod, key, reason, ?wait, "will try again");
+                }
                 Retry::After(wait) => warn!(%pod, key, reason, ?wait, "will try again"),
                 Retry::Exhausted => {
                     warn!(%pod, key, reason, "retries are used up");
+                    self.tell_failed(pod, &reason, true);
                     self.counters.retries_exhausted.increment();
                     self.report_given_up(item);
                     // What a sweep found, the next one finds again in its own time.
@@ -209,6 +222,12 @@ impl Shared {
                     }
                 }
             },
+        }
+    }
+
+    fn tell_failed(&self, pod: &PodRef, reason: &str, is_given_up: bool) {
+        if let Some(picked) = &self.picked {
+            picked.failed(pod, reason, is_given_up);
         }
     }
 

@@ -5,7 +5,7 @@
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -28,6 +28,7 @@ use crate::{
         context::Context,
         item::Found,
         knowledge::{Known, Overlaps},
+        picked::Fate,
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,
         second_look::second_look,
@@ -48,6 +49,8 @@ pub struct Look<'l> {
     left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
     /// All pools that were read.
     places: Vec<Place>,
+    /// Their uids, where something was picked.
+    uids: HashSet<String>,
 }
 
 /// A reservation that no pod reports.
@@ -74,6 +77,7 @@ impl<'l> Look<'l> {
             lone: HashMap::new(),
             left: HashMap::new(),
             places: Vec::new(),
+            uids: HashSet::new(),
         }
     }
 
@@ -154,9 +158,16 @@ impl<'l> Look<'l> {
             self.report.judging += page.parsing + cpu_time().saturating_sub(begun);
             match next {
                 Some(next) => params = next,
-                None => return Ok(()),
+                None => break,
             }
         }
+        // What cannot be read may be one that was picked.
+        if let Some(picked) = &context.picked
+            && self.report.pools_unreadable == 0
+        {
+            picked.saw_pools(&self.uids);
+        }
+        Ok(())
     }
 
     fn at_pool(&mut self, pool: &ObservedPool) {
@@ -178,7 +189,12 @@ impl<'l> Look<'l> {
         let passed_over = pool.total_rows() - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), size, passed_over);
         let now = self.context.clock.now();
+        if let Some(picked) = &self.context.picked {
+            picked.saw(pool, |_| true);
+            self.uids.insert(pool.uid().to_owned());
+        }
         for row in pool.rows() {
+            let may_touch = self.context.may_touch(pool.uid(), row);
             let Ok(content) = row.content() else {
                 let verdict = self.judge_unreadable(pool, row);
                 self.report.count(&verdict);
@@ -190,6 +206,10 @@ impl<'l> Look<'l> {
                 let here = rows.get(podref.as_str()).copied().unwrap_or(0);
                 knowledge.of(podref, &[], here)
             });
+            if may_touch && self.context.picked.is_some() {
+                // It was seen by whoever made the report, before this run.
+                lock(&knowledge.sightings).see_first(pool.uid(), row, Moment::EPOCH, now);
+            }
             let policy = &self.context.policy;
             let presence = known.presumption();
             let verdict = knowledge.with_facts(pool, row, known, |facts| {
@@ -205,6 +225,9 @@ impl<'l> Look<'l> {
             match verdict {
                 Verdict::Stale(stale) => {
                     suspect += usize::from(!stale.clearance.watched);
+                    if !may_touch {
+                        continue;
+                    }
                     let found = self.found.entry(podref.clone()).or_default();
                     found.pools.entry(pool.key().clone()).or_default();
                 }
@@ -212,6 +235,12 @@ impl<'l> Look<'l> {
                     // What waits, or waits for its pod to run, longer than from sweep to sweep must
                     // not be forgotten.
                     lock(&knowledge.sightings).see_again(pool.uid(), row, now);
+                    if !may_touch {
+                        continue;
+                    }
+                    // A look at all of its rows may tell more of one that drifts.
+                    self.context
+                        .tell(pool.uid(), row.key(), || Fate::Kept(held.to_string()));
                     if held == Held::Drift {
                         let left = self.left.entry(podref.clone()).or_default();
                         left.push((pool.key().clone(), content.clone()));
@@ -243,12 +272,14 @@ impl<'l> Look<'l> {
     pub async fn again(&mut self) -> Result<(), ObserveError> {
         let orphans = self.orphans();
         if orphans.is_empty() && self.left.is_empty() {
+            self.tell_orphans(&HashSet::new());
             return Ok(());
         }
         let addresses = orphans.iter().map(|orphan| orphan.address).collect();
         let left = |podref: &str| self.left.contains_key(podref);
         let found = second_look(self.context, self.namespace, &addresses, left).await?;
         let now = self.context.clock.now();
+        let mut alone = HashSet::new();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
             let (network, address) = (orphan.network.as_deref(), orphan.address);
@@ -260,6 +291,10 @@ impl<'l> Look<'l> {
                 continue;
             }
             self.report.orphans += 1;
+            alone.insert((namespace.clone(), orphan.reservation.name.clone()));
+            if !self.context.may_release(&orphan.reservation) {
+                continue;
+            }
             // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
             self.context
                 .knowledge
@@ -272,7 +307,15 @@ impl<'l> Look<'l> {
                 .insert(orphan.reservation.name);
         }
         self.add_leftovers(found.rows);
+        self.tell_orphans(&alone);
         Ok(())
+    }
+
+    /// For whoever picked one of the reservations.
+    fn tell_orphans(&self, alone: &HashSet<(String, String)>) {
+        if let Some(picked) = &self.context.picked {
+            picked.saw_orphans(alone);
+        }
     }
 
     /// The lone reservations, each with the pool that its row would be in; one that no pool could
@@ -414,6 +457,10 @@ fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Mome
         let Some(podref) = row.podref else {
             return true;
         };
+        let picked = context.picked.as_ref();
+        if picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref))) {
+            return true;
+        }
         let sandbox = row.sandbox.filter(|_| fresh);
         pods.glance(podref, row.address(), sandbox, now).is_none()
     };

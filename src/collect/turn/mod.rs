@@ -33,6 +33,7 @@ use super::{
     item::{Item, Removed},
     job::{Job, Outcome},
     jobs::Jobs,
+    picked::Fate,
     pool_api::ObserveError,
 };
 use crate::{api::IpPool, calls::CallError};
@@ -150,6 +151,9 @@ impl<'t> Turn<'t> {
             }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.jobs.confirm_all());
+                if let Some(picked) = &self.context.picked {
+                    picked.pool_is_gone(self.key);
+                }
                 return Ok(());
             };
             self.freed.extend(self.jobs.confirm_missing(&observed));
@@ -277,6 +281,9 @@ impl<'t> Turn<'t> {
     fn refuse(&mut self, row: &Row, reason: &str) {
         self.context.counters.frees_refused.increment();
         warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
+        self.tell(row.key(), || {
+            Fate::Kept(format!("the server refuses: {reason}"))
+        });
         self.refused.insert(row.key().into());
     }
 
@@ -357,6 +364,14 @@ impl<'t> Turn<'t> {
             Outcome::Postponed(wait)
         };
         self.outcome(podref, outcome);
+    }
+
+    /// What became of a row of the pool, or of a reservation in its namespace, for whoever picked it.
+    fn tell(&self, name: &str, fate: impl Fn() -> Fate) {
+        // No reservation has the name of a key, and no namespace is a uid.
+        for place in [&self.pool_uid, &self.key.namespace] {
+            self.context.tell(place, name, &fate);
+        }
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {

@@ -17,6 +17,7 @@ use crate::{
     collect::{
         context::Context,
         item::{Item, Removed},
+        picked::Fate,
         resolve::Route,
     },
     lock::lock,
@@ -34,6 +35,8 @@ impl Turn<'_> {
             let row = &removed.content;
             let ended = self.who_had(&item, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
+            let fate = || Fate::Freed(removed.stale.clone());
+            self.tell(removed.row.key(), fate);
             let trigger = match item.incarnation() {
                 Some(_) => Trigger::Watch,
                 None => Trigger::Sweep,
@@ -103,6 +106,9 @@ impl Turn<'_> {
     pub(super) fn would_free(&self, releases: &[Release<'_>]) {
         for release in releases {
             let row = release.content();
+            self.tell(release.row().key(), || {
+                Fate::WouldGo(release.stale().clone())
+            });
             if self
                 .context
                 .is_news(&self.pool_uid, &format!("dry/{}", release.row().key()))

@@ -16,8 +16,8 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        gate::Access, item::Item, job::Outcome, pool_api::ObserveError, release::Wanted,
-        second_look::second_look,
+        gate::Access, item::Item, job::Outcome, picked::Fate, pool_api::ObserveError,
+        release::Wanted, second_look::second_look,
     },
     lock::lock,
 };
@@ -176,6 +176,12 @@ impl Turn<'_> {
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }
+        if !self.context.may_release(found) {
+            return None;
+        }
+        let picked = self.context.picked.as_ref();
+        let pick = picked.and_then(|picked| picked.reservation(found));
+        let is_forced = pick.is_some_and(|pick| pick.forced);
         let knowledge = &self.context.knowledge;
         let now = self.context.clock.now();
         let sighting = knowledge.see_reservation(found, now);
@@ -189,24 +195,31 @@ impl Turn<'_> {
             Verdict::Stale(stale) => stale,
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
+                self.tell(&found.name, || Fate::Kept(reason.to_string()));
                 return None;
             }
             Verdict::Unknown(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "kept");
+                self.tell(&found.name, || Fate::Kept(reason.to_string()));
                 return None;
             }
         };
-        if !stale.is_free(now) {
+        if !stale.is_free(now) && !is_forced {
             self.wait(podref, &found.name, &stale);
             return None;
         }
-        if !found.is_claimed() {
+        if !found.is_claimed() && !is_forced {
             let (since, acknowledged) = (sighting.first, self.acknowledged);
             let stopped = knowledge.check_breaker_since(since, acknowledged, &stale.clearance, now);
             if let Err(open) = stopped {
                 self.stopped(podref, &found.name, open, now);
                 return None;
             }
+        }
+        if self.context.dry_run {
+            self.tell(&found.name, || Fate::WouldGo(stale.clone()));
+        } else {
+            self.tell(&found.name, || Fate::Freed(stale.clone()));
         }
         let uid = known.uid();
         Some(Wanted {

@@ -9,10 +9,10 @@ use ipgc_core::{
     breaker::Open,
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
-    judge::{Cause, Release, Stale, Unknown, Verdict, judge},
+    judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
     node::{Node, Nodes},
     podref::PodRef,
-    pool::ObservedPool,
+    pool::{ObservedPool, Row, RowContent},
     proof::{Presence, Proof},
     time::Moment,
 };
@@ -20,7 +20,7 @@ use tracing::debug;
 
 use super::{Failure, LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
-    collect::{gate::Access, job::Outcome, prover::Asked},
+    collect::{gate::Access, job::Outcome, picked::Fate, prover::Asked},
     lock::lock,
 };
 
@@ -33,7 +33,7 @@ impl Turn<'_> {
         let known = self.jobs.known(knowledge, observed);
         let mut due = Asked::new();
         for row in observed.rows() {
-            if self.refused.contains(row.key()) {
+            if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
                 continue;
             }
             let content = match row.content() {
@@ -55,7 +55,7 @@ impl Turn<'_> {
             match verdict {
                 Verdict::Stale(stale) => {
                     let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
-                    if stale.is_free(now) {
+                    if stale.is_free(now) || self.context.is_forced(observed.uid(), row) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
                         continue;
@@ -68,13 +68,23 @@ impl Turn<'_> {
                         due.entry(podref.clone()).or_default();
                     }
                 }
-                Verdict::Held(reason) => {
-                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
-                }
+                Verdict::Held(reason) => self.held(row, content, reason),
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
         }
+        if let Some(picked) = &self.context.picked {
+            picked.saw(observed, |podref| self.podrefs.contains(podref));
+        }
         due
+    }
+
+    fn held(&self, row: &Row, content: &RowContent, reason: Held) {
+        let RowContent {
+            address, podref, ..
+        } = content;
+        debug!(pool = %self.key, %address, %podref, %reason, "held");
+        self.context
+            .tell(&self.pool_uid, row.key(), || Fate::Kept(reason.to_string()));
     }
 
     /// That a node is fenced, or gone, counts only if it is so now.
@@ -139,7 +149,8 @@ impl Turn<'_> {
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
             let podref = &content.podref;
-            if !due.contains_key(podref) || self.refused.contains(row.key()) {
+            let is_chosen = self.context.may_touch(observed.uid(), row);
+            if !due.contains_key(podref) || self.refused.contains(row.key()) || !is_chosen {
                 continue;
             }
             let Some(known) = known.get(podref) else {
@@ -150,10 +161,16 @@ impl Turn<'_> {
                 lock(&knowledge.sightings).see_absent(observed.uid(), row, observed_at);
             }
             let policy = &self.context.policy;
+            let is_forced = self.context.is_forced(observed.uid(), row);
             let answer = knowledge.with_facts(observed, row, known, |facts| {
-                proof.release(row, facts, policy, now)
+                if is_forced {
+                    proof.force(row, facts, policy, now)
+                } else {
+                    proof.release(row, facts, policy, now)
+                }
             });
             match answer {
+                Ok(release) if is_forced => releases.push(release),
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     match knowledge.check_breaker(observed, row, clearance, now) {
@@ -162,9 +179,7 @@ impl Turn<'_> {
                     }
                 }
                 Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
-                Err(Verdict::Held(reason)) => {
-                    debug!(pool = %self.key, address = %content.address, %podref, %reason, "held");
-                }
+                Err(Verdict::Held(reason)) => self.held(row, content, reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
                     self.failed(podref, reason, Duration::ZERO);
@@ -181,6 +196,7 @@ impl Turn<'_> {
     pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
+        self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
         let Clearance { grade, wait, .. } = &stale.clearance;
         let outcome = match wait {
             Wait::Until(moment) => {
@@ -204,6 +220,7 @@ impl Turn<'_> {
 
     /// The breaker stops a row.
     pub(super) fn stopped(&mut self, podref: &PodRef, key: &str, open: Open, now: Moment) {
+        self.tell(key, || Fate::Stopped(open));
         let again = match open {
             Open::NotAssessed => now + LOOK_AGAIN,
             Open::Until(moment) => {

@@ -1,0 +1,259 @@
+//! What there is at one address, and whether a person may have it removed.
+//!
+//! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod which
+//! is there needs its address no more, nobody can say.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ipgc_core::{
+    judge::{Unknown, Verdict},
+    patch::UnreadablePatch,
+    podref::PodRef,
+    pool::{PoolKey, Row},
+    proof::Presence,
+};
+use kube::Client;
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    audit::{
+        assess::{Assessor, owner},
+        filter::is_named,
+        words,
+    },
+    calls::CallError,
+    clock::Clock,
+    collect::{
+        gate::Gate,
+        picked::{Pick, Subject},
+        pool_api::{ObserveError, PoolApi},
+        prover::Prover,
+    },
+    core::evidence::Policy,
+    leader::Leadership,
+    snapshot::Snapshot,
+};
+
+/// Something at an address that a person may have removed.
+#[derive(Clone, Debug)]
+pub enum Forced {
+    /// Judged like anything else, but for its wait.
+    Pick(Pick),
+    /// A row that says nothing that could be judged.
+    Unreadable(Unreadable),
+}
+
+/// A row that cannot be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Its pool.
+    pub pool: PoolKey,
+    /// `metadata.uid` of it.
+    pub pool_uid: String,
+    /// Its key.
+    pub key: String,
+    /// The whole of it.
+    pub stored: serde_json::Value,
+    /// Its owner, if that can be read.
+    pub podref: Option<PodRef>,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// What there is at `address`, in the pool of this name if one is given.
+///
+/// # Errors
+/// One line that says why nothing can be removed, or nothing certain.
+pub fn at(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    address: IpAddr,
+    pool: Option<&str>,
+) -> Result<Forced, String> {
+    let assessor = Assessor::new(snapshot, policy);
+    let is_wanted =
+        |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
+    let mut found = Vec::new();
+    let mut why_not = Vec::new();
+    let mut is_taken = false;
+    for (observed, place) in snapshot.observed().zip(&assessor.index.pools) {
+        for row in observed.rows() {
+            if observed.address_of(row) != Some(address) || !is_wanted(&place.key) {
+                continue;
+            }
+            is_taken = true;
+            let verdict = assessor.verdict(&observed, place, row);
+            let podref = row
+                .podref_text()
+                .and_then(|text| text.parse::<PodRef>().ok());
+            let subject = || Subject::Row {
+                pool_uid: observed.uid().to_owned(),
+                key: row.key().to_owned(),
+                stored: row.stored().clone(),
+            };
+            match (verdict, podref) {
+                (Verdict::Stale(_), Some(podref)) => found.push(Forced::Pick(Pick {
+                    pool: place.key.clone(),
+                    subject: subject(),
+                    podref,
+                    address,
+                    forced: true,
+                })),
+                (Verdict::Unknown(Unknown::Unreadable(_)), podref) if !observed.is_exempt(row) => {
+                    found.push(Forced::Unreadable(Unreadable {
+                        pool: place.key.clone(),
+                        pool_uid: observed.uid().to_owned(),
+                        key: row.key().to_owned(),
+                        stored: row.stored().clone(),
+                        podref,
+                        address,
+                    }));
+                }
+                (Verdict::Unknown(Unknown::Unreadable(_)), _) => {
+                    why_not.push(format!("{}: {}", place.key, Unknown::Exempt));
+                }
+                (Verdict::Unknown(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
+                (Verdict::Held(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
+                (Verdict::Stale(stale), None) => {
+                    why_not.push(format!("{}: {}", place.key, words::stale(&stale)));
+                }
+            }
+        }
+    }
+    if !is_taken {
+        found.extend(reservations(&assessor, address, &is_wanted, &mut why_not));
+    }
+    match (found.len(), why_not.is_empty()) {
+        (1, true) => Ok(found.remove(0)),
+        (0, true) => Err(format!("nothing holds {address}")),
+        (0, false) => Err(format!("{address} is kept: {}", why_not.join("; "))),
+        _ => Err(format!(
+            "several networks hold {address}: name one pool by --pool"
+        )),
+    }
+}
+
+/// The reservations of an address that no row has.
+fn reservations(
+    assessor: &Assessor<'_>,
+    address: IpAddr,
+    is_wanted: &dyn Fn(&PoolKey) -> bool,
+    why_not: &mut Vec<String>,
+) -> Vec<Forced> {
+    let mut found = Vec::new();
+    for orphan in assessor.index.orphans(assessor.snapshot) {
+        let reserved = orphan.reserved;
+        if orphan.named.is_none_or(|(_, named)| named != address) {
+            continue;
+        }
+        let pool = orphan.place.map(|place| place.key.clone());
+        let pool = pool.unwrap_or_else(|| PoolKey {
+            namespace: reserved.namespace.to_string(),
+            name: reserved.name.to_string(),
+        });
+        if !is_wanted(&pool) {
+            continue;
+        }
+        let name = format!("reservation {}/{}", reserved.namespace, reserved.name);
+        match (
+            assessor.verdict_on_orphan(&orphan, address),
+            owner(reserved).parse(),
+        ) {
+            (Verdict::Stale(_), Ok(podref)) => found.push(Forced::Pick(Pick {
+                pool,
+                subject: Subject::Reservation {
+                    name: reserved.name.to_string(),
+                    uid: reserved.uid.to_string(),
+                },
+                podref,
+                address,
+                forced: true,
+            })),
+            (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
+            (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),
+            (Verdict::Stale(_), Err(_)) => why_not.push(format!("{name}: it names no pod")),
+        }
+    }
+    found
+}
+
+/// Why a row that cannot be read was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRemoved {
+    /// It is gone, or another stands in its place.
+    #[error("it is gone, or has changed")]
+    Gone,
+    /// A person exempted it, or it can be read now.
+    #[error("it is exempted by a person, or can be read")]
+    Kept,
+    /// Its pod may be there.
+    #[error("its pod {0} is there")]
+    Present(PodRef),
+    /// A pod reports its address.
+    #[error("pod {0} reports the address")]
+    Reported(PodRef),
+    /// It could not be read whether its pod is there.
+    #[error("its pod {0} could not be read: {1}")]
+    NoProof(PodRef, Box<str>),
+    /// The pool could not be read.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// The patch was not done, as far as is known.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Whether a pod of the snapshot speaks against removing a row that cannot be read: its owner, or one that
+/// reports its address in whatever network.
+///
+/// # Errors
+/// Which one.
+pub fn check_unreadable(snapshot: &Snapshot, row: &Unreadable) -> Result<(), NotRemoved> {
+    if let Some(podref) = &row.podref
+        && snapshot.pod(podref.as_str()).is_some()
+    {
+        return Err(NotRemoved::Present(podref.clone()));
+    }
+    let mut pods = snapshot.pods.iter();
+    match pods.find(|pod| pod.status.has_address(row.address)) {
+        Some(pod) => Err(NotRemoved::Reported(pod.podref.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
+/// the whole of it. With `dry_run` nothing is sent.
+///
+/// # Errors
+/// Why not.
+pub async fn remove_unreadable(
+    client: &Client,
+    row: &Unreadable,
+    dry_run: bool,
+) -> Result<(), NotRemoved> {
+    let clock = Clock::start();
+    let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
+    let pools = PoolApi::new(client.clone(), clock);
+    let podrefs = row.podref.iter().cloned().collect();
+    let observed = pools.observe(&row.pool, &podrefs).await?;
+    let observed = observed.filter(|observed| observed.uid() == row.pool_uid);
+    let observed = observed.ok_or(NotRemoved::Gone)?;
+    let is_it = |there: &&Row| there.key() == row.key && *there.stored() == row.stored;
+    let there = observed.rows().iter().find(is_it);
+    let there = there.ok_or(NotRemoved::Gone)?;
+    if let Some(podref) = &row.podref {
+        let prover = Prover::new(client.clone(), gate, TaskTracker::new());
+        let asked = [(podref.clone(), false)].into();
+        let proof = prover.prove(observed.begin_proof(), &asked).await;
+        match proof.presence(podref) {
+            Presence::Absent => {}
+            Presence::Present(_) => return Err(NotRemoved::Present(podref.clone())),
+            Presence::Unknown(reason) => return Err(NotRemoved::NoProof(podref.clone(), reason)),
+        }
+    }
+    let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
+    if !dry_run {
+        pools.free_unreadable(&row.pool, &patch).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! What a person decides: which rows and reservations are to go, and which reservations are to be made.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`report`] | the stale rows of a report of `ipgc audit` |
+//! | [`force`] | the rows and reservations of single addresses |
+//! | [`release`] | a run of the collector that touches nothing but what was picked |
+//! | [`repair`] | reservations that rows of live pods lack |
+//!
+//! A person picks, and may say that no sandbox answers. Whether a pod is there who needs an address is never
+//! theirs to say: that is proven, after the row was observed, and rows are removed by the same patches as ever.
+//! Nothing here asks anybody or prints.
+
+pub mod force;
+pub mod release;
+pub mod repair;
+pub mod report;
+
+pub use crate::collect::picked::{Fate, Pick, Picked, Subject};

@@ -1,0 +1,174 @@
+//! A run of the collector that touches nothing but what was picked, and ends when that is done.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use ipgc_core::{breaker::Open, clearance::Wait, reservation::Reservation, time::Moment};
+use kube::Client;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::{
+    access::{self, Right},
+    calls::CallError,
+    clock::Clock,
+    collect::{
+        picked::{Fate, Pick, Picked, Subject},
+        reservation_api::ReservationApi,
+    },
+    config::Config,
+    run::{Collector, Phase, RunError},
+};
+
+/// For so long nobody can tell whether a kubelet is at work: its Lease changes every ten seconds, and has to be
+/// seen to change twice.
+const LISTENING: Duration = Duration::from_secs(45);
+
+/// Why nothing more was done.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// Nothing was done.
+    #[error("rights are missing: {}", names(.0))]
+    Rights(Vec<Right>),
+    /// Nothing was done.
+    #[error("cannot ask for rights: {0}")]
+    Ask(CallError),
+    /// Nothing was done.
+    #[error("pods, nodes and network attachment definitions could not all be read in time")]
+    NotReady,
+    /// The run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+fn names(rights: &[Right]) -> String {
+    let names: Vec<_> = rights.iter().map(Right::to_string).collect();
+    names.join(", ")
+}
+
+/// Runs until nothing more is to be expected of what was picked, at the most until `deadline`, or until `stop`. Each
+/// change of a fate is told. What became of each is in `picked`.
+///
+/// # Errors
+/// When nothing was done, or the run failed.
+pub async fn release(
+    clients: (Client, Client),
+    config: Config,
+    picked: &Arc<Picked>,
+    deadline: Duration,
+    stop: impl Future<Output = ()>,
+    mut tell: impl FnMut(&Pick, &Fate, Moment),
+) -> Result<(), ReleaseError> {
+    let end = Instant::now() + deadline;
+    let config = Config {
+        picked: Some(Arc::clone(picked)),
+        lease_namespace: None,
+        ..config
+    };
+    let reservations = ReservationApi::new(clients.0.clone());
+    let missing = access::missing(&clients.0, &config).await;
+    let missing = missing.map_err(ReleaseError::Ask)?;
+    if !missing.is_empty() {
+        return Err(ReleaseError::Rights(missing));
+    }
+    let mut changes = picked.subscribe();
+    let mut teller = Teller {
+        picked,
+        clock: Clock::start_at(picked.seen_before()),
+        told: vec![Fate::Unseen; picked.picks().len()],
+        is_listening: true,
+    };
+    let running = Collector::new(clients.0, clients.1, config).start();
+    let mut phase = running.phase();
+    let mut is_ready = false;
+    let mut stop = pin!(stop);
+    let mut listened = pin!(sleep(LISTENING));
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => break,
+            () = sleep_until(end) => break,
+            changed = phase.changed() => {
+                is_ready |= *phase.borrow() == Phase::Ready;
+                if changed.is_err() || *phase.borrow() == Phase::Done {
+                    break;
+                }
+            }
+            () = &mut listened, if teller.is_listening => teller.is_listening = false,
+            _ = changes.changed() => {}
+        }
+        let fates = picked.fates();
+        teller.tell(&fates, &mut tell);
+        if fates.iter().all(Fate::is_final) {
+            break;
+        }
+    }
+    running.stop();
+    let ended = running.done().await;
+    verify(&reservations, picked).await;
+    teller.is_listening = false;
+    teller.tell(&picked.fates(), &mut tell);
+    ended?;
+    if is_ready {
+        Ok(())
+    } else {
+        Err(ReleaseError::NotReady)
+    }
+}
+
+/// Tells what is new.
+struct Teller<'p> {
+    picked: &'p Picked,
+    clock: Clock,
+    told: Vec<Fate>,
+    /// What nodes are waited for is not known yet.
+    is_listening: bool,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, fates: &[Fate], tell: &mut impl FnMut(&Pick, &Fate, Moment)) {
+        let now = self.clock.now();
+        for ((pick, fate), told) in self.picked.picks().iter().zip(fates).zip(&mut self.told) {
+            let is_news = match (&*told, fate) {
+                // Its reservation is still to come, or a sweep.
+                (_, Fate::Freed(_) | Fate::Unseen | Fate::Stopped(Open::NotAssessed)) => false,
+                (_, Fate::Waits(Wait::For(_) | Wait::AtMost(..))) if self.is_listening => false,
+                // Each look reckons a moment anew.
+                (Fate::Waits(Wait::Until(_)), Fate::Waits(Wait::Until(_)))
+                | (Fate::Stopped(_), Fate::Stopped(_)) => false,
+                (told, fate) => told != fate,
+            };
+            if is_news {
+                tell(pick, fate, now);
+                *told = fate.clone();
+            }
+        }
+    }
+}
+
+/// A reservation that was to go may have been given back.
+async fn verify(api: &ReservationApi, picked: &Picked) {
+    const SHORT: Duration = Duration::from_secs(10);
+    for (pick, fate) in picked.picks().iter().zip(picked.fates()) {
+        let Subject::Reservation { name, uid } = &pick.subject else {
+            continue;
+        };
+        if !matches!(fate, Fate::Done(_)) {
+            continue;
+        }
+        let found = timeout(SHORT, api.get(&pick.pool.namespace, name)).await;
+        let is_it = |found: &Reservation| found.uid == *uid;
+        match found {
+            Ok(Ok(found)) if !found.as_ref().is_some_and(is_it) => {}
+            Ok(Ok(_)) => picked.give_back(&pick.pool.namespace, name, "its pod lives again"),
+            Ok(Err(error)) => picked.give_back(
+                &pick.pool.namespace,
+                name,
+                &format!("whether it went could not be read: {error}"),
+            ),
+            Err(_) => picked.give_back(
+                &pick.pool.namespace,
+                name,
+                "whether it went could not be read in time",
+            ),
+        }
+    }
+}

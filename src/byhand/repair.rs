@@ -1,0 +1,195 @@
+//! Reservations that rows of live pods lack: which, and how one is made.
+//!
+//! Without it, another range of the same network may give the address away. It is made only while the row is
+//! as it was seen and its pod, read after the row, reports the address; and taken back if the row went meanwhile.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use ipgc_core::{
+    address::reservation_names,
+    pool::{PoolKey, RowContent},
+    proof::Presence,
+};
+use kube::Client;
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    audit::{
+        assess::Assessor,
+        pods::is_going,
+        report::{Finding, Problem, Report},
+    },
+    calls::CallError,
+    clock::Clock,
+    collect::{
+        gate::Gate,
+        pool_api::{ObserveError, PoolApi},
+        prover::Prover,
+        reservation_api::ReservationApi,
+    },
+    core::evidence::Policy,
+    leader::Leadership,
+    snapshot::Snapshot,
+};
+
+/// A reservation that a row lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// The pool of the row.
+    pub pool: PoolKey,
+    /// `metadata.uid` of it.
+    pub pool_uid: String,
+    /// The key of the row.
+    pub key: String,
+    /// The whole row.
+    pub stored: serde_json::Value,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its owner.
+    pub podref: String,
+    /// The network in which it is reserved.
+    pub network: Option<Box<str>>,
+}
+
+impl Missing {
+    /// The name that whereabouts would give the reservation.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        let names = reservation_names(self.address, self.network.as_deref());
+        names.into_iter().next()
+    }
+}
+
+/// What a report finds missing that can be made, and the findings about those that another pod has.
+#[must_use]
+pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Vec<&'r Finding>) {
+    let policy = Policy::default();
+    let assessor = Assessor::new(snapshot, &policy);
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    let all = report.findings.iter();
+    for finding in all.filter(|finding| finding.problem == Problem::ReservationMissing) {
+        let made = (|| {
+            let row = finding.row.as_ref()?;
+            let mut places = assessor.index.pools.iter();
+            let place = places.find(|place| *place.uid == *row.pool_uid)?;
+            // Of a node's slice the name of the pool tells the node as well, and the reservation does not.
+            let by_length = |network: &&Option<Box<str>>| network.as_ref().map_or(0, |it| it.len());
+            let network = place.networks.iter().min_by_key(by_length)?.clone();
+            let address = finding.address.as_ref()?.parse().ok()?;
+            finding.reservation.is_none().then(|| Missing {
+                pool: place.key.clone(),
+                pool_uid: row.pool_uid.to_string(),
+                key: row.key.clone(),
+                stored: row.stored.value(),
+                address,
+                podref: finding.pods.first().cloned().unwrap_or_default(),
+                network,
+            })
+        })();
+        match made {
+            Some(made) => missing.push(made),
+            None => others.push(finding),
+        }
+    }
+    (missing, others)
+}
+
+/// Why none was made.
+#[derive(Debug, thiserror::Error)]
+pub enum NotMade {
+    /// The row is gone, or another stands in its place.
+    #[error("its row is gone, or has changed")]
+    Gone,
+    /// The pod does not live, or does not report the address.
+    #[error("its pod does not report the address any more")]
+    NotReported,
+    /// The pod could not be read.
+    #[error("its pod could not be read: {0}")]
+    NoProof(Box<str>),
+    /// There is one by now.
+    #[error("there is reservation {0} by now")]
+    Exists(String),
+    /// No object can have the name that it would have.
+    #[error("its reservation can have no name")]
+    NoName,
+    /// The pool could not be read.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// It was not made, as far as is known.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Makes reservations.
+pub struct Repairer {
+    pools: PoolApi,
+    prover: Prover,
+    reservations: ReservationApi,
+}
+
+impl Repairer {
+    /// Works through `client`.
+    #[must_use]
+    pub fn new(client: &Client) -> Self {
+        let clock = Clock::start();
+        let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
+        Self {
+            pools: PoolApi::new(client.clone(), clock),
+            prover: Prover::new(client.clone(), gate, TaskTracker::new()),
+            reservations: ReservationApi::new(client.clone()),
+        }
+    }
+
+    /// Makes one, and says its name. With `dry_run` nothing is sent that changes anything.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn make(&self, missing: &Missing, dry_run: bool) -> Result<String, NotMade> {
+        let name = missing.name().ok_or(NotMade::NoName)?;
+        let row = self.row(missing).await?.ok_or(NotMade::Gone)?;
+        let namespace = &missing.pool.namespace;
+        // Whoever wrote the row has its pod by now.
+        let asked = [(row.podref.clone(), true)].into();
+        let (_, mut presence) = self.prover.presence(&asked).await;
+        match presence.remove(&row.podref) {
+            Some(Presence::Present(Some(pod)))
+                if pod.status.has_address(row.address) && !is_going(&pod) => {}
+            Some(Presence::Unknown(reason)) => return Err(NotMade::NoProof(reason)),
+            _ => return Err(NotMade::NotReported),
+        }
+        let names = reservation_names(row.address, missing.network.as_deref());
+        let names: BTreeSet<_> = names.into_iter().collect();
+        let found = self.reservations.named(namespace, &names).await?;
+        if let Some((name, _)) = found.into_iter().next() {
+            return Err(NotMade::Exists(name));
+        }
+        if dry_run {
+            return Ok(name);
+        }
+        let made = match self.reservations.create(namespace, &name, &row).await {
+            Err(error) if error.is_conflict() => return Err(NotMade::Exists(name)),
+            made => made?,
+        };
+        // A DEL that came in between has looked for it already.
+        if self.row(missing).await?.is_none() {
+            if let Some(made) = made {
+                self.reservations.delete(namespace, &made).await?;
+            }
+            return Err(NotMade::Gone);
+        }
+        Ok(name)
+    }
+
+    /// The row, if it is there as it was.
+    async fn row(&self, missing: &Missing) -> Result<Option<RowContent>, NotMade> {
+        let podref = missing.podref.parse().map_err(|_| NotMade::Gone)?;
+        let podrefs = BTreeSet::from([podref]);
+        let observed = self.pools.observe(&missing.pool, &podrefs).await?;
+        let Some(observed) = observed.filter(|it| it.uid() == missing.pool_uid) else {
+            return Ok(None);
+        };
+        let mut rows = observed.rows().iter();
+        let there = rows.find(|row| row.key() == missing.key && *row.stored() == missing.stored);
+        Ok(there.and_then(|row| row.content().ok()).cloned())
+    }
+}

@@ -1,0 +1,442 @@
+//! `ipgc release`: rows and reservations are freed by hand.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read as _, Write as _, stdin},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use ipgc_core::{
+    breaker::{ACK_ANNOTATION, Open},
+    clearance::Wait,
+    judge::Stale,
+    time::Moment,
+};
+use jiff::Timestamp;
+use kube::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::level_filters::LevelFilter;
+
+use super::{
+    block_on, print_with,
+    question::{agrees, ask},
+    run::{LogFormat, duration, start_log},
+    source::Live,
+    usage,
+};
+use crate::{
+    audit::{
+        explain::{Subject as Asked, explain, text},
+        report::{Problem, Report, Source},
+        table::clean,
+        words,
+    },
+    byhand::{
+        Fate, Pick, Picked, Subject,
+        force::{self, Forced, Unreadable},
+        release::release,
+        report,
+    },
+    calls::call,
+    config::Config,
+    snapshot::{Snapshot, live},
+    watch::LeanNode,
+};
+
+/// Arguments of `ipgc release`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(
+    clippy::doc_markdown,
+    reason = "the comments are help texts for people"
+)]
+pub struct Args {
+    /// Free what this report of ipgc audit -o json says is stale, and what is still so: a file, or - for standard
+    /// input
+    #[arg(long, value_name = "REPORT", required_unless_present = "force", conflicts_with_all = ["force", "pool"])]
+    from: Option<PathBuf>,
+
+    /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
+    #[arg(long, value_name = "IP", num_args = 1.., conflicts_with = "yes")]
+    force: Vec<IpAddr>,
+
+    /// Where several networks hold an address that is forced: the pool, by its name or as NAMESPACE/NAME
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+
+    /// Count these nodes as fenced in this run: they run no sandboxes, and are not ready
+    #[arg(long, value_name = "NODE", num_args = 1..)]
+    assume_dead: Vec<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Write nothing, and tell what would be freed
+    #[arg(long)]
+    dry_run: bool,
+
+    /// End after this time, whatever still waits
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration)]
+    timeout: Duration,
+
+    #[command(flatten)]
+    live: Live,
+}
+
+const EXAMPLES: &str = "\
+What is freed is observed, proven and judged again now, as by ipgc run. Where nobody saw who had an address, that
+takes some minutes: the kubelets of all nodes have to show that they are at work.
+
+Exit code: 0 all is free, 1 something is kept or still waits, 2 error
+
+Examples:
+  ipgc audit -o json > report.json && ipgc release --from report.json
+  ipgc release --from report.json --dry-run --yes
+  ipgc release --from report.json --assume-dead worker-3
+  ipgc release --force 10.0.0.7";
+
+/// So many are listed before the question.
+const LISTED: usize = 40;
+
+/// Releases.
+pub(super) fn main(args: &Args) -> ExitCode {
+    if let Err(reason) = start_log(LogFormat::Text, LevelFilter::WARN) {
+        return usage(&reason);
+    }
+    match block_on(args.release()) {
+        Ok(code) => code,
+        Err(reason) => usage(&reason),
+    }
+}
+
+/// What a person agreed to.
+enum Agreed {
+    To(Picked, Vec<Unreadable>),
+    Nothing,
+}
+
+impl Args {
+    async fn release(&self) -> Result<ExitCode, String> {
+        let clients = self.live.clients().await?;
+        let said_dead = self.said_dead(&clients.0).await?;
+        let agreed = match &self.from {
+            Some(file) => self.from_report(file)?,
+            None => self.force().await?,
+        };
+        let Agreed::To(picked, unreadable) = agreed else {
+            return Ok(ExitCode::from(1));
+        };
+        let mut all = Tally::default();
+        for row in &unreadable {
+            if self.remove(&clients.0, row).await? {
+                all.freed += 1;
+            } else {
+                all.kept += 1;
+            }
+        }
+        if !picked.picks().is_empty() {
+            self.run(clients, &Arc::new(picked), said_dead, &mut all)
+                .await?;
+        }
+        all.tell(self.dry_run)
+    }
+
+    /// The nodes that a person says are dead, if they can be.
+    async fn said_dead(&self, client: &Client) -> Result<BTreeSet<Box<str>>, String> {
+        let nodes: kube::Api<LeanNode> = kube::Api::all(client.clone());
+        for name in &self.assume_dead {
+            let node = match call(nodes.get(name)).await {
+                Ok(node) => node.into_state(),
+                Err(error) if error.is_absence_of::<LeanNode>(name) => None,
+                Err(error) => return Err(format!("cannot read node {name}: {error}")),
+            };
+            match node {
+                None => return Err(format!("--assume-dead: there is no node {name}")),
+                Some((_, state)) if state.ready => {
+                    return Err(format!(
+                        "--assume-dead: node {name} is ready, so its kubelet is at work"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(self
+            .assume_dead
+            .iter()
+            .map(|it| it.as_str().into())
+            .collect())
+    }
+
+    fn from_report(&self, file: &Path) -> Result<Agreed, String> {
+        let report = read(file)?;
+        let named = |reason: String| format!("{}: {reason}", file.display());
+        let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now());
+        let picked = picked.map_err(named)?;
+        if picked.picks().is_empty() {
+            return Err(named(nothing_in(&report)));
+        }
+        let question = listing(&picked, &report.made, &self.assume_dead);
+        if self.yes || self.dry_run {
+            return Ok(Agreed::To(picked, Vec::new()));
+        }
+        if file == Path::new("-") {
+            return Err("the report is standard input, so nobody can be asked: --yes".to_owned());
+        }
+        eprintln!("{question}");
+        Ok(if agrees("Free those that are still so?")? {
+            Agreed::To(picked, Vec::new())
+        } else {
+            Agreed::Nothing
+        })
+    }
+
+    /// The addresses that a person typed after they had seen what is known of each.
+    async fn force(&self) -> Result<Agreed, String> {
+        let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
+        let snapshot = self.snapshot().await?;
+        let policy = self.live.policy();
+        let mut found = Vec::new();
+        for address in addresses {
+            let forced = force::at(&snapshot, &policy, address, self.pool.as_deref())?;
+            if let Forced::Unreadable(row) = &forced {
+                let checked = force::check_unreadable(&snapshot, row);
+                checked.map_err(|reason| format!("{address} is kept: {reason}"))?;
+            }
+            found.push((address, forced));
+        }
+        let (mut picks, mut unreadable) = (Vec::new(), Vec::new());
+        for (address, forced) in found {
+            let made = Timestamp::now().to_string();
+            let asked = Asked::Address(address);
+            eprint!(
+                "{}",
+                text(&explain(&snapshot, &policy, &asked, Source::Cluster, made)?)
+            );
+            if !self.dry_run {
+                let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
+                if typed.parse().ok() != Some(address) {
+                    eprintln!("{address} was not typed, it stays");
+                    continue;
+                }
+            }
+            match forced {
+                Forced::Pick(pick) => picks.push(pick),
+                Forced::Unreadable(row) => unreadable.push(row),
+            }
+        }
+        if picks.is_empty() && unreadable.is_empty() {
+            return Ok(Agreed::Nothing);
+        }
+        Ok(Agreed::To(Picked::new(picks, Duration::ZERO), unreadable))
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, String> {
+        let (client, scan) = self.live.scan(None).await?;
+        let read = live::read(&client, &scan, &mut |_, _| {}).await;
+        read.map_err(|error| error.to_string())
+    }
+
+    /// Removes a row that cannot be read, if it may go. What was asked may have taken a while, so all is read
+    /// again.
+    async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
+        let snapshot = self.snapshot().await?;
+        let removed = match force::check_unreadable(&snapshot, row) {
+            Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
+            Err(reason) => Err(reason),
+        };
+        let said = match &removed {
+            Ok(()) if self.dry_run => "would be freed (it cannot be read)".to_owned(),
+            Ok(()) => format!("freed {}", row.stored),
+            Err(reason) => format!("kept: {reason}"),
+        };
+        line(&row.address.to_string(), &row.pool.to_string(), "-", &said)?;
+        Ok(removed.is_ok())
+    }
+
+    async fn run(
+        &self,
+        clients: (Client, Client),
+        picked: &Arc<Picked>,
+        said_dead: BTreeSet<Box<str>>,
+        all: &mut Tally,
+    ) -> Result<(), String> {
+        let config = Config {
+            pool_namespace: self.live.pool_namespace(),
+            policy: self.live.policy(),
+            sweep_interval: Duration::from_mins(1),
+            dry_run: self.dry_run,
+            instance: "ipgc release".to_owned(),
+            said_dead,
+            ..Config::default()
+        };
+        let mut failed = None;
+        let tell = |pick: &Pick, fate: &Fate, now: Moment| {
+            let address = pick.address.to_string();
+            let told = line(
+                &address,
+                &pick.pool.to_string(),
+                pick.podref.as_str(),
+                &said(fate, now),
+            );
+            failed = failed.take().or(told.err());
+        };
+        let released = release(clients, config, picked, self.timeout, interrupted(), tell).await;
+        for fate in picked.fates() {
+            all.add(&fate);
+        }
+        // What was done counts, whoever heard of it.
+        released.map_err(|error| error.to_string())?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// How many came to what.
+#[derive(Default)]
+struct Tally {
+    freed: usize,
+    gone: usize,
+    kept: usize,
+    waiting: usize,
+}
+
+impl Tally {
+    fn add(&mut self, fate: &Fate) {
+        match fate {
+            Fate::Freed(_) | Fate::Done(_) | Fate::WouldGo(_) => self.freed += 1,
+            Fate::Gone => self.gone += 1,
+            Fate::Kept(_) => self.kept += 1,
+            Fate::Unseen | Fate::Waits(_) | Fate::Stopped(_) | Fate::Retried(_) => {
+                self.waiting += 1;
+            }
+        }
+    }
+
+    fn tell(&self, dry_run: bool) -> Result<ExitCode, String> {
+        let Self {
+            freed,
+            gone,
+            kept,
+            waiting,
+        } = self;
+        let would = if dry_run { "would be freed" } else { "freed" };
+        let text = format!(
+            "{freed} {would}, {gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
+        );
+        let code = ExitCode::from(u8::from(kept + waiting > 0));
+        Ok(print_with(code, |output| output.write_all(text.as_bytes())))
+    }
+}
+
+/// One line of what was done.
+fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), String> {
+    let line = format!("{address:<16} {pool:<28} {podref:<28} {said}");
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{}", clean(&line)).map_err(|error| format!("cannot write: {error}"))
+}
+
+/// What became of one.
+fn said(fate: &Fate, now: Moment) -> String {
+    let in_time = |moment: &Moment| words::duration(moment.since(now));
+    let why = |stale: &Stale| format!("{}, {}", stale.grade().as_str(), stale.cause.as_str());
+    match fate {
+        Fate::Unseen | Fate::Stopped(Open::NotAssessed) => "not looked at yet".to_owned(),
+        Fate::Waits(Wait::Until(moment)) => format!("waits: goes in {}", in_time(moment)),
+        Fate::Waits(Wait::For(nodes)) if nodes.is_empty() => {
+            "waits: the nodes are not known yet".to_owned()
+        }
+        Fate::Waits(Wait::For(nodes)) => {
+            format!("waits until back, gone or fenced: {}", words::names(nodes))
+        }
+        Fate::Waits(Wait::AtMost(nodes, moment)) => format!(
+            "waits for {}, or until back, gone or fenced: {}",
+            in_time(moment),
+            words::names(nodes)
+        ),
+        Fate::Stopped(Open::Until(moment)) => format!(
+            "waits: most addresses have lost their pods unseen; goes in {}, or when its pool bears {ACK_ANNOTATION}",
+            in_time(moment)
+        ),
+        Fate::Retried(reason) => format!("tried again: {reason}"),
+        Fate::Kept(reason) => format!("kept: {reason}"),
+        Fate::Gone => "gone already, or changed".to_owned(),
+        Fate::WouldGo(stale) => format!("would be freed ({})", why(stale)),
+        Fate::Freed(stale) => format!("freed ({}), its reservation is left", why(stale)),
+        Fate::Done(stale) => format!("freed ({})", why(stale)),
+    }
+}
+
+/// What is asked about.
+fn listing(picked: &Picked, made: &str, assume_dead: &[String]) -> String {
+    let mut lines = vec![format!("stale by the report of {made}:")];
+    for pick in picked.picks().iter().take(LISTED) {
+        let Pick {
+            address,
+            pool,
+            podref,
+            ..
+        } = pick;
+        let what = match pick.subject {
+            Subject::Row { .. } => "",
+            Subject::Reservation { .. } => "a reservation without a row",
+        };
+        lines.push(format!("  {address:<16} {pool:<28} {podref:<28} {what}"));
+    }
+    if let Some(more) = picked.picks().len().checked_sub(LISTED + 1) {
+        lines.push(format!("  and {} more", more + 1));
+    }
+    if !assume_dead.is_empty() {
+        let nodes = words::names(assume_dead);
+        lines.push(format!("nodes that count as running no sandboxes: {nodes}"));
+    }
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| clean(line).trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// A report without anything to free.
+fn nothing_in(report: &Report) -> String {
+    let findings = report.findings.iter();
+    let held = findings.filter(|finding| finding.problem == Problem::HeldUnfenced);
+    let nodes: BTreeSet<_> = held.clone().flat_map(|finding| &finding.nodes).collect();
+    let nodes: Vec<_> = nodes.into_iter().collect();
+    match held.count() {
+        0 => "nothing in it is stale".to_owned(),
+        count => format!(
+            "nothing in it is stale; {count} are held by silent nodes, which --assume-dead names if they run \
+             nothing: {}",
+            words::names(&nodes)
+        ),
+    }
+}
+
+fn read(file: &Path) -> Result<Report, String> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let named = |reason: String| format!("{}: {reason}", file.display());
+    report::parse(&text.map_err(|error| named(error.to_string()))?).map_err(named)
+}
+
+/// SIGINT or SIGTERM.
+async fn interrupted() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,127 @@
+//! `ipgc repair`: the reservations that rows of live pods lack are made.
+
+use std::{
+    io::{Write as _, stdout},
+    process::ExitCode,
+};
+
+use super::{block_on, choice, question::agrees, source::Live, usage};
+use crate::{
+    audit::{audit, confirm, report::Source, table::clean, wants_confirmation},
+    byhand::repair::{Missing, Repairer, missing},
+    snapshot::live,
+};
+
+/// Arguments of `ipgc repair`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Write nothing, and tell what would be made
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    choice: choice::Args,
+
+    #[command(flatten)]
+    live: Live,
+}
+
+const EXAMPLES: &str = "\
+Where a row of a live pod has no reservation, another range of the same network may give its address away:
+the finding reservation-missing of ipgc audit. One that another pod has is told and left alone.
+
+Exit code: 0 none is missing any more, 1 some are, 2 error
+
+Examples:
+  ipgc repair                        asks first
+  ipgc repair --pool 10.0.0.0-24 -y  of one pool, without asking";
+
+/// Repairs.
+pub(super) fn main(args: &Args) -> ExitCode {
+    match block_on(args.repair()) {
+        Ok(code) => code,
+        Err(reason) => usage(&reason),
+    }
+}
+
+impl Args {
+    async fn repair(&self) -> Result<ExitCode, String> {
+        let (missing, others) = self.missing().await?;
+        for (address, pod, why) in &others {
+            tell(address, pod, &format!("left alone: {why}"))?;
+        }
+        let left_alone = !others.is_empty();
+        if missing.is_empty() {
+            if !left_alone {
+                tell("-", "-", "no reservation is missing")?;
+            }
+            return Ok(ExitCode::from(u8::from(left_alone)));
+        }
+        for one in &missing {
+            let Missing {
+                address,
+                podref,
+                pool,
+                ..
+            } = one;
+            let name = one.name().unwrap_or_default();
+            let line = format!(
+                "{address} of {podref}: reservation {}/{name}",
+                pool.namespace
+            );
+            eprintln!("{}", clean(&line));
+        }
+        if !self.yes && !self.dry_run && !agrees("Make these?")? {
+            return Ok(ExitCode::from(1));
+        }
+        let (client, _) = self.live.clients().await?;
+        let repairer = Repairer::new(&client);
+        let mut is_whole = !left_alone && !self.dry_run;
+        for one in &missing {
+            let said = match repairer.make(one, self.dry_run).await {
+                Ok(name) if self.dry_run => format!("would make reservation {name}"),
+                Ok(name) => format!("made reservation {name}"),
+                Err(reason) => {
+                    is_whole = false;
+                    format!("not made: {reason}")
+                }
+            };
+            tell(&one.address.to_string(), &one.podref, &said)?;
+        }
+        Ok(ExitCode::from(u8::from(!is_whole)))
+    }
+
+    /// What is missing now, and what cannot be made: address, pod and why.
+    async fn missing(&self) -> Result<(Vec<Missing>, Vec<(String, String, String)>), String> {
+        let selector = self.choice.selector()?;
+        let (client, scan) = self.live.scan(selector).await?;
+        let snapshot = live::read(&client, &scan, &mut |_, _| {}).await;
+        let snapshot = snapshot.map_err(|error| error.to_string())?;
+        let filter = self.choice.filter();
+        filter.check(&snapshot)?;
+        let policy = self.live.policy();
+        let made = jiff::Timestamp::now().to_string();
+        let mut report = audit(&snapshot, &policy, &filter, Source::Cluster, made);
+        if wants_confirmation(&report) {
+            let again = live::read_again(&client, &scan).await;
+            let again = again.map_err(|error| error.to_string())?;
+            confirm(&mut report, &again, &policy);
+        }
+        let (missing, others) = missing(&snapshot, &report);
+        let others = others.into_iter().map(|finding| {
+            let address = finding.address.clone().unwrap_or_default();
+            (address, finding.pods.join(","), finding.detail.to_string())
+        });
+        Ok((missing, others.collect()))
+    }
+}
+
+fn tell(address: &str, pod: &str, said: &str) -> Result<(), String> {
+    let line = format!("{address:<16} {pod:<28} {said}");
+    writeln!(stdout().lock(), "{}", clean(&line)).map_err(|error| format!("cannot write: {error}"))
+}

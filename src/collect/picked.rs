@@ -1,0 +1,304 @@
+//! What a person picked: the rows and reservations that a run is confined to, and what became of each.
+//!
+//! A row is picked as it was seen, whole; one that has changed since is none of them. It decides nothing but
+//! that: what is picked is observed, proven and judged like anything else, and only a pick that is *forced*
+//! need not wait. Whoever frees tells here what became of it, and whoever asked reads it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::Mutex,
+    time::Duration,
+};
+
+use ipgc_core::{
+    breaker::Open,
+    clearance::Wait,
+    judge::Stale,
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row},
+    reservation::Reservation,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::lock::lock;
+
+/// One that a person picked.
+#[derive(Clone, Debug)]
+pub struct Pick {
+    /// The pool that it is in, or would be.
+    pub pool: PoolKey,
+    /// What it is.
+    pub subject: Subject,
+    /// Whose it is.
+    pub podref: PodRef,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its wait counts as over, and the breaker lets it pass.
+    pub forced: bool,
+}
+
+/// A row or a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A row.
+    Row {
+        /// `metadata.uid` of its pool.
+        pool_uid: String,
+        /// Its key in `spec.allocations`.
+        key: String,
+        /// The whole of it as it was seen.
+        stored: Value,
+    },
+    /// A reservation without a row, in the namespace of the pool.
+    Reservation {
+        /// Its name.
+        name: String,
+        /// `metadata.uid` as it was seen.
+        uid: String,
+    },
+}
+
+/// What became of a pick, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// Nobody has looked yet.
+    #[default]
+    Unseen,
+    /// It waits.
+    Waits(Wait),
+    /// The breaker stops it.
+    Stopped(Open),
+    /// Something failed, and is tried again.
+    Retried(String),
+    /// It is kept, for this reason.
+    Kept(String),
+    /// It was gone, or has changed, before anything was done.
+    Gone,
+    /// A dry run would have removed it.
+    WouldGo(Stale),
+    /// The row is gone; its reservation is not done.
+    Freed(Stale),
+    /// All is done.
+    Done(Stale),
+}
+
+impl Fate {
+    /// Whether nothing more is to be expected.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Kept(_) | Self::Gone | Self::WouldGo(_) | Self::Done(_) => true,
+            Self::Unseen
+            | Self::Waits(_)
+            | Self::Stopped(_)
+            | Self::Retried(_)
+            | Self::Freed(_) => false,
+        }
+    }
+}
+
+/// All that were picked.
+pub struct Picked {
+    picks: Vec<Pick>,
+    /// By uid of the pool and key, or by namespace and name.
+    places: HashMap<(String, String), usize>,
+    by_podref: HashMap<PodRef, Vec<usize>>,
+    /// How long before the run the rows were seen first.
+    seen_before: Duration,
+    fates: Mutex<Vec<Fate>>,
+    changed: watch::Sender<()>,
+}
+
+impl Picked {
+    /// These, which were seen so long before now. What is picked twice is picked once.
+    #[must_use]
+    pub fn new(picks: Vec<Pick>, seen_before: Duration) -> Self {
+        let mut all = Self {
+            picks: Vec::with_capacity(picks.len()),
+            places: HashMap::new(),
+            by_podref: HashMap::new(),
+            seen_before,
+            fates: Mutex::new(Vec::new()),
+            changed: watch::Sender::new(()),
+        };
+        for pick in picks {
+            let at = all.picks.len();
+            if *all.places.entry(place_of(&pick)).or_insert(at) == at {
+                let podref = pick.podref.clone();
+                all.by_podref.entry(podref).or_default().push(at);
+                all.picks.push(pick);
+            }
+        }
+        lock(&all.fates).resize(all.picks.len(), Fate::Unseen);
+        all
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn picks(&self) -> &[Pick] {
+        &self.picks
+    }
+
+    /// What became of each, in the same order.
+    #[must_use]
+    pub fn fates(&self) -> Vec<Fate> {
+        lock(&self.fates).clone()
+    }
+
+    /// Is told of each change of a fate.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// How long before the run the rows were seen first.
+    #[must_use]
+    pub fn seen_before(&self) -> Duration {
+        self.seen_before
+    }
+
+    /// Whether something of this pod was picked.
+    #[must_use]
+    pub fn concerns(&self, podref: &PodRef) -> bool {
+        self.by_podref.contains_key(podref)
+    }
+
+    /// The pick of a row of this pool, if the row is as it was picked.
+    #[must_use]
+    pub fn row(&self, pool_uid: &str, row: &Row) -> Option<&Pick> {
+        let pick = &self.picks[self.at(pool_uid, row.key())?];
+        let is_it = matches!(&pick.subject, Subject::Row { stored, .. } if stored == row.stored());
+        is_it.then_some(pick)
+    }
+
+    /// The pick of a reservation, if it is the one that was picked.
+    #[must_use]
+    pub fn reservation(&self, reservation: &Reservation) -> Option<&Pick> {
+        let pick = &self.picks[self.at(&reservation.namespace, &reservation.name)?];
+        let is_it =
+            matches!(&pick.subject, Subject::Reservation { uid, .. } if *uid == reservation.uid);
+        is_it.then_some(pick)
+    }
+
+    /// Something became of a row, or of a reservation: `place` is the uid of its pool, or its namespace.
+    pub fn tell(&self, place: &str, name: &str, fate: Fate) {
+        if let Some(at) = self.at(place, name) {
+            self.set(&mut lock(&self.fates), at, fate);
+        }
+    }
+
+    /// A pool was observed with all rows of the pods that `asked` says: what was picked of those and is not there as it was
+    /// is gone.
+    pub fn saw(&self, observed: &ObservedPool, asked: impl Fn(&PodRef) -> bool) {
+        let rows = observed.rows().iter();
+        let there: HashSet<_> = rows
+            .filter_map(|row| self.row(observed.uid(), row).map(|_| row.key()))
+            .collect();
+        self.gone_if(|pick| match &pick.subject {
+            Subject::Row { pool_uid, key, .. } => {
+                pool_uid == observed.uid() && asked(&pick.podref) && !there.contains(key.as_str())
+            }
+            Subject::Reservation { .. } => false,
+        });
+    }
+
+    /// All pools were seen, by their uids: the rows of all others are gone.
+    pub fn saw_pools(&self, uids: &HashSet<String>) {
+        self.gone_if(|pick| match &pick.subject {
+            Subject::Row { pool_uid, .. } => !uids.contains(pool_uid),
+            Subject::Reservation { .. } => false,
+        });
+    }
+
+    /// There is no such pool any more.
+    pub fn pool_is_gone(&self, key: &PoolKey) {
+        self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
+    }
+
+    /// All that can be done for a pod now is done, its reservations included.
+    pub fn settled(&self, podref: &PodRef) {
+        self.each_of(podref, |fate| match fate {
+            Fate::Freed(stale) => Some(Fate::Done(stale.clone())),
+            _ => None,
+        });
+    }
+
+    /// A reservation that was thought to be gone is there.
+    pub fn give_back(&self, namespace: &str, name: &str, reason: &str) {
+        if let Some(at) = self.at(namespace, name) {
+            lock(&self.fates)[at] = Fate::Kept(reason.to_owned());
+        }
+    }
+
+    /// All reservations were looked at, and those of these names have no row and are of no pod that reports them.
+    pub fn saw_orphans(&self, orphans: &HashSet<(String, String)>) {
+        let mut fates = lock(&self.fates);
+        for (at, pick) in self.picks.iter().enumerate() {
+            let is_no_orphan = matches!(pick.subject, Subject::Reservation { .. })
+                && !orphans.contains(&place_of(pick));
+            if is_no_orphan {
+                let reason = "it is gone, or a row or a pod has its address".to_owned();
+                self.set(&mut fates, at, Fate::Kept(reason));
+            }
+        }
+    }
+
+    /// Something failed for a pod; `is_given_up` when it is not tried again.
+    pub fn failed(&self, podref: &PodRef, reason: &str, is_given_up: bool) {
+        self.each_of(podref, |fate| match fate {
+            _ if fate.is_final() => None,
+            // The row is gone, and its reservation is an orphan that any sweep finds.
+            Fate::Freed(stale) => is_given_up.then(|| Fate::Done(stale.clone())),
+            _ if is_given_up => Some(Fate::Kept(reason.to_owned())),
+            _ => Some(Fate::Retried(reason.to_owned())),
+        });
+    }
+
+    fn at(&self, place: &str, name: &str) -> Option<usize> {
+        let place = (place.to_owned(), name.to_owned());
+        self.places.get(&place).copied()
+    }
+
+    fn each_of(&self, podref: &PodRef, next: impl Fn(&Fate) -> Option<Fate>) {
+        let mut fates = lock(&self.fates);
+        for at in self.by_podref.get(podref).into_iter().flatten() {
+            if let Some(fate) = next(&fates[*at]) {
+                self.set(&mut fates, *at, fate);
+            }
+        }
+    }
+
+    fn gone_if(&self, is_gone: impl Fn(&Pick) -> bool) {
+        let mut fates = lock(&self.fates);
+        for (at, pick) in self.picks.iter().enumerate() {
+            if is_gone(pick) {
+                self.set(&mut fates, at, Fate::Gone);
+            }
+        }
+    }
+
+    fn set(&self, fates: &mut [Fate], at: usize, fate: Fate) {
+        let known = &mut fates[at];
+        let stays = match known {
+            Fate::Done(_) => true,
+            // What we removed ourselves is gone as well.
+            Fate::Freed(_) => !matches!(fate, Fate::Done(_)),
+            // Whoever is told that the row is gone learns later that it was by us.
+            Fate::Gone => !matches!(fate, Fate::Freed(_)),
+            _ => *known == fate,
+        };
+        if !stays {
+            *known = fate;
+            self.changed.send_replace(());
+        }
+    }
+}
+
+fn place_of(pick: &Pick) -> (String, String) {
+    match &pick.subject {
+        Subject::Row { pool_uid, key, .. } => (pool_uid.clone(), key.clone()),
+        Subject::Reservation { name, .. } => (pick.pool.namespace.clone(), name.clone()),
+    }
+}

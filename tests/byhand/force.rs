@@ -1,0 +1,289 @@
+//! `ipgc release --force`: one address, whatever it waits for, and never one that a pod needs.
+
+use ipgc::byhand::{
+    Subject,
+    force::{Forced, NotRemoved, Unreadable, at, check_unreadable, remove_unreadable},
+};
+
+use super::*;
+
+fn find(snapshot: &Snapshot, address: &str, pool: Option<&str>) -> Result<Forced, String> {
+    at(snapshot, &Policy::default(), address.parse().unwrap(), pool)
+}
+
+async fn forced(server: &Server, address: &str) -> Result<Forced, String> {
+    find(&look(server).await, address, None)
+}
+
+/// The pick of an address.
+async fn pick(server: &Server, address: &str) -> Picked {
+    match forced(server, address).await.unwrap() {
+        Forced::Pick(pick) => Picked::new(vec![pick], Duration::ZERO),
+        Forced::Unreadable(row) => panic!("{row:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
+    let (server, _beat) = room(&[(1, "default/gone"), (2, "default/other")]);
+    silent_node(&server, "node-2");
+    let released = run(&server, pick(&server, "10.0.0.1").await, config()).await;
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+    assert!(
+        released.took < Duration::from_secs(30),
+        "{:?}",
+        released.took
+    );
+    assert_eq!(
+        (rows(&server), reservations(&server)),
+        (vec!["2".to_owned()], vec!["10.0.0.2".to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_breaker_is_no_obstacle() {
+    let (server, _beat) = room(&[(1, "default/a"), (2, "default/b"), (3, "default/c")]);
+    let config = Config {
+        breaker: Limits {
+            min: 1,
+            ..Limits::default()
+        },
+        ..config()
+    };
+    let released = run(&server, pick(&server, "10.0.0.1").await, config).await;
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+    assert_eq!(rows(&server), ["2", "3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_there_keeps_its_address() {
+    let (server, _beat) = room(&[(1, "default/web"), (2, "default/young")]);
+    server.put(reporting("web", 1).running().build());
+    server.put(fixtures::pod(NS, "young").node("node-1").build());
+    for (address, says) in [
+        (
+            "10.0.0.1",
+            "10.0.0.1 is kept: default/10.0.0.0-24: its pod reports the address",
+        ),
+        (
+            "10.0.0.2",
+            "10.0.0.2 is kept: default/10.0.0.0-24: its pod is starting or ending, or its \
+             network-status cannot be read",
+        ),
+        ("10.0.0.3", "nothing holds 10.0.0.3"),
+    ] {
+        assert_eq!(forced(&server, address).await.unwrap_err(), says);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_back_since_keeps_its_address() {
+    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let picked = pick(&server, "10.0.0.1").await;
+    server.put(reporting("web-0", 1).running().build());
+    let released = run(&server, picked, config()).await;
+    assert_eq!(why_kept(&released.only()), "its pod reports the address");
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+/// The watch shows nothing of it, and the proof does.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_the_proof_sees_keeps_its_address() {
+    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let picked = pick(&server, "10.0.0.1").await;
+    let born = server.clone();
+    let first = server.on(Match::get("ippools").client("ipgc")).once();
+    first.after(move |_| {
+        born.on_events(Match::watch("pods")).hold();
+        born.put(reporting("web-0", 1).running().build());
+        async {}
+    });
+    let released = run_for(&server, picked, config(), Duration::from_mins(2)).await;
+    assert!(!is_freed(&released.only()), "{:?}", released.told);
+    assert_eq!(
+        (rows(&server).len(), writes(&server)),
+        (1, 0),
+        "{}",
+        server.requests()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_was_adopted_since_stays() {
+    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let picked = pick(&server, "10.0.0.1").await;
+    common::nodes::adopt(&server, POOL, "1");
+    let released = run(&server, picked, config()).await;
+    assert_eq!(released.only(), Fate::Gone);
+    assert_eq!(rows(&server), ["1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_several_networks_has_to_be_named() {
+    let (server, _beat) = room(&[(1, "default/gone")]);
+    let other = fixtures::pool(NS, RANGE).network_name("blue");
+    let other = other.row(1, &fixtures::sandbox(7), "default/elsewhere", "net1");
+    server.put(other.build());
+    assert_eq!(
+        forced(&server, "10.0.0.1").await.unwrap_err(),
+        "several networks hold 10.0.0.1: name one pool by --pool"
+    );
+    let Forced::Pick(pick) =
+        find(&look(&server).await, "10.0.0.1", Some("blue-10.0.0.0-24")).unwrap()
+    else {
+        panic!("unreadable");
+    };
+    assert_eq!(pick.podref.as_str(), "default/elsewhere");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_exempted_stays() {
+    let (server, _beat) = room(&[(1, "default/gone")]);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["metadata"]["annotations"]["ipgc.dev/keep"] = "10.0.0.1, 10.0.0.5".into();
+        pool["spec"]["allocations"]["5"] = json!({"id": "x", "podref": ""});
+    });
+    for address in ["10.0.0.1", "10.0.0.5"] {
+        let why = forced(&server, address).await.unwrap_err();
+        assert!(
+            why.ends_with("an annotation of its pool exempts it"),
+            "{why}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_alone_goes() {
+    let (server, _beat) = room(&[(2, "default/other")]);
+    silent_node(&server, "node-2");
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    let picked = pick(&server, "10.0.0.9").await;
+    assert!(matches!(
+        picked.picks()[0].subject,
+        Subject::Reservation { .. }
+    ));
+    let released = run(&server, picked, config()).await;
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+    assert!(
+        released.took < Duration::from_secs(30),
+        "{:?}",
+        released.took
+    );
+    assert_eq!(reservations(&server), ["10.0.0.2"]);
+    assert_eq!(rows(&server), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
+    let (server, _beat) = room(&[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/web-0",
+        "net1",
+    ));
+    let picked = pick(&server, "10.0.0.9").await;
+    let back = server.clone();
+    let claim = server
+        .on(Match::patch("overlappingrangeipreservations"))
+        .once();
+    claim.before(move |_| {
+        back.put(reporting("web-0", 9).running().build());
+        async {}
+    });
+    let released = run(&server, picked, config()).await;
+    assert!(!is_freed(&released.only()), "{:?}", released.told);
+    let kept = server
+        .get("overlappingrangeipreservations", NS, "10.0.0.9")
+        .unwrap();
+    assert_eq!(kept["spec"]["podref"], "default/web-0");
+}
+
+/// A room with a row that cannot be read, and what is found of it.
+async fn unreadable(row: Value) -> (Server, Unreadable) {
+    let (server, _beat) = room(&[]);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"] = json!({ "5": row });
+    });
+    match forced(&server, "10.0.0.5").await.unwrap() {
+        Forced::Unreadable(row) => (server, row),
+        Forced::Pick(pick) => panic!("{pick:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_goes_by_its_whole_content() {
+    for row in [
+        json!({"id": "", "podref": ""}),
+        json!({"id": "x", "podref": "default/gone", "ifname": "net1"}),
+        json!({"id": fixtures::sandbox(5), "podref": "default/gone", "ifname": "net1", "claim": "y"}),
+        json!(7),
+    ] {
+        let (server, found) = unreadable(row).await;
+        remove_unreadable(&server.client(), &found, false)
+            .await
+            .unwrap();
+        assert!(rows(&server).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_and_has_changed_stays() {
+    let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
+    let before = server.on(Match::patch("ippools"));
+    let other = server.clone();
+    let rule = before.before(move |_| {
+        other.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["5"] =
+                fixtures::row(&fixtures::sandbox(5), "default/new", "net1");
+        });
+        async {}
+    });
+    let answer = remove_unreadable(&server.client(), &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
+    rule.remove();
+    // And once more, now that it is seen.
+    let answer = remove_unreadable(&server.client(), &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
+    assert_eq!(rows(&server), ["5"]);
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
+    let (server, found) =
+        unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
+    server.put(fixtures::pod(NS, "web").build());
+    let answer = remove_unreadable(&server.client(), &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Present(_))), "{answer:?}");
+    let checked = check_unreadable(&look(&server).await, &found);
+    assert!(
+        matches!(checked, Err(NotRemoved::Present(_))),
+        "{checked:?}"
+    );
+    server.delete("pods", NS, "web").unwrap();
+    server.on(Match::get("pods")).fail(500);
+    let answer = remove_unreadable(&server.client(), &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::NoProof(..))), "{answer:?}");
+    server.clear_rules();
+    server.put(reporting("other", 5).running().build());
+    let checked = check_unreadable(&look(&server).await, &found);
+    assert!(
+        matches!(checked, Err(NotRemoved::Reported(_))),
+        "{checked:?}"
+    );
+    assert_eq!(rows(&server), ["5"]);
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_stays_in_a_dry_run() {
+    let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
+    remove_unreadable(&server.client_named("ipgc"), &found, true)
+        .await
+        .unwrap();
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
