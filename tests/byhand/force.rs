@@ -25,7 +25,7 @@ async fn pick(server: &Server, address: &str) -> Picked {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
-    let (server, _beat) = room(&[(1, "default/gone"), (2, "default/other")]);
+    let (server, _beat) = room(&[(1, "gone"), (2, "other")]);
     silent_node(&server, "node-2");
     let released = run(&server, pick(&server, "10.0.0.1").await, config()).await;
     assert!(is_freed(&released.only()), "{:?}", released.told);
@@ -42,7 +42,7 @@ async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn the_breaker_is_no_obstacle() {
-    let (server, _beat) = room(&[(1, "default/a"), (2, "default/b"), (3, "default/c")]);
+    let (server, _beat) = room(&[(1, "a"), (2, "b"), (3, "c")]);
     let config = Config {
         breaker: Limits {
             min: 1,
@@ -57,7 +57,7 @@ async fn the_breaker_is_no_obstacle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_there_keeps_its_address() {
-    let (server, _beat) = room(&[(1, "default/web"), (2, "default/young")]);
+    let (server, _beat) = room(&[(1, "web"), (2, "young")]);
     server.put(reporting("web", 1).running().build());
     server.put(fixtures::pod(NS, "young").node("node-1").build());
     for (address, says) in [
@@ -78,7 +78,7 @@ async fn a_pod_that_is_there_keeps_its_address() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_came_back_since_keeps_its_address() {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let picked = pick(&server, "10.0.0.1").await;
     server.put(reporting("web-0", 1).running().build());
     let released = run(&server, picked, config()).await;
@@ -89,7 +89,7 @@ async fn a_pod_that_came_back_since_keeps_its_address() {
 /// The watch shows nothing of it, and the proof does.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_only_the_proof_sees_keeps_its_address() {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let picked = pick(&server, "10.0.0.1").await;
     let born = server.clone();
     let first = server.on(Match::get("ippools").client("ipgc")).once();
@@ -110,7 +110,7 @@ async fn a_pod_that_only_the_proof_sees_keeps_its_address() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_was_adopted_since_stays() {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let picked = pick(&server, "10.0.0.1").await;
     common::nodes::adopt(&server, POOL, "1");
     let released = run(&server, picked, config()).await;
@@ -120,7 +120,7 @@ async fn a_row_that_was_adopted_since_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn one_of_several_networks_has_to_be_named() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let other = fixtures::pool(NS, RANGE).network_name("blue");
     let other = other.row(1, &fixtures::sandbox(7), "default/elsewhere", "net1");
     server.put(other.build());
@@ -138,7 +138,7 @@ async fn one_of_several_networks_has_to_be_named() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_person_exempted_stays() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     server.edit("ippools", NS, POOL, |pool| {
         pool["metadata"]["annotations"]["ipgc.dev/keep"] = "10.0.0.1, 10.0.0.5".into();
         pool["spec"]["allocations"]["5"] = json!({"id": "x", "podref": ""});
@@ -154,7 +154,7 @@ async fn what_a_person_exempted_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_alone_goes() {
-    let (server, _beat) = room(&[(2, "default/other")]);
+    let (server, _beat) = room(&[(2, "other")]);
     silent_node(&server, "node-2");
     server.put(fixtures::reservation(
         NS,

@@ -13,7 +13,7 @@ fn all_of(report: &Report) -> Picked {
 
 #[tokio::test(start_paused = true)]
 async fn the_stale_rows_of_a_report_go_and_nothing_else() {
-    let (server, _beat) = room(&[(1, "default/gone"), (2, "default/web"), (4, "default/old")]);
+    let (server, _beat) = room(&[(1, "gone"), (2, "web"), (4, "old")]);
     server.put(reporting("web", 2).running().build());
     let report = reported(&server, HOUR).await;
     // Stale as well, and nobody picked it: neither its row nor its reservation.
@@ -46,7 +46,7 @@ async fn the_stale_rows_of_a_report_go_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_told_before_it_goes() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     let released = run(&server, all_of(&report), config()).await;
     let told: Vec<_> = released.told.iter().map(|(_, fate)| fate).collect();
@@ -75,7 +75,7 @@ async fn what_waits_is_told_before_it_goes() {
 async fn its_time_counts_as_the_first_sight_of_a_row(#[case] ago: Duration, #[case] waits: u64) {
     // Without nodes there is nothing else to wait for.
     let server = common::server();
-    common::put_pool(&server, &[(1, "default/gone")]);
+    common::put_pool(&server, &[(1, "gone")]);
     let mut report = reported(&server, ago).await;
     // Where no node is known, an audit cannot tell.
     report.findings[0].problem = ipgc::audit::report::Problem::Stale;
@@ -91,7 +91,7 @@ async fn its_time_counts_as_the_first_sight_of_a_row(#[case] ago: Duration, #[ca
 #[tokio::test(start_paused = true)]
 async fn a_report_of_the_future_is_of_now() {
     let server = common::server();
-    common::put_pool(&server, &[(1, "default/gone")]);
+    common::put_pool(&server, &[(1, "gone")]);
     let mut report = reported(&server, Duration::ZERO).await;
     report.findings[0].problem = ipgc::audit::report::Problem::Stale;
     report.made = (Timestamp::now() + SignedDuration::from_hours(5)).to_string();
@@ -102,7 +102,7 @@ async fn a_report_of_the_future_is_of_now() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_was_adopted_since_is_another_one() {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let report = reported(&server, HOUR).await;
     common::nodes::adopt(&server, POOL, "1");
     let released = run(&server, all_of(&report), config()).await;
@@ -113,7 +113,7 @@ async fn a_row_that_was_adopted_since_is_another_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_is_adopted_while_it_waits_stays() {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
         seconds(W - 20).await;
@@ -129,7 +129,7 @@ async fn a_row_that_is_adopted_while_it_waits_stays() {
 #[case::while_it_waits(100)]
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_keeps_its_row(#[case] after: u64) {
-    let (server, _beat) = room(&[(1, "default/web-0")]);
+    let (server, _beat) = room(&[(1, "web-0")]);
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
         seconds(after).await;
@@ -142,7 +142,7 @@ async fn a_pod_that_comes_back_keeps_its_row(#[case] after: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_is_no_absence() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     server.on(Match::get("pods").client("ipgc")).fail(500);
     server
@@ -163,7 +163,7 @@ async fn an_error_is_no_absence() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_holds_until_the_end() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     silent_node(&server, "node-2");
     let released = run(&server, all_of(&report), config()).await;
@@ -177,7 +177,7 @@ async fn a_silent_node_holds_until_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_assumed_dead_holds_nothing() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     silent_node(&server, "node-2");
     let report = reported(&server, HOUR).await;
     assert!(all_of(&report).picks().is_empty(), "it is held");
@@ -193,7 +193,7 @@ async fn a_node_that_is_assumed_dead_holds_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_assumed_dead_and_comes_back_is_alive() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     silent_node(&server, "node-2");
     let report = reported(&server, HOUR).await;
     // Ready, and its kubelet says nothing yet.
@@ -217,7 +217,7 @@ async fn a_node_that_is_assumed_dead_and_comes_back_is_alive() {
 #[case::of_an_hour_ago(HOUR, true)]
 #[tokio::test(start_paused = true)]
 async fn the_breaker_stops_a_mass(#[case] ago: Duration, #[case] goes: bool) {
-    let lost: Vec<_> = (1..=9).map(|n| (n, format!("default/lost-{n}"))).collect();
+    let lost: Vec<_> = (1..=9).map(|n| (n, format!("lost-{n}"))).collect();
     let lost: Vec<_> = lost
         .iter()
         .map(|(n, podref)| (*n, podref.as_str()))
@@ -273,7 +273,7 @@ async fn a_reservation_without_a_row_goes_if_the_report_has_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     server.put(fixtures::reservation(
         NS,
         "10.0.0.9",
@@ -295,7 +295,7 @@ async fn a_dry_run_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn ends_of_other_pods_are_nobody_s_business() {
-    let (server, _beat) = room(&[(1, "default/gone"), (2, "default/web")]);
+    let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
     server.put(reporting("web", 2).running().build());
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
@@ -312,7 +312,7 @@ async fn ends_of_other_pods_are_nobody_s_business() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_the_server_refuses_to_free_is_told() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     server.on(Match::patch("ippools")).fail(422);
     let released = run(&server, all_of(&report), config()).await;
@@ -322,13 +322,13 @@ async fn a_row_that_the_server_refuses_to_free_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_gone_took_its_rows_along() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     server.delete("ippools", NS, POOL).unwrap();
     let released = run(&server, all_of(&report), config()).await;
     assert_eq!(released.only(), Fate::Gone);
     // Another one of that name.
-    common::put_pool(&server, &[(1, "default/gone")]);
+    common::put_pool(&server, &[(1, "gone")]);
     let released = run(&server, all_of(&report), config()).await;
     assert_eq!(released.only(), Fate::Gone);
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
@@ -336,7 +336,7 @@ async fn a_pool_that_is_gone_took_its_rows_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_no_failure() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     let lost = server.on(Match::patch("ippools")).once();
     lost.apply_then_disconnect();
@@ -347,7 +347,7 @@ async fn a_lost_answer_is_no_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn without_rights_nothing_is_begun() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     server.deny(Match::patch("ippools"));
     let released = run(&server, all_of(&report), config()).await;
@@ -360,7 +360,7 @@ async fn without_rights_nothing_is_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_read_is_said() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
     server.on(Match::list("pods").client("ipgc")).fail(500);
     let released = run(&server, all_of(&report), config()).await;
@@ -402,7 +402,7 @@ async fn a_finding_that_lacks_something_is_named(
     #[case] value: Value,
     #[case] says: &str,
 ) {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let mut report = serde_json::to_value(reported(&server, HOUR).await).unwrap();
     *report.pointer_mut(at).unwrap() = value;
     let report = parse(&report.to_string()).unwrap();
@@ -415,7 +415,7 @@ async fn a_finding_that_lacks_something_is_named(
 
 #[tokio::test]
 async fn a_time_that_is_none_is_said() {
-    let (server, _beat) = room(&[(1, "default/gone")]);
+    let (server, _beat) = room(&[(1, "gone")]);
     let mut report = reported(&server, HOUR).await;
     "yesterday".clone_into(&mut report.made);
     let error = picks(&report, false, Timestamp::now()).err().unwrap();
@@ -428,7 +428,7 @@ async fn a_time_that_is_none_is_said() {
 /// It is read as it is printed.
 #[tokio::test]
 async fn a_report_is_read_as_it_was_written() {
-    let (server, _beat) = room(&[(1, "default/gone"), (2, "default/other")]);
+    let (server, _beat) = room(&[(1, "gone"), (2, "other")]);
     let report = reported(&server, HOUR).await;
     let text = serde_json::to_string_pretty(&report).unwrap();
     assert_eq!(parse(&text).unwrap(), report);
