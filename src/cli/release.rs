@@ -122,10 +122,16 @@ enum Agreed {
 
 impl Args {
     async fn release(&self) -> Result<ExitCode, String> {
+        // What is wrong with it is known without a cluster.
+        let of_report = self
+            .from
+            .as_deref()
+            .map(|file| self.picks(file))
+            .transpose()?;
         let clients = self.live.clients().await?;
         let said_dead = self.said_dead(&clients.0).await?;
-        let agreed = match &self.from {
-            Some(file) => self.from_report(file)?,
+        let agreed = match of_report {
+            Some((picked, made)) => self.agree(picked, &made)?,
             None => self.force().await?,
         };
         let Agreed::To(picked, unreadable) = agreed else {
@@ -172,7 +178,8 @@ impl Args {
             .collect())
     }
 
-    fn from_report(&self, file: &Path) -> Result<Agreed, String> {
+    /// What a report says is stale, and when it was made.
+    fn picks(&self, file: &Path) -> Result<(Picked, String), String> {
         let report = read(file)?;
         let named = |reason: String| format!("{}: {reason}", file.display());
         let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now());
@@ -180,14 +187,18 @@ impl Args {
         if picked.picks().is_empty() {
             return Err(named(nothing_in(&report)));
         }
-        let question = listing(&picked, &report.made, &self.assume_dead);
+        let asks = !self.yes && !self.dry_run;
+        if asks && file == Path::new("-") {
+            return Err("the report is standard input, so nobody can be asked: --yes".to_owned());
+        }
+        Ok((picked, report.made))
+    }
+
+    fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
         if self.yes || self.dry_run {
             return Ok(Agreed::To(picked, Vec::new()));
         }
-        if file == Path::new("-") {
-            return Err("the report is standard input, so nobody can be asked: --yes".to_owned());
-        }
-        eprintln!("{question}");
+        eprintln!("{}", listing(&picked, made, &self.assume_dead));
         Ok(if agrees("Free those that are still so?")? {
             Agreed::To(picked, Vec::new())
         } else {

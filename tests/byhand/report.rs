@@ -260,6 +260,13 @@ async fn a_reservation_without_a_row_goes_if_the_report_has_it() {
     ));
     let report = reported(&server, HOUR).await;
     server.put(reporting("back", 8).running().build());
+    // It waits as long as the others, and nobody picked it.
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.7",
+        "default/other",
+        "net1",
+    ));
     let released = run(&server, all_of(&report), config()).await;
     let fates = released.fates();
     let fate = |address: &str| &fates.iter().find(|(it, _)| it == address).unwrap().1;
@@ -268,7 +275,7 @@ async fn a_reservation_without_a_row_goes_if_the_report_has_it() {
         why_kept(fate("10.0.0.8")),
         "it is gone, or a row or a pod has its address"
     );
-    assert_eq!(reservations(&server), ["10.0.0.8"]);
+    assert_eq!(reservations(&server), ["10.0.0.7", "10.0.0.8"]);
 }
 
 #[tokio::test(start_paused = true)]

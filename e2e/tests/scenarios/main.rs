@@ -16,6 +16,7 @@
 
 mod access;
 mod binary;
+mod byhand;
 mod crds;
 mod crowds;
 mod ends;

@@ -1,0 +1,195 @@
+//! `ipgc release` and `ipgc repair` as a person uses them, on the real API server with rows of the real plugin.
+
+use std::{path::PathBuf, process::Stdio};
+
+use e2e::{
+    Cluster, ControlPlane, Error, Result,
+    cluster::unique,
+    control_plane::Options,
+    ours::{clean, program},
+    wait,
+};
+use ipgc::audit::report::{Problem, Report};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+use crate::support::{POOL, Scene, plan, rows};
+
+/// What a command said.
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// `ipgc` on the pools of a scene, with waits of seconds, told this on standard input.
+async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
+    let cluster = scene.namespace.cluster();
+    let kubeconfig = file(cluster, "kubeconfig");
+    cluster.access().write(&kubeconfig)?;
+    let mut command = Command::from(clean(std::process::Command::new(program().await?)));
+    command
+        .args(args)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(["--pool-namespace", &scene.namespace.name])
+        .args(["--grace=1s", "--del-budget=1s", "--max-pod-grace=1s"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(Error::io("start ipgc"))?;
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(typed.as_bytes())
+        .await
+        .map_err(Error::io("type"))?;
+    drop(stdin);
+    let ended = tokio::time::timeout(wait::PATIENCE * 2, child.wait_with_output()).await;
+    let output = ended
+        .expect("ipgc did not end")
+        .map_err(Error::io("wait"))?;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ok(Said {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    })
+}
+
+fn file(cluster: &Cluster, kind: &str) -> PathBuf {
+    cluster.dir().join(unique("byhand")).with_extension(kind)
+}
+
+/// The stale row of a report goes with its reservation, that of a pod which lives stays, and so does one that was not
+/// stale when the report was made.
+#[tokio::test]
+async fn the_stale_rows_of_a_report_go() -> Result<()> {
+    // No other scenario's nodes.
+    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
+    let cluster = Cluster::of(&plane).await?;
+    let scene = Scene::on(&cluster, "from").await?;
+    let network = e2e::cni::Network::range("net-a", crate::support::RANGE);
+    scene.attach(&network).await?;
+    let node = cluster.live_node("at-work").await?;
+    let mut held = Vec::new();
+    for pod in ["web-0", "web-1", "web-2"] {
+        let plan = plan(pod, "net-a").on(&node.name);
+        held.push(scene.start_pod(&plan, &[&network]).await?.sandbox);
+    }
+    scene.namespace.force_delete_pod("web-0").await?;
+    let report = ipgc(&scene, &["audit", "-o", "json"], "").await?;
+    assert_eq!(report.code, Some(1), "{report:?}");
+    let parsed: Report = serde_json::from_str(&report.stdout).unwrap();
+    let problems: Vec<_> = parsed.findings.iter().map(|it| it.problem).collect();
+    assert_eq!(problems, [Problem::Stale], "{report:?}");
+    let file = file(&cluster, "json");
+    std::fs::write(&file, &report.stdout).map_err(Error::io("write a report"))?;
+    scene.namespace.force_delete_pod("web-2").await?;
+
+    let from = ["release", "--from", file.to_str().unwrap()];
+    let said = ipgc(&scene, &from, "n\n").await?;
+    assert_eq!((said.code, &*said.stdout), (Some(1), ""), "{said:?}");
+    assert!(said.stderr.contains("10.1.0.1"), "{said:?}");
+    assert_eq!(scene.namespace.offsets(POOL).await?, [1, 2, 3]);
+
+    let said = ipgc(&scene, &from, "y\n").await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let freed = said.stdout.lines().any(|line| {
+        line.starts_with("10.1.0.1 ") && line.ends_with("freed (unwitnessed, deleted)")
+    });
+    assert!(freed, "{said:?}");
+    let summary = "1 freed, 0 gone already or changed, 0 kept, 0 still waiting\n";
+    assert!(said.stdout.ends_with(summary), "{said:?}");
+    let left = rows([(2, &held[1], "net1"), (3, &held[2], "net1")]);
+    assert_eq!(scene.namespace.rows(POOL).await?, left);
+    scene
+        .namespace
+        .wait_reservations(&["10.1.0.2", "10.1.0.3"])
+        .await?;
+    let events = scene.pod_events().await?;
+    assert!(
+        events
+            .iter()
+            .any(|it| it.contains("IPAddressGarbageCollected web-0")),
+        "{events:?}"
+    );
+
+    // Once more: it is gone already.
+    let again = ipgc(&scene, &[&from[..], &["--yes"]].concat(), "").await?;
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(
+        again.stdout.contains("gone already, or changed"),
+        "{again:?}"
+    );
+    drop(node);
+    plane.stop().await
+}
+
+#[tokio::test]
+async fn one_address_goes_once_it_is_typed() -> Result<()> {
+    let (scene, network) = Scene::with_network("force").await?;
+    let node = scene.namespace.cluster().live_node("dies").await?;
+    let mut held = Vec::new();
+    for pod in ["web-0", "web-1"] {
+        let plan = plan(pod, "net-a").on(&node.name);
+        held.push(scene.start_pod(&plan, &[&network]).await?.sandbox);
+    }
+    scene.namespace.force_delete_pod("web-0").await?;
+    node.silence().await?;
+    let all = rows([(1, &held[0], "net1"), (2, &held[1], "net1")]);
+    let force = ["release", "--force", "10.1.0.1"];
+    for wrong in ["", "y\n", "10.1.0.2\n"] {
+        let said = ipgc(&scene, &force, wrong).await?;
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(
+            said.stderr.contains("10.1.0.1 was not typed, it stays"),
+            "{said:?}"
+        );
+        assert_eq!(scene.namespace.rows(POOL).await?, all);
+    }
+    let said = ipgc(&scene, &["release", "--force", "10.1.0.2"], "10.1.0.2\n").await?;
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("10.1.0.2 is kept: "), "{said:?}");
+
+    let said = ipgc(&scene, &force, "10.1.0.1\n").await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains(&node.name), "{said:?}");
+    assert!(said.stdout.contains("freed ("), "{said:?}");
+    assert_eq!(
+        scene.namespace.rows(POOL).await?,
+        rows([(2, &held[1], "net1")])
+    );
+    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    Ok(())
+}
+
+/// The plugin's DEL removes it like its own.
+#[tokio::test]
+async fn a_reservation_that_is_missing_is_made() -> Result<()> {
+    let (scene, network) = Scene::with_network("repair").await?;
+    let started = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    let before = scene.namespace.reservations().await?;
+    scene.namespace.pull_reservation("10.1.0.1").await?;
+    let said = ipgc(&scene, &["repair"], "n\n").await?;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(scene.namespace.reservations().await?.is_empty());
+    let said = ipgc(&scene, &["repair"], "y\n").await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        said.stdout.contains("made reservation 10.1.0.1"),
+        "{said:?}"
+    );
+    assert_eq!(scene.namespace.reservations().await?, before);
+    let said = ipgc(&scene, &["repair", "--yes"], "").await?;
+    assert!(
+        said.code == Some(0) && said.stdout.contains("no reservation is missing"),
+        "{said:?}"
+    );
+    scene.cni.del(&network, &started.sandbox, "net1").await?;
+    assert!(scene.namespace.reservations().await?.is_empty());
+    assert!(scene.namespace.rows(POOL).await?.is_empty());
+    Ok(())
+}
