@@ -69,8 +69,8 @@ pub async fn release(
     if !missing.is_empty() {
         return Err(ReleaseError::Rights(missing));
     }
-    let mut changes = picked.subscribe();
-    let mut teller = Teller {
+    let mut told = picked.subscribe();
+    let mut news = Teller {
         picked,
         clock: Clock::start_at(picked.seen_before()),
         told: vec![Fate::Unseen; picked.picks().len()],
@@ -92,21 +92,21 @@ pub async fn release(
                     break;
                 }
             }
-            () = &mut listened, if teller.is_listening => teller.is_listening = false,
-            _ = changes.changed() => {}
+            () = &mut listened, if news.is_listening => news.is_listening = false,
+            _ = told.changed() => {}
         }
         let fates = picked.fates();
-        teller.tell(&fates, &mut tell);
+        news.tell(&fates, &mut tell);
         if fates.iter().all(Fate::is_final) {
             break;
         }
     }
     running.stop();
-    let ended = running.done().await;
+    let result = running.done().await;
     verify(&reservations, picked).await;
-    teller.is_listening = false;
-    teller.tell(&picked.fates(), &mut tell);
-    ended?;
+    news.is_listening = false;
+    news.tell(&picked.fates(), &mut tell);
+    result?;
     if is_ready {
         Ok(())
     } else {
@@ -128,11 +128,13 @@ impl Teller<'_> {
         let now = self.clock.now();
         for ((pick, fate), told) in self.picked.picks().iter().zip(fates).zip(&mut self.told) {
             let is_news = match (&*told, fate) {
-                // Its reservation is still to come, or a sweep.
-                (_, Fate::Freed(_) | Fate::Unseen | Fate::Stopped(Open::NotAssessed)) => false,
                 (_, Fate::Waits(Wait::For(_) | Wait::AtMost(..))) if self.is_listening => false,
-                // Each look reckons a moment anew.
-                (Fate::Waits(Wait::Until(_)), Fate::Waits(Wait::Until(_)))
+                // Something else is still to come; and each look reckons a moment anew.
+                (
+                    _,
+                    Fate::Unseen | Fate::Asked | Fate::Freed(_) | Fate::Stopped(Open::NotAssessed),
+                )
+                | (Fate::Waits(Wait::Until(_)), Fate::Waits(Wait::Until(_)))
                 | (Fate::Stopped(_), Fate::Stopped(_)) => false,
                 (told, fate) => told != fate,
             };

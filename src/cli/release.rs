@@ -149,7 +149,7 @@ impl Args {
             self.run(clients, &Arc::new(picked), said_dead, &mut all)
                 .await?;
         }
-        all.tell(self.dry_run)
+        Ok(all.tell(self.dry_run))
     }
 
     /// The nodes that a person says are dead, if they can be.
@@ -321,13 +321,13 @@ impl Tally {
             Fate::Freed(_) | Fate::Done(_) | Fate::WouldGo(_) => self.freed += 1,
             Fate::Gone => self.gone += 1,
             Fate::Kept(_) => self.kept += 1,
-            Fate::Unseen | Fate::Waits(_) | Fate::Stopped(_) | Fate::Retried(_) => {
+            Fate::Unseen | Fate::Waits(_) | Fate::Stopped(_) | Fate::Retried(_) | Fate::Asked => {
                 self.waiting += 1;
             }
         }
     }
 
-    fn tell(&self, dry_run: bool) -> Result<ExitCode, String> {
+    fn tell(&self, dry_run: bool) -> ExitCode {
         let Self {
             freed,
             gone,
@@ -339,7 +339,7 @@ impl Tally {
             "{freed} {would}, {gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
         );
         let code = ExitCode::from(u8::from(kept + waiting > 0));
-        Ok(print_with(code, |output| output.write_all(text.as_bytes())))
+        print_with(code, |output| output.write_all(text.as_bytes()))
     }
 }
 
@@ -372,6 +372,7 @@ fn said(fate: &Fate, now: Moment) -> String {
             "waits: most addresses have lost their pods unseen; goes in {}, or when its pool bears {ACK_ANNOTATION}",
             in_time(moment)
         ),
+        Fate::Asked => "its removal was asked for, and there is no answer yet".to_owned(),
         Fate::Retried(reason) => format!("tried again: {reason}"),
         Fate::Kept(reason) => format!("kept: {reason}"),
         Fate::Gone => "gone already, or changed".to_owned(),

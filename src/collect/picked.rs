@@ -5,7 +5,7 @@
 //! need not wait. Whoever frees tells here what became of it, and whoever asked reads it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     net::IpAddr,
     sync::Mutex,
     time::Duration,
@@ -78,6 +78,8 @@ pub enum Fate {
     Gone,
     /// A dry run would have removed it.
     WouldGo(Stale),
+    /// Its removal was asked for, and whether it was done is not known.
+    Asked,
     /// The row is gone; its reservation is not done.
     Freed(Stale),
     /// All is done.
@@ -94,6 +96,7 @@ impl Fate {
             | Self::Waits(_)
             | Self::Stopped(_)
             | Self::Retried(_)
+            | Self::Asked
             | Self::Freed(_) => false,
         }
     }
@@ -189,16 +192,26 @@ impl Picked {
         }
     }
 
-    /// A pool was observed with all rows of the pods that `asked` says: what was picked of those and is not there as it was
-    /// is gone.
-    pub fn saw(&self, observed: &ObservedPool, asked: impl Fn(&PodRef) -> bool) {
+    /// A pool was observed by a sweep: what was picked of it and is not there as it was is gone, by whomever. Of what
+    /// we have asked for, those who asked tell.
+    pub fn saw(&self, observed: &ObservedPool) {
+        self.saw_if(observed, |_, fate| *fate != Fate::Asked);
+    }
+
+    /// The same by those who free the rows of these pods, and have told what they had asked for.
+    pub fn saw_rows_of(&self, observed: &ObservedPool, podrefs: &BTreeSet<PodRef>) {
+        self.saw_if(observed, |pick, _| podrefs.contains(&pick.podref));
+    }
+
+    fn saw_if(&self, observed: &ObservedPool, is_known: impl Fn(&Pick, &Fate) -> bool) {
         let rows = observed.rows().iter();
         let there: HashSet<_> = rows
             .filter_map(|row| self.row(observed.uid(), row).map(|_| row.key()))
             .collect();
-        self.gone_if(|pick| match &pick.subject {
+        self.gone_if(|pick, fate| match &pick.subject {
             Subject::Row { pool_uid, key, .. } => {
-                pool_uid == observed.uid() && asked(&pick.podref) && !there.contains(key.as_str())
+                let is_here = pool_uid == observed.uid();
+                is_here && is_known(pick, fate) && !there.contains(key.as_str())
             }
             Subject::Reservation { .. } => false,
         });
@@ -206,7 +219,7 @@ impl Picked {
 
     /// All pools were seen, by their uids: the rows of all others are gone.
     pub fn saw_pools(&self, uids: &HashSet<String>) {
-        self.gone_if(|pick| match &pick.subject {
+        self.gone_if(|pick, _| match &pick.subject {
             Subject::Row { pool_uid, .. } => !uids.contains(pool_uid),
             Subject::Reservation { .. } => false,
         });
@@ -214,7 +227,7 @@ impl Picked {
 
     /// There is no such pool any more.
     pub fn pool_is_gone(&self, key: &PoolKey) {
-        self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
+        self.gone_if(|pick, _| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
     }
 
     /// All that can be done for a pod now is done, its reservations included.
@@ -270,10 +283,10 @@ impl Picked {
         }
     }
 
-    fn gone_if(&self, is_gone: impl Fn(&Pick) -> bool) {
+    fn gone_if(&self, is_gone: impl Fn(&Pick, &Fate) -> bool) {
         let mut fates = lock(&self.fates);
         for (at, pick) in self.picks.iter().enumerate() {
-            if is_gone(pick) {
+            if is_gone(pick, &fates[at]) {
                 self.set(&mut fates, at, Fate::Gone);
             }
         }

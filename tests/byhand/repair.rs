@@ -185,7 +185,7 @@ async fn one_whose_row_goes_meanwhile_is_taken_back() {
     let create = server.on(Match::create("overlappingrangeipreservations"));
     create.before(move |_| {
         del.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"] = json!({})
+            pool["spec"]["allocations"] = json!({});
         });
         async {}
     });

@@ -190,7 +190,7 @@ impl<'l> Look<'l> {
         let mut tally = PoolTally::new(pool.key().clone(), size, passed_over);
         let now = self.context.clock.now();
         if let Some(picked) = &self.context.picked {
-            picked.saw(pool, |_| true);
+            picked.saw(pool);
             self.uids.insert(pool.uid().to_owned());
         }
         for row in pool.rows() {

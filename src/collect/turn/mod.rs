@@ -151,12 +151,14 @@ impl<'t> Turn<'t> {
             }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.jobs.confirm_all());
+                self.tell_freed();
                 if let Some(picked) = &self.context.picked {
                     picked.pool_is_gone(self.key);
                 }
                 return Ok(());
             };
             self.freed.extend(self.jobs.confirm_missing(&observed));
+            self.tell_freed();
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
             if due.is_empty() {
@@ -189,6 +191,9 @@ impl<'t> Turn<'t> {
             self.context.counters.patches_sent.increment();
             let spread = &self.context.counters.spread;
             spread.patch(patch.releases().len());
+            for release in patch.releases() {
+                self.tell(release.row().key(), || Fate::Asked);
+            }
             let begun = Instant::now();
             let answer = self.context.pools.free(self.key, &patch).await;
             self.took(begun, answer.as_ref().err());
@@ -364,6 +369,13 @@ impl<'t> Turn<'t> {
             Outcome::Postponed(wait)
         };
         self.outcome(podref, outcome);
+    }
+
+    /// Before anybody looks whether what was picked is still there.
+    fn tell_freed(&self) {
+        for (_, removed) in &self.freed {
+            self.tell(removed.row.key(), || Fate::Freed(removed.stale.clone()));
+        }
     }
 
     /// What became of a row of the pool, or of a reservation in its namespace, for whoever picked it.

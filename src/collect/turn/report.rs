@@ -27,6 +27,7 @@ use crate::{
 impl Turn<'_> {
     /// Log, count and events for what is really gone.
     pub(super) fn report_freed(&mut self) {
+        self.tell_freed();
         let Context {
             counters, events, ..
         } = &**self.context;
@@ -35,8 +36,6 @@ impl Turn<'_> {
             let row = &removed.content;
             let ended = self.who_had(&item, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
-            let fate = || Fate::Freed(removed.stale.clone());
-            self.tell(removed.row.key(), fate);
             let trigger = match item.incarnation() {
                 Some(_) => Trigger::Watch,
                 None => Trigger::Sweep,

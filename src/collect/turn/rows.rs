@@ -73,7 +73,7 @@ impl Turn<'_> {
             }
         }
         if let Some(picked) = &self.context.picked {
-            picked.saw(observed, |podref| self.podrefs.contains(podref));
+            picked.saw_rows_of(observed, &self.podrefs);
         }
         due
     }
