@@ -66,7 +66,7 @@ enum Output {
 /// Audits.
 pub(super) fn main(args: &Args) -> ExitCode {
     if args.schema {
-        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+        return print(report::SCHEMA, ExitCode::SUCCESS);
     }
     let report = match block_on(args.report()) {
         Ok(report) => report,

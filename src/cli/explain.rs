@@ -52,7 +52,7 @@ enum Output {
 /// Explains.
 pub(super) fn main(args: &Args) -> ExitCode {
     if args.schema {
-        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+        return print(report::SCHEMA, ExitCode::SUCCESS);
     }
     let explanation = match block_on(args.explanation()) {
         Ok(explanation) => explanation,

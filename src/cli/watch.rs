@@ -107,7 +107,7 @@ const NOTICED: Duration = Duration::from_secs(1);
 /// Watches.
 pub(super) fn main(args: &Args) -> ExitCode {
     if args.schema {
-        return print(&format!("{:#}\n", line::schema()), ExitCode::SUCCESS);
+        return print(line::SCHEMA, ExitCode::SUCCESS);
     }
     let watch = match args.watch() {
         Ok(watch) => watch,
