@@ -8,9 +8,13 @@ pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
+pub mod form;
+mod log;
 pub mod run;
 pub mod source;
 mod tell;
+mod values;
+pub mod waits;
 pub mod watch;
 
 use std::{
