@@ -1,5 +1,5 @@
-//! The foreign kinds: the generated CRDs against a table written by hand and against the files in
-//! `crds/`, and the Rust types against objects of every whereabouts version. No server is needed;
+//! The foreign kinds: the generated CRDs against a table written by hand and, as all generated files, against those
+//! that are kept and printed, and the Rust types against objects of every whereabouts version. No server is needed;
 //! that a real one takes the CRDs is shown in the e2e tier.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -16,35 +16,55 @@ use rstest::rstest;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-const RENEW: &str = "cargo run -- crds --output crds";
+#[path = "../examples/published/files.rs"]
+mod published;
+
+const RENEW: &str = "cargo run -p ipgc --example published";
 
 // ---- the files -------------------------------------------------------------------------------
 
 #[test]
-fn files_hold_what_the_generator_prints() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-    let stored: BTreeMap<String, String> = std::fs::read_dir(&dir)
-        .expect("crds/ can be read")
-        .map(|entry| {
+fn kept_files_are_what_the_generator_makes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let generated: BTreeMap<String, String> = published::generated().into_iter().collect();
+    let mut kept = BTreeMap::new();
+    for directory in ["crds", "schemas"] {
+        for entry in std::fs::read_dir(root.join(directory)).expect("it can be read") {
             let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(path).unwrap())
-        })
-        .collect();
-    let generated: BTreeMap<String, String> = api::crd_files().into_iter().collect();
-
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+            kept.insert(name.to_owned(), std::fs::read_to_string(&path).unwrap());
+        }
+    }
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(
-        names(&stored),
+        names(&kept),
         names(&generated),
-        "crds/ has other files than the generator; renew with: {RENEW}"
+        "other files than the generator's; renew with: {RENEW}"
     );
     for (name, text) in &generated {
         assert!(
-            &stored[name] == text,
-            "crds/{name} is not what the generator prints; renew with: {RENEW}\n{text}"
+            &kept[name] == text,
+            "{name} is not what the generator makes; renew with: {RENEW}\n{text}"
         );
     }
+}
+
+#[test]
+fn the_program_prints_what_the_generator_makes() {
+    let named = api::CRD_FILES.map(|(name, text)| (format!("crds/{name}"), text));
+    let schemas = [
+        ("schemas/audit.json", ipgc::audit::report::SCHEMA),
+        ("schemas/explain.json", ipgc::audit::explain::report::SCHEMA),
+        ("schemas/watch.json", ipgc::audit::line::SCHEMA),
+    ];
+    let schemas = schemas.map(|(name, text)| (name.to_owned(), text));
+    let printed: Vec<_> = named
+        .into_iter()
+        .chain(schemas)
+        .map(|(name, text)| (name, text.to_owned()))
+        .collect();
+    // In the same order, too.
+    assert!(printed == published::generated(), "{printed:#?}");
 }
 
 #[test]

@@ -140,7 +140,10 @@ pub struct PlaceRow {
     pub stored: Option<Stored>,
 }
 
-/// The schema of a line.
+/// The text of [`schema`], as it is in the repository.
+pub const SCHEMA: &str = include_str!("../../schemas/watch.json");
+
+/// The schema of a line, made from the types. The program prints [`SCHEMA`] instead.
 #[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Message).to_value()

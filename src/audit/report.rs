@@ -292,7 +292,10 @@ impl Finding {
     }
 }
 
-/// The schema of a report.
+/// The text of [`schema`], as it is in the repository.
+pub const SCHEMA: &str = include_str!("../../schemas/audit.json");
+
+/// The schema of a report, made from the types. The program prints [`SCHEMA`] instead.
 #[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Report).to_value()

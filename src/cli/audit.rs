@@ -2,14 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::ValueEnum;
-
-use super::{block_on, choice, print, print_json, print_with, source, usage};
+use super::{block_on, form, print, print_json, print_with, source, usage};
 use crate::{
     audit::{
         audit, confirm,
         report::{self, Report},
-        table::{Column, write_table},
+        table::write_table,
         wants_confirmation,
     },
     snapshot::live,
@@ -26,24 +24,15 @@ pub struct Args {
     #[command(flatten)]
     source: source::Args,
 
-    /// How findings are printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
-
-    /// The columns of the table
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
-    columns: Vec<Column>,
-
     #[command(flatten)]
-    choice: choice::Args,
-
-    /// Print the schema of -o json, and look at nothing
-    #[arg(long)]
-    schema: bool,
+    form: form::Args,
 }
 
 const EXAMPLES: &str = "\
 Exit code: 0 nothing found, 1 findings, 2 error
+
+--grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+with them.
 
 Examples:
   ipgc audit                                 the cluster that kubectl uses
@@ -53,20 +42,10 @@ Examples:
   kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions \\
     -A -o json > dump.json && ipgc audit -f dump.json";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each finding
-    Table,
-    /// The same with all columns
-    Wide,
-    /// One object, see --schema
-    Json,
-}
-
 /// Audits.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if args.schema {
-        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+    if args.form.schema {
+        return print(report::SCHEMA, ExitCode::SUCCESS);
     }
     let report = match block_on(args.report()) {
         Ok(report) => report,
@@ -77,25 +56,21 @@ pub(super) fn main(args: &Args) -> ExitCode {
     } else {
         ExitCode::from(1)
     };
-    let lines =
-        |columns: &[Column]| print_with(code, |output| write_table(&report, columns, output));
-    match (args.output, args.columns.as_slice()) {
-        (Output::Json, _) => print_json(&report, code),
-        (Output::Table, []) => lines(&Column::USUAL),
-        (Output::Wide, []) => lines(&Column::WIDE),
-        (Output::Table | Output::Wide, columns) => lines(columns),
+    match args.form.columns() {
+        None => print_json(&report, code),
+        Some(columns) => print_with(code, |output| write_table(&report, columns, output)),
     }
 }
 
 impl Args {
     async fn report(&self) -> Result<Report, String> {
-        let selector = self.choice.selector()?;
+        let selector = self.form.choice.selector()?;
         let source::Read {
             snapshot,
             source,
             cluster,
         } = self.source.read(selector).await?;
-        let filter = self.choice.filter();
+        let filter = self.form.choice.filter();
         filter.check(&snapshot)?;
         let policy = self.source.policy();
         let made = jiff::Timestamp::now().to_string();

@@ -1,4 +1,4 @@
-//! `ipgc crds`: print or write the CRDs generated from our types.
+//! `ipgc crds`: print or write the CRDs of the kinds that ipgc reads.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -18,7 +18,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         print!("{}", api::crds_yaml());
         return ExitCode::SUCCESS;
     };
-    for (name, text) in api::crd_files() {
+    for (name, text) in api::CRD_FILES {
         let path = directory.join(name);
         if let Err(error) = std::fs::write(&path, text) {
             return super::usage(&format!("cannot write {}: {error}", path.display()));

@@ -34,6 +34,9 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Exit code: 0 explained, 2 nothing is known of it, or error
 
+--grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+with them.
+
 Examples:
   ipgc explain 10.0.0.7                 why is this address held?
   ipgc explain shop/cart-0              which addresses has this pod, or had it?
@@ -52,7 +55,7 @@ enum Output {
 /// Explains.
 pub(super) fn main(args: &Args) -> ExitCode {
     if args.schema {
-        return print(&format!("{:#}\n", report::schema()), ExitCode::SUCCESS);
+        return print(report::SCHEMA, ExitCode::SUCCESS);
     }
     let explanation = match block_on(args.explanation()) {
         Ok(explanation) => explanation,

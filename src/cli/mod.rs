@@ -8,12 +8,16 @@ pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
+pub mod form;
+mod log;
 mod question;
 pub mod release;
 pub mod repair;
 pub mod run;
 pub mod source;
 mod tell;
+mod values;
+pub mod waits;
 pub mod watch;
 
 use std::{

@@ -22,11 +22,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    block_on, print_with,
+    block_on, log, print_with,
     question::{agrees, ask},
-    run::{LogFormat, duration, start_log},
     source::Live,
     usage,
+    values::duration,
 };
 use crate::{
     audit::{
@@ -105,7 +105,7 @@ const LISTED: usize = 40;
 
 /// Releases.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = start_log(LogFormat::Text, LevelFilter::WARN) {
+    if let Err(reason) = log::start(log::Format::Text, LevelFilter::WARN) {
         return usage(&reason);
     }
     match block_on(args.release()) {

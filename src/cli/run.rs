@@ -1,18 +1,16 @@
 //! `ipgc run`: the collector as a process.
 
-use std::{io::IsTerminal, net::SocketAddr, pin::pin, process::ExitCode, time::Duration};
+use std::{pin::pin, process::ExitCode, time::Duration};
 
-use clap::ValueEnum;
-use jiff::SignedDuration;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info, warn};
-use tracing_subscriber::{
-    filter::{LevelFilter, Targets},
-    layer::{Layer, SubscriberExt},
-    util::SubscriberInitExt,
-};
+use tracing::{error, info, level_filters::LevelFilter, warn};
 
+use super::{
+    log,
+    values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
+    waits,
+};
 use crate::{
     access::{self, Right},
     admin::Admin,
@@ -21,7 +19,6 @@ use crate::{
     core::{
         breaker::Limits,
         evidence::{Policy, Unfenced},
-        podref::Glob,
     },
     run::Collector,
     snapshot::neighbours,
@@ -46,22 +43,8 @@ pub struct Args {
     #[arg(long, env = "IPGC_COOLDOWN", value_name = "DURATION", default_value = "2s", value_parser = duration)]
     cooldown: Duration,
 
-    /// Wait after any other end, besides the pod's termination grace period and --del-budget
-    #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
-    grace: Duration,
-
-    /// Time allowed for the CNI DEL of one address, part of the wait after a pod's end
-    #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
-    del_budget: Duration,
-
-    /// Cap of a pod's termination grace period within that wait
-    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
-    max_pod_grace: Duration,
-
-    /// Least wait for addresses that a pod which is there does not use, for those of static pods, whose
-    /// sandboxes do not end with their API object, and for reservations without a row
-    #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
-    leftover_grace: Duration,
+    #[command(flatten)]
+    waits: waits::Args,
 
     /// What becomes of addresses of a deleted pod whose node is silent and not fenced: hold, or
     /// free-after=DURATION counted from the pod's end
@@ -98,15 +81,6 @@ pub struct Args {
     /// Take every decision and write nothing: what would be freed is logged
     #[arg(long, env = "IPGC_DRY_RUN")]
     dry_run: bool,
-
-    /// Never touch rows of these owners: a glob over namespace/name, may be given several times
-    #[arg(
-        long,
-        env = "IPGC_KEEP_PODREF",
-        value_name = "GLOB",
-        value_delimiter = ','
-    )]
-    keep_podref: Vec<String>,
 
     /// How often a pod is tried again after a failure
     #[arg(
@@ -164,73 +138,12 @@ pub struct Args {
         value_name = "FORMAT",
         default_value = "text"
     )]
-    log_format: LogFormat,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
-/// Reads `90s`, `5m`, `1h30m`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let signed: SignedDuration = text
-        .parse()
-        .map_err(|_| "not a duration like 90s, 5m or 1h30m".to_owned())?;
-    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
-}
-
-/// For how long; for ever if there is none. A type of its own, since an `Option` is a flag that may
-/// be left out.
-#[derive(Clone, Copy, Debug)]
-struct Hold(Option<Duration>);
-
-/// Where to listen, if anywhere. A type of its own for the reason that [`Hold`] is one.
-#[derive(Clone, Copy, Debug)]
-struct Listen(Option<SocketAddr>);
-
-/// Reads `0.0.0.0:8080`, `[::]:8080`, and `none` or nothing.
-fn listen(text: &str) -> Result<Listen, String> {
-    match text {
-        "" | "none" => Ok(Listen(None)),
-        _ => match text.parse() {
-            Ok(address) => Ok(Listen(Some(address))),
-            Err(_) => Err("neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
-        },
-    }
-}
-
-/// Reads `hold` or `free-after=10m`.
-fn unfenced(text: &str) -> Result<Unfenced, String> {
-    match text.split_once('=') {
-        None if text == "hold" => Ok(Unfenced::Hold),
-        Some(("free-after", after)) => duration(after).map(Unfenced::FreeAfter),
-        _ => Err("neither hold nor free-after=DURATION".to_owned()),
-    }
-}
-
-/// Reads `forever` or a duration.
-fn hold(text: &str) -> Result<Hold, String> {
-    match text {
-        "forever" => Ok(Hold(None)),
-        _ => duration(text).map(|duration| Hold(Some(duration))),
-    }
-}
-
-/// Reads a number from 0 to 1.
-fn fraction(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    let fits = (0.0..=1.0).contains(&number);
-    fits.then_some(number)
-        .ok_or_else(|| "not between 0 and 1".to_owned())
+    log_format: log::Format,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = start_log(args.log_format, LevelFilter::INFO) {
+    if let Err(reason) = log::start(args.log_format, LevelFilter::INFO) {
         return super::usage(&reason);
     }
     let config = match args.config() {
@@ -357,20 +270,12 @@ impl Args {
         if self.leader_elect && self.lease_namespace.is_empty() {
             return Err("--lease-namespace is empty".to_owned());
         }
-        for glob in &self.keep_podref {
-            if !glob.contains(['/', '*']) {
-                return Err(format!("--keep-podref {glob:?} matches no namespace/name"));
-            }
-        }
+        self.waits.check()?;
         let policy = Policy {
             cooldown: self.cooldown,
-            grace: self.grace,
-            max_pod_grace: self.max_pod_grace,
-            del_budget: self.del_budget,
-            leftover_grace: self.leftover_grace,
             unfenced: self.unfenced,
             unwitnessed_hold: self.unwitnessed_hold.0,
-            keep_podrefs: self.keep_podref.iter().map(|g| Glob::new(g)).collect(),
+            ..self.waits.policy()
         };
         let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
         Ok(Config {
@@ -396,39 +301,10 @@ impl Args {
     }
 }
 
-/// Begins to log to standard error, by `RUST_LOG` or from `usual` on.
-pub(super) fn start_log(format: LogFormat, usual: LevelFilter) -> Result<(), String> {
-    let wanted = std::env::var("RUST_LOG").unwrap_or_default();
-    let mut filter = if wanted.is_empty() {
-        Targets::new().with_default(usual)
-    } else {
-        wanted
-            .parse::<Targets>()
-            .map_err(|error| format!("RUST_LOG: {error}"))?
-    };
-    if !wanted.contains("kube_client") {
-        // Of a page that does not parse it logs the whole body as a warning: megabytes, and the
-        // environment of every pod on it.
-        filter = filter.with_target("kube_client", LevelFilter::ERROR);
-    }
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    let lines = match format {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().boxed(),
-    };
-    tracing_subscriber::registry()
-        .with(lines.with_filter(filter))
-        .init();
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use clap::Parser;
-    use proptest::prelude::*;
     use testkit::Match;
 
     use super::*;
@@ -538,44 +414,11 @@ mod tests {
     }
 
     #[test]
-    fn where_to_listen_is_an_address_or_nowhere() {
-        for nowhere in ["", "none"] {
-            assert_eq!(listen(nowhere).unwrap().0, None);
-        }
-        for address in ["0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"] {
-            assert_eq!(
-                listen(address).unwrap().0,
-                address.parse().ok(),
-                "{address}"
-            );
-        }
-        for bad in [
-            ":8080",
-            "8080",
-            "localhost:8080",
-            "::8080",
-            "0.0.0.0",
-            "1.2.3.4:65536",
-        ] {
-            assert!(listen(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn what_is_held_for_ever_unless_told_otherwise() {
         let policy = config(&["--unfenced=hold", "--unwitnessed-hold=forever"]);
         let policy = policy.unwrap().policy;
         assert_eq!(policy.unfenced, Unfenced::Hold);
         assert_eq!(policy.unwitnessed_hold, None);
-        for bad in ["", "free", "free-after", "free-after=", "hold=1s"] {
-            assert!(unfenced(bad).is_err(), "{bad}");
-        }
-        for bad in ["", "never", "-1s"] {
-            assert!(hold(bad).is_err(), "{bad}");
-        }
-        for bad in ["", "half", "-0.1", "1.1", "NaN", "inf"] {
-            assert!(fraction(bad).is_err(), "{bad}");
-        }
         assert!(config(&["--sweep-interval=999ms"]).is_err());
     }
 
@@ -595,13 +438,5 @@ mod tests {
              patch ippools.whereabouts.cni.cncf.io in all namespaces"
         );
         assert!(begun.elapsed() > Duration::from_mins(1), "hardly waited");
-    }
-
-    proptest! {
-        #[test]
-        fn no_duration_panics(text in "\\PC{0,20}", unit in "[0-9]{0,25}[a-zµ]{0,3}") {
-            let _ = duration(&text);
-            let _ = duration(&unit);
-        }
     }
 }

@@ -8,10 +8,10 @@ use std::{
 
 use kube::{Client, core::Selector};
 
-use super::{cluster, run::duration};
+use super::{cluster, waits};
 use crate::{
     audit::report,
-    core::{evidence::Policy, podref::Glob},
+    core::evidence::Policy,
     guard::read_only,
     snapshot::{
         Snapshot, files,
@@ -53,30 +53,8 @@ pub struct Live {
     #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
     pool_namespace: Option<String>,
 
-    /// The collector's --grace
-    #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
-    grace: Duration,
-
-    /// The collector's --del-budget
-    #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
-    del_budget: Duration,
-
-    /// The collector's --max-pod-grace
-    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
-    max_pod_grace: Duration,
-
-    /// The collector's --leftover-grace
-    #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
-    leftover_grace: Duration,
-
-    /// The collector's --keep-podref
-    #[arg(
-        long,
-        env = "IPGC_KEEP_PODREF",
-        value_name = "GLOB",
-        value_delimiter = ','
-    )]
-    keep_podref: Vec<String>,
+    #[command(flatten)]
+    waits: waits::Args,
 }
 
 /// A snapshot, and how to look again at what it is of.
@@ -93,18 +71,7 @@ impl Live {
     /// The waits to judge with.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        Policy {
-            grace: self.grace,
-            del_budget: self.del_budget,
-            max_pod_grace: self.max_pod_grace,
-            leftover_grace: self.leftover_grace,
-            keep_podrefs: self
-                .keep_podref
-                .iter()
-                .map(|glob| Glob::new(glob))
-                .collect(),
-            ..Policy::default()
-        }
+        self.waits.policy()
     }
 
     /// Clients that write.

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use clap::ValueEnum;
 use kube::Client;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
@@ -21,11 +20,11 @@ use tokio::{
 };
 
 use super::{
-    block_on, choice, print, readable,
-    run::duration,
+    block_on, form, print, readable,
     source::{self, Progress},
     tell::{Seen, Teller},
     usage,
+    values::duration,
 };
 use crate::{
     audit::{
@@ -62,20 +61,8 @@ pub struct Args {
     #[arg(long)]
     all: bool,
 
-    /// How it is printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
-
-    /// The columns of the table
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
-    columns: Vec<Column>,
-
     #[command(flatten)]
-    choice: choice::Args,
-
-    /// Print the schema of a line of -o json, and look at nothing
-    #[arg(long)]
-    schema: bool,
+    form: form::Args,
 }
 
 const EXAMPLES: &str = "\
@@ -85,29 +72,22 @@ remembered for 5 minutes. What comes and goes between two looks is not seen.
 
 Exit code: 0 ended by SIGINT, SIGTERM or whoever reads it, 2 error
 
+--grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+with them.
+
 Examples:
   ipgc watch                                 the cluster that kubectl uses
   ipgc watch --all -n shop                   every row of the pods of a namespace
   ipgc watch --node worker-3 --interval 2s   what becomes of a node's addresses
   ipgc watch -o json | jq -c 'select(.event == \"changed\" and .verdict == \"stale\")'";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each change
-    Table,
-    /// The same with all columns
-    Wide,
-    /// An object in a line for each change, see --schema
-    Json,
-}
-
 /// Whoever wants no more lines is noticed after that.
 const NOTICED: Duration = Duration::from_secs(1);
 
 /// Watches.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if args.schema {
-        return print(&format!("{:#}\n", line::schema()), ExitCode::SUCCESS);
+    if args.form.schema {
+        return print(line::SCHEMA, ExitCode::SUCCESS);
     }
     let watch = match args.watch() {
         Ok(watch) => watch,
@@ -164,17 +144,12 @@ impl Args {
             return Err("--interval must be at least 1s".to_owned());
         }
         Ok(Watch {
-            filter: self.choice.filter(),
-            selector: self.choice.selector()?,
+            filter: self.form.choice.filter(),
+            selector: self.form.choice.selector()?,
             policy: self.source.policy(),
             interval: self.interval,
             all: self.all,
-            columns: match (self.output, self.columns.as_slice()) {
-                (Output::Json, _) => None,
-                (Output::Table, []) => Some(Column::USUAL.to_vec()),
-                (Output::Wide, []) => Some(Column::WIDE.to_vec()),
-                (Output::Table | Output::Wide, columns) => Some(columns.to_vec()),
-            },
+            columns: self.form.columns().map(<[_]>::to_vec),
         })
     }
 }

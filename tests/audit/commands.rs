@@ -29,15 +29,6 @@ fn sliced(nodes: [&str; 2]) -> Server {
     server
 }
 
-fn offline(server: &Server, kinds: &[Kind]) -> Report {
-    judge(
-        &File::new(dump_of(server, kinds).to_string())
-            .read()
-            .unwrap(),
-        Source::Files,
-    )
-}
-
 #[tokio::test]
 async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
     let server = sliced(["n1", "n2"]);
@@ -47,7 +38,7 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
         .into_iter()
         .filter(|kind| *kind != Kind::NodeSlicePool)
         .collect();
-    let report = offline(&server, &kinds);
+    let report = part(&server, &kinds).judged();
     assert_eq!(report.findings.len(), 2);
     let says = "1 definitions do not tell their range";
     assert!(
@@ -108,11 +99,11 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
         .owner("Job", "jobs")
         .ended("Succeeded");
     server.put(job.build());
-    let whole = offline(&server, &Kind::ALL);
+    let whole = dump(&server).judged();
     assert_eq!((whole.totals.split.stale, whole.totals.split.held), (2, 0));
     // n2 may be silent.
     server.delete("nodes", "", "n2").unwrap();
-    let partial = offline(&server, &Kind::ALL);
+    let partial = dump(&server).judged();
     assert_eq!(
         (partial.totals.split.stale, partial.totals.split.held),
         (0, 2)

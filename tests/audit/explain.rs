@@ -12,13 +12,15 @@ use super::*;
 fn ask(server: &Server, subject: &str) -> Result<Explanation, String> {
     let snapshot = dump(server).read().unwrap();
     let subject = Subject::parse(subject);
-    explain(
+    let explanation = explain(
         &snapshot,
         &Policy::default(),
         &subject,
         Source::Files,
         MADE.to_owned(),
-    )
+    );
+    // Each explanation of each test is as its schema says.
+    explanation.inspect(|explanation| schema::EXPLAIN.check(explanation))
 }
 
 fn row(explanation: &Explanation) -> &RowExplained {
@@ -29,7 +31,7 @@ fn row(explanation: &Explanation) -> &RowExplained {
 }
 
 /// A live row, one without a pod, and one of a pod on a node that is silent.
-fn shop() -> Server {
+fn outage() -> Server {
     let server = server();
     server.put(fixtures::node("n2", false));
     put_pool(
@@ -59,7 +61,7 @@ fn shop() -> Server {
 
 #[test]
 fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
-    let explanation = ask(&shop(), "10.0.0.1").unwrap();
+    let explanation = ask(&outage(), "10.0.0.1").unwrap();
     let row = row(&explanation);
     assert_eq!((&*row.verdict, row.rule), ("live", Some(5)));
     assert_eq!(row.reason, "its pod reports the address");
@@ -79,7 +81,7 @@ fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
 
 #[test]
 fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
-    let explanation = ask(&shop(), "10.0.0.2").unwrap();
+    let explanation = ask(&outage(), "10.0.0.2").unwrap();
     let row = row(&explanation);
     assert_eq!((&*row.verdict, row.rule), ("held", Some(3)));
     assert_eq!(
@@ -100,7 +102,7 @@ fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
 
 #[test]
 fn several_networks_that_hold_one_address_are_each_shown() {
-    let server = shop();
+    let server = outage();
     let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
     server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
@@ -131,7 +133,7 @@ fn several_networks_that_hold_one_address_are_each_shown() {
 
 #[test]
 fn a_reservation_alone_and_a_report_alone_are_shown() {
-    let server = shop();
+    let server = outage();
     let explanation = ask(&server, "10.0.0.9").unwrap();
     assert_eq!(explanation.rows, []);
     assert_eq!(
@@ -151,10 +153,10 @@ fn a_reservation_alone_and_a_report_alone_are_shown() {
 
 #[test]
 fn a_pod_is_explained_whether_it_is_there_or_not() {
-    let explanation = ask(&shop(), "default/web-1").unwrap();
+    let explanation = ask(&outage(), "default/web-1").unwrap();
     assert_eq!(explanation.pod.as_ref().unwrap().phase, "Running");
     assert_eq!(row(&explanation).address.as_deref(), Some("10.0.0.1"));
-    let explanation = ask(&shop(), "default/gone").unwrap();
+    let explanation = ask(&outage(), "default/gone").unwrap();
     assert_eq!(explanation.pod, None);
     assert_eq!(row(&explanation).address.as_deref(), Some("10.0.0.2"));
     assert_eq!(explanation.reservations.len(), 1);
@@ -167,7 +169,7 @@ fn a_pod_is_explained_whether_it_is_there_or_not() {
 #[case(POOL)]
 #[case("default/10.0.0.0-24")]
 fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
-    let explanation = ask(&shop(), name).unwrap();
+    let explanation = ask(&outage(), name).unwrap();
     let split = explanation.split.unwrap();
     assert_eq!(
         (split.live, split.stale, split.held, split.unknown),
@@ -183,7 +185,7 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
 
 #[test]
 fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
-    let server = shop();
+    let server = outage();
     let explanation = ask(&server, "node/n2").unwrap();
     assert_eq!(explanation.node.as_ref().unwrap().state, "not-ready");
     let addresses: Vec<_> = explanation
@@ -217,7 +219,7 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
 #[case("node/n9", "nothing is known of node n9")]
 #[case("", "no pool  is known")]
 fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &str) {
-    let error = ask(&shop(), subject).unwrap_err();
+    let error = ask(&outage(), subject).unwrap_err();
     assert!(
         error.starts_with(says) && error.lines().count() == 1,
         "{error}"
@@ -226,7 +228,7 @@ fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &st
 
 #[test]
 fn without_pods_the_answer_is_that_nobody_knows() {
-    let server = shop();
+    let server = outage();
     let file = File::new(dump_of(&server, &[Kind::IpPool, Kind::Node]).to_string());
     let subject = Subject::parse("10.0.0.1");
     let explanation = explain(
@@ -250,7 +252,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
 #[case::mirror(fixtures::pod(NS, "gone").node("n1").mirror().build(), Some(2), "live")]
 #[case::completed(fixtures::pod(NS, "gone").node("n1").owner("Job", "j").ended("Succeeded").build(), Some(4), "stale")]
 fn each_rule_is_named(#[case] pod: Value, #[case] rule: Option<u8>, #[case] verdict: &str) {
-    let server = shop();
+    let server = outage();
     server.put(pod);
     let explanation = ask(&server, "10.0.0.2").unwrap();
     let row = row(&explanation);
@@ -260,7 +262,7 @@ fn each_rule_is_named(#[case] pod: Value, #[case] rule: Option<u8>, #[case] verd
 
 #[test]
 fn an_explanation_is_read_again_as_it_was_written() {
-    let explanation = ask(&shop(), "node/n2").unwrap();
+    let explanation = ask(&outage(), "node/n2").unwrap();
     let text = serde_json::to_string(&explanation).unwrap();
     assert_eq!(
         serde_json::from_str::<Explanation>(&text).unwrap(),
@@ -271,7 +273,7 @@ fn an_explanation_is_read_again_as_it_was_written() {
 /// What the input does not tell is not told as absent.
 #[test]
 fn what_is_not_in_the_input_is_not_known() {
-    let server = shop();
+    let server = outage();
     let of = |missing: Kind, subject: &str| {
         let kinds: Vec<_> = Kind::ALL
             .into_iter()
@@ -302,7 +304,7 @@ fn what_is_not_in_the_input_is_not_known() {
 
 #[test]
 fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
-    let server = shop();
+    let server = outage();
     let mut dump = dump_of(&server, &Kind::ALL);
     let mut bad = server.get("ippools", NS, POOL).unwrap();
     bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
@@ -320,7 +322,7 @@ fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
 
 #[test]
 fn a_reservation_beside_a_row_of_another_is_told() {
-    let server = shop();
+    let server = outage();
     server.put(fixtures::reservation(
         NS,
         "10.0.0.1",
@@ -337,7 +339,7 @@ fn a_reservation_beside_a_row_of_another_is_told() {
 /// By the grace of the longest pod, as core waits for one that nobody saw.
 #[test]
 fn the_wait_for_a_silent_node_is_core_s() {
-    let server = shop();
+    let server = outage();
     let slow = fixtures::pod(NS, "slow").node("n1").running();
     server.put(
         slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = 600.into())

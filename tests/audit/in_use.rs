@@ -39,10 +39,6 @@ fn on(name: &str, networks: &[&str]) -> Value {
     .build()
 }
 
-fn offline(server: &Server) -> Report {
-    judge(&dump(server).read().unwrap(), Source::Files)
-}
-
 #[tokio::test]
 async fn a_row_of_another_network_is_none_of_this_one() {
     let server = two_networks();
@@ -194,7 +190,7 @@ async fn whoever_goes_has_given_back_what_it_reports() {
             .unwrap();
         assert_eq!(report(&server).await.findings, []);
         server.put(pod("web-2", 1).build());
-        let offline = offline(&server);
+        let offline = dump(&server).judged();
         assert_eq!(
             problems(&offline),
             [(Problem::InUseUnallocated, "10.0.0.1")]
@@ -241,7 +237,7 @@ fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
         "default/young",
         "net1",
     ));
-    let report = offline(&server);
+    let report = dump(&server).judged();
     assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.9")]);
     assert!(only(&report).detail.contains("younger than the IPPools"));
     server.put(fixtures::reservation(
@@ -250,6 +246,97 @@ fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
         "default/other",
         "net1",
     ));
-    let found = offline(&server).findings[0].problem;
+    let found = dump(&server).judged().findings[0].problem;
     assert_eq!(found, Problem::InUseUnallocated);
+}
+
+#[tokio::test]
+async fn an_address_of_two_pods_that_live_is_a_duplicate() {
+    let server = server();
+    server.put(fixtures::nad_with_ipam(
+        NS,
+        "blue",
+        &json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" }),
+    ));
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    // In another network it is another address, and none of whereabouts' where nobody knows the network.
+    let elsewhere = |name: &str, network: &str| {
+        let pod = fixtures::pod(NS, name).node("n1").running();
+        pod.reports(network, "net1", &["10.0.0.1"]).build()
+    };
+    server.put(elsewhere("other", "default/unknown"));
+    let blue = fixtures::pool(NS, RANGE).network_name("blue");
+    server.put(
+        blue.row(1, &fixtures::sandbox(7), "default/blue-1", "net1")
+            .build(),
+    );
+    server.put(fixtures::reservation(
+        NS,
+        "blue-10.0.0.1",
+        "default/blue-1",
+        "net1",
+    ));
+    server.put(elsewhere("blue-1", "default/blue"));
+    assert_eq!(report(&server).await.findings, []);
+    server.put(pod("web-2", 1).node("n2").build());
+    server.put(fixtures::node("n2", true));
+    let report = report(&server).await;
+    let found = problems(&report);
+    assert_eq!(
+        found,
+        [
+            (Problem::Duplicate, "10.0.0.1"),
+            (Problem::InUseUnallocated, "10.0.0.1")
+        ]
+    );
+    assert_eq!(report.findings[0].pods, ["default/web-1", "default/web-2"]);
+    assert_eq!(report.findings[0].nodes, ["n1", "n2"]);
+    assert_eq!(report.findings[0].pool.as_deref(), Some(POOL));
+    let detail = &report.findings[1].detail;
+    assert!(detail.contains("is another's"), "{detail}");
+}
+
+#[tokio::test]
+async fn what_a_deleted_pod_has_given_back_is_another_s_to_have() {
+    let server = server();
+    put_pool(&server, &[(1, "default/web-2")]);
+    let going = pod("web-1", 1).with(|pod| {
+        pod["metadata"]["deletionTimestamp"] = MADE.into();
+        pod["metadata"]["finalizers"] = json!(["x/y"]);
+    });
+    server.put(going.build());
+    server.put(pod("web-2", 1).build());
+    assert_eq!(report(&server).await.findings, []);
+}
+
+#[tokio::test]
+async fn an_address_in_use_that_no_row_holds_is_found() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.put(pod("web-9", 9).build());
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::InUseUnallocated);
+    assert_eq!(finding.address.as_deref(), Some("10.0.0.9"));
+    assert_eq!(finding.pods, ["default/web-9"]);
+}
+
+#[tokio::test]
+async fn addresses_of_other_plugins_are_none_of_ours() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(fixtures::nad_with_ipam(
+        NS,
+        "bridge",
+        &json!({ "type": "host-local" }),
+    ));
+    let other = fixtures::pod(NS, "other").node("n1").running();
+    server.put(
+        other
+            .reports("default/bridge", "net1", &["10.0.0.7"])
+            .build(),
+    );
+    assert_eq!(report(&server).await.findings, []);
 }

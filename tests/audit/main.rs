@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod commands;
+mod dumps;
 mod explain;
 mod findings;
 mod in_use;
 mod input;
 mod live;
+mod pools;
+mod program;
 mod proof;
+mod schema;
 mod shown;
 mod watch;
 mod watch_failures;
@@ -19,6 +23,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use assert_cmd::Command;
 use ipgc::{
     audit::{
         audit, confirm,
@@ -40,6 +45,8 @@ const NS: &str = "default";
 const RANGE: &str = "10.0.0.0/24";
 const POOL: &str = "10.0.0.0-24";
 const MADE: &str = "2026-01-01T00:00:00Z";
+/// A row whose pod is there.
+const LIVE: (u64, &str) = (1, "default/web-1");
 
 /// A file that is gone when its test is.
 struct File(PathBuf);
@@ -59,6 +66,10 @@ impl File {
         // Which file it is, everybody knows.
         let path = format!("{}: ", self.0.display());
         read.map_err(|error| error.replace(&path, ""))
+    }
+
+    fn judged(&self) -> Report {
+        judge(&self.read().unwrap(), Source::Files)
     }
 }
 
@@ -104,6 +115,14 @@ fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     server.put(pool.build());
 }
 
+/// A cluster with a live row, a stale one, and the reservations of both.
+fn shop() -> Server {
+    let server = server();
+    put_pool(&server, &[LIVE, (2, "default/gone")]);
+    server.put(pod("web-1", 1).label("app", "web").build());
+    server
+}
+
 /// What `kubectl get … -o json` prints of these kinds.
 fn dump_of(server: &Server, kinds: &[Kind]) -> Value {
     let lists = kinds.iter().map(|kind| server.list(&kind.to_string()));
@@ -115,9 +134,17 @@ fn dump(server: &Server) -> File {
     File::new(serde_json::to_string_pretty(&dump_of(server, &Kind::ALL)).unwrap())
 }
 
+/// A dump of these kinds only.
+fn part(server: &Server, kinds: &[Kind]) -> File {
+    File::new(dump_of(server, kinds).to_string())
+}
+
+/// Each report of each test is as its schema says.
 fn judge(snapshot: &Snapshot, source: Source) -> Report {
     let (policy, all) = (Policy::default(), Filter::default());
-    audit(snapshot, &policy, &all, source, MADE.to_owned())
+    let report = audit(snapshot, &policy, &all, source, MADE.to_owned());
+    schema::AUDIT.check(&report);
+    report
 }
 
 /// The report about a server, as `ipgc audit` makes it.
@@ -131,6 +158,7 @@ async fn live(server: &Server) -> Result<Report, LiveError> {
             &read_again(&client, &scan).await?,
             &Policy::default(),
         );
+        schema::AUDIT.check(&report);
     }
     Ok(report)
 }
@@ -138,7 +166,7 @@ async fn live(server: &Server) -> Result<Report, LiveError> {
 /// The report about a server or, which comes to the same, about a dump of it.
 async fn report(server: &Server) -> Report {
     let live = live(server).await.unwrap();
-    let offline = judge(&dump(server).read().unwrap(), Source::Files);
+    let offline = dump(server).judged();
     assert_eq!(live.findings, offline.findings);
     assert_eq!(
         (&live.totals, &live.pools),
@@ -161,4 +189,22 @@ fn problems(report: &Report) -> Vec<(Problem, &str)> {
     findings
         .map(|finding| (finding.problem, finding.address.as_deref().unwrap_or("")))
         .collect()
+}
+
+/// The program as its user meets it: exit code, standard output and standard error.
+fn ipgc(args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    let output = command.env_clear().args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// `ipgc audit` of a file.
+fn audit_of(file: &File, args: &[&str]) -> (i32, String, String) {
+    let path = file.0.to_str().unwrap();
+    ipgc(&[&["audit", "-f", path], args].concat())
 }

@@ -4,18 +4,6 @@ use rstest::rstest;
 
 use super::*;
 
-/// A live row, and one of a pod that is not there.
-fn shop() -> Server {
-    let server = server();
-    put_pool(&server, &[(1, "default/web-1"), (2, "default/gone")]);
-    server.put(pod("web-1", 1).build());
-    server
-}
-
-fn part(server: &Server, kinds: &[Kind]) -> File {
-    File::new(dump_of(server, kinds).to_string())
-}
-
 fn of_files(parts: &[File]) -> Report {
     let paths: Vec<_> = parts.iter().map(|file| file.0.clone()).collect();
     judge(
@@ -99,7 +87,7 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
         let idle = fixtures::pod(namespace, "idle").node("n1");
         server.put(idle.running().build());
     }
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     let unknown = (Problem::Unknown, "10.0.0.3");
     assert_eq!(
         problems(&report),
@@ -115,7 +103,7 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
     );
     let dns = fixtures::pod("kube-system", "dns").node("n1");
     server.put(dns.running().build());
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     assert_eq!(report.totals.split.stale, 3);
 }
 
@@ -123,7 +111,7 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
 fn pods_of_one_node_prove_nothing_where_there_are_several() {
     let server = shop();
     server.put(fixtures::node("n2", true));
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.2")]);
     assert!(
         only(&report)
@@ -132,7 +120,7 @@ fn pods_of_one_node_prove_nothing_where_there_are_several() {
     );
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
     server.put(proxy.running().build());
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.2")]);
 }
 

@@ -13,10 +13,7 @@ fn shown(podref: &str, columns: &[Column]) -> String {
             pool["spec"]["allocations"][key] = fixtures::row(&fixtures::sandbox(1), podref, "net1");
         }
     });
-    table(
-        &judge(&dump(&server).read().unwrap(), Source::Files),
-        columns,
-    )
+    table(&dump(&server).judged(), columns)
 }
 
 #[test]
@@ -57,7 +54,7 @@ fn of_many_pods_a_few_are_shown() {
     for number in 1..=12 {
         server.put(pod(&format!("web-{number}"), 1).build());
     }
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     assert_eq!(report.findings[0].pods.len(), 12);
     let text = table(&report, &[Column::Finding, Column::Pod, Column::Address]);
     let line = text.lines().nth(1).unwrap();
@@ -68,11 +65,9 @@ fn of_many_pods_a_few_are_shown() {
 fn an_error_is_one_line_however_long_a_name_is() {
     let file = dump(&server_with_a_pool());
     let name = "x".repeat(100_000);
-    let mut command = assert_cmd::Command::cargo_bin("ipgc").unwrap();
-    let args = ["audit", "-f", file.0.to_str().unwrap(), "--node", &name];
-    let output = command.args(args).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stderr.len() < 1_100 && output.stderr.starts_with(b"ipgc: no node xxx"));
+    let (code, _, stderr) = audit_of(&file, &["--node", &name]);
+    assert_eq!(code, 2);
+    assert!(stderr.len() < 1_100 && stderr.starts_with("ipgc: no node xxx"));
 }
 
 fn server_with_a_pool() -> Server {
@@ -87,7 +82,7 @@ fn definitions_that_tell_no_range_are_told_up_to_a_few() {
     for number in 0..300 {
         server.put(fixtures::nad_with_config(NS, &format!("odd-{number}"), ""));
     }
-    let notes = judge(&dump(&server).read().unwrap(), Source::Files).notes;
+    let notes = dump(&server).judged().notes;
     assert_eq!(notes.len(), 7, "{notes:?}");
     assert_eq!(notes[5], "295 more definitions tell no range");
 }
@@ -127,7 +122,7 @@ fn the_size_of_a_range(#[case] range: &str, #[case] spans: &[&str], #[case] size
         pool.row(0, &fixtures::sandbox(1), "default/gone", "net1")
             .build(),
     );
-    let report = judge(&dump(&server).read().unwrap(), Source::Files);
+    let report = dump(&server).judged();
     assert_eq!(report.pools[0].size, size);
     let found = report.findings.iter().map(|finding| finding.problem);
     assert!(!found.collect::<Vec<_>>().contains(&Problem::NearlyFull));

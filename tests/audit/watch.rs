@@ -33,7 +33,10 @@ impl Text {
         let text = self.take();
         let lines = text.lines();
         lines
-            .map(|line| serde_json::from_str(line).unwrap())
+            .map(|line| {
+                schema::WATCH.check_text(line);
+                serde_json::from_str(line).unwrap()
+            })
             .collect()
     }
 }
@@ -130,7 +133,7 @@ pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce
 }
 
 /// Two pods that live with their rows, and the row of a pod that is gone.
-pub(super) fn shop() -> Server {
+pub(super) fn pair() -> Server {
     let server = server();
     put_pool(
         &server,
@@ -168,7 +171,7 @@ fn give(server: &Server, offset: u64, podref: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn first_comes_what_there_is_and_then_what_changes() {
-    let server = shop();
+    let server = pair();
     during(&server, &watch(), async |heard| {
         assert_eq!(heard.so_far(), [GONE, "synced"]);
         assert_eq!(heard.next().await, [""; 0]);
@@ -194,7 +197,7 @@ async fn first_comes_what_there_is_and_then_what_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn all_rows_are_told_of_if_wanted() {
-    let server = shop();
+    let server = pair();
     let watch = Watch {
         all: true,
         ..watch()
@@ -220,7 +223,7 @@ async fn all_rows_are_told_of_if_wanted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_changed_is_told_with_the_former_one() {
-    let server = shop();
+    let server = pair();
     during(
         &server,
         &Watch {
@@ -257,7 +260,7 @@ async fn an_owner_that_changed_is_told_with_the_former_one() {
 #[case(Duration::from_mins(6), false)]
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_known_for_five_minutes(#[case] after: Duration, #[case] known: bool) {
-    let server = shop();
+    let server = pair();
     during(
         &server,
         &Watch {
@@ -290,7 +293,7 @@ async fn what_is_gone_is_known_for_five_minutes(#[case] after: Duration, #[case]
 
 #[tokio::test(start_paused = true)]
 async fn labels_are_known_of_who_is_gone() {
-    let server = shop();
+    let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
     let watch = Watch {
         selector: Some(selector),
@@ -319,7 +322,7 @@ async fn labels_are_known_of_who_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_selector_no_longer_chooses_is_not_gone() {
-    let server = shop();
+    let server = pair();
     let watch = Watch {
         selector: Some(ipgc::snapshot::labels::parse("app=web").unwrap()),
         all: true,
@@ -341,7 +344,7 @@ async fn what_a_selector_no_longer_chooses_is_not_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
-    let server = shop();
+    let server = pair();
     server.put(fixtures::node("n2", true));
     server.put(pod("web-4", 4).node("n2").build());
     give(&server, 4, "default/web-4");
@@ -368,7 +371,7 @@ async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_has_a_node_of_its_own() {
-    let server = shop();
+    let server = pair();
     let all = Watch {
         all: true,
         ..watch()
@@ -393,7 +396,7 @@ async fn a_successor_has_a_node_of_its_own() {
 #[case::other_namespace(Filter { namespace: Some("kube-system".to_owned()), ..Filter::default() }, &[])]
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
-    let server = shop();
+    let server = pair();
     server.put(fixtures::node("n2", true));
     server.put(fixtures::pool(NS, "10.1.0.0/24").build());
     during(&server, &Watch { filter, ..watch() }, async |heard| {
@@ -406,7 +409,7 @@ async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&
 
 #[tokio::test(start_paused = true)]
 async fn a_selector_may_choose_nobody_yet() {
-    let server = shop();
+    let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
     let watch = Watch {
         selector: Some(selector),
@@ -427,7 +430,7 @@ async fn a_selector_may_choose_nobody_yet() {
 
 #[tokio::test(start_paused = true)]
 async fn a_table_has_one_header_and_columns_that_line_up() {
-    let server = shop();
+    let server = pair();
     let watch = Watch {
         columns: Some(vec![
             Column::Finding,

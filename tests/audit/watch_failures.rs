@@ -13,7 +13,7 @@ use testkit::{Match, Rule};
 use tokio::time::sleep;
 
 use super::{
-    watch::{Text, during, free, shop, watch},
+    watch::{Text, during, free, pair, watch},
     *,
 };
 
@@ -35,7 +35,7 @@ async fn a_look_that_fails_says_so_once_and_forgets_nothing(
     )]
     resource: &str,
 ) {
-    let server = shop();
+    let server = pair();
     during(&server, &watch(), async |heard| {
         heard.so_far();
         let failing = fail(&server, resource);
@@ -63,7 +63,7 @@ async fn a_look_that_fails_says_so_once_and_forgets_nothing(
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_no_longer_known_is_no_absence() {
-    let server = shop();
+    let server = pair();
     server.put(pod("twin", 1).build());
     during(&server, &watch(), async |heard| {
         assert!(heard.so_far()[0].starts_with("present ->duplicate 10.0.0.1"));
@@ -90,7 +90,7 @@ async fn a_kind_that_is_no_longer_known_is_no_absence() {
 
 #[tokio::test(start_paused = true)]
 async fn rows_of_a_pool_that_cannot_be_read_are_not_gone() {
-    let server = shop();
+    let server = pair();
     let all = Watch {
         all: true,
         ..watch()
@@ -131,7 +131,7 @@ impl Write for Closed {
 
 #[tokio::test]
 async fn whoever_reads_no_more_ends_it_without_a_word() {
-    let (server, watch, mut complaints) = (shop(), watch(), Text::default());
+    let (server, watch, mut complaints) = (pair(), watch(), Text::default());
     let mut output = Closed;
     let ended = watch.run(
         server.client(),
@@ -155,7 +155,7 @@ async fn a_first_look_that_fails_is_the_end(
     #[case] spoil: fn(&Server, &mut Watch),
     #[case] says: &str,
 ) {
-    let (server, mut watch) = (shop(), watch());
+    let (server, mut watch) = (pair(), watch());
     spoil(&server, &mut watch);
     let (mut output, mut complaints) = (Text::default(), Text::default());
     let ended = watch.run(
@@ -178,24 +178,13 @@ async fn a_first_look_that_fails_is_the_end(
 #[case(&["-f", "dump.json"], "unexpected argument '-f'")]
 #[case(&["--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
 fn bad_input_is_one_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
-    let mut command = Command::cargo_bin("ipgc").unwrap();
-    let output = command
-        .env_clear()
-        .arg("watch")
-        .args(args)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let (code, stdout, stderr) = ipgc(&[&["watch"], args].concat());
+    assert_eq!(code, 2, "{stderr}");
     assert!(
         stderr.starts_with("ipgc: ") && stderr.contains(says),
         "{stderr}"
     );
-    assert_eq!(
-        (stderr.lines().count(), output.stdout.len()),
-        (1, 0),
-        "{stderr}"
-    );
+    assert_eq!((stderr.lines().count(), stdout.len()), (1, 0), "{stderr}");
 }
 
 /// `ipgc watch` against a server that takes requests and never answers.

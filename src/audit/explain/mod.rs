@@ -4,37 +4,33 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`report`] | the answer, as plain data with a schema |
+//! | `parts` | each row, reservation, pod and node of an answer |
+//! | `verdict` | what a verdict says |
+//! | `fencing` | what would be free, were a node fenced |
 //! | `outlook` | what would change a verdict, and when |
 //! | `text` | the answer for people |
 
+mod fencing;
 mod outlook;
+mod parts;
 pub mod report;
 mod text;
+mod verdict;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use ipgc_core::{
-    address::reservation_names,
-    evidence::Policy,
-    judge::{Cause, Held, Unknown, Verdict},
-    networks::Status,
-    node::NodeState,
-    pod::PodState,
-    podref::PodRef,
-    pool::{ObservedPool, Row},
-    proof::Presence,
-};
+use ipgc_core::{evidence::Policy, judge::Verdict, pod::PodState, podref::PodRef};
 
-use self::report::{
-    EXPLANATION_VERSION, Explanation, NodeReport, OrphanExplained, PodReport, RowExplained,
-    SubjectKind,
-};
 pub use self::text::text;
+use self::{
+    parts::pod_report,
+    report::{EXPLANATION_VERSION, Explanation, SubjectKind},
+};
 use super::{
-    assess::{Assessor, holding, is_held, owner, reported},
+    assess::{Assessor, holding, owner},
     filter::is_named,
-    index::{Index, Orphan, Place},
-    report::{Source, Split, Stored},
+    index::Place,
+    report::{Source, Split},
     words,
 };
 use crate::snapshot::{Kind, Snapshot, Unreadable};
@@ -157,159 +153,6 @@ impl Asked<'_> {
             .chain(self.unreadable())
             .collect();
         all.join("; ")
-    }
-
-    /// Whether it is known that there is no such pod.
-    fn is_absent(&self, podref: &str) -> bool {
-        match podref.parse::<PodRef>() {
-            Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
-            // No pod has a name that is none.
-            Err(_) => true,
-        }
-    }
-
-    /// The rows that are asked for, each explained.
-    fn rows(&self, wanted: impl Fn(&ObservedPool, &Row, &Verdict) -> bool) -> Vec<RowExplained> {
-        let mut rows = Vec::new();
-        let pools = self.assessor.snapshot.observed();
-        for (pool, place) in pools.zip(&self.assessor.index.pools) {
-            for row in pool.rows() {
-                let verdict = self.assessor.verdict(&pool, place, row);
-                if wanted(&pool, row, &verdict) {
-                    rows.push(self.row(&pool, place, row, &verdict));
-                }
-            }
-        }
-        rows
-    }
-
-    fn orphans(&self, wanted: impl Fn(&Orphan<'_>, IpAddr) -> bool) -> Vec<OrphanExplained> {
-        let all = self.assessor.index.orphans(self.assessor.snapshot);
-        let named = all
-            .iter()
-            .filter_map(|orphan| Some((orphan, orphan.named?)));
-        let wanted = named.filter(|(orphan, (_, address))| wanted(orphan, *address));
-        wanted
-            .map(|(orphan, (network, address))| self.orphan(orphan, network, address))
-            .collect()
-    }
-
-    fn orphan(
-        &self,
-        orphan: &Orphan<'_>,
-        network: Option<&str>,
-        address: IpAddr,
-    ) -> OrphanExplained {
-        let verdict = self.assessor.verdict_on_orphan(orphan, address);
-        OrphanExplained {
-            namespace: orphan.reserved.namespace.as_ref().to_owned(),
-            network: network.map(str::to_owned),
-            address: address.to_string(),
-            reservation: reported(orphan.reserved),
-            verdict: word(&verdict).to_owned(),
-            reason: reason(&verdict),
-            grade: grade(&verdict),
-            wait_seconds: wait_seconds(&verdict),
-            pod: self.pod(owner(orphan.reserved)),
-            pod_is_absent: self.is_absent(owner(orphan.reserved)),
-        }
-    }
-
-    fn row(
-        &self,
-        pool: &ObservedPool,
-        place: &Place,
-        row: &Row,
-        verdict: &Verdict,
-    ) -> RowExplained {
-        let snapshot = self.assessor.snapshot;
-        let content = row.content().ok();
-        let podref = row.podref_text().unwrap_or_default();
-        let pod = self.pod(podref);
-        let node = pod.as_ref().and_then(|pod| pod.node.clone());
-        let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
-        let address = pool.address_of(row);
-        let reservation = address.and_then(|address| {
-            let names = place
-                .networks
-                .iter()
-                .flat_map(|network| reservation_names(address, network.as_deref()));
-            let mut found =
-                names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
-            found.next().map(|at| reported(&snapshot.reservations[at]))
-        });
-        let waits_for = match verdict {
-            Verdict::Stale(stale) => holding(&stale.clearance.wait),
-            _ => &[],
-        };
-        RowExplained {
-            namespace: place.key.namespace.clone(),
-            pool: place.key.name.clone(),
-            pool_uid: pool.uid().to_owned(),
-            range: place.range.map(|range| range.to_string()),
-            networks: place
-                .networks
-                .iter()
-                .flatten()
-                .map(|network| network.as_ref().to_owned())
-                .collect(),
-            key: row.key().to_owned(),
-            address: address.map(|address| address.to_string()),
-            interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
-            stored: Stored::new(row.stored()),
-            podref: podref.to_owned(),
-            verdict: word(verdict).to_owned(),
-            rule: rule(
-                verdict,
-                content.is_some_and(|content| self.is_mirror(&content.podref)),
-            ),
-            reason: reason(verdict),
-            grade: grade(verdict),
-            cause: match verdict {
-                Verdict::Stale(stale) => Some(stale.cause.as_str().to_owned()),
-                _ => None,
-            },
-            wait_seconds: wait_seconds(verdict),
-            waits_for: waits_for
-                .iter()
-                .map(|node| node.as_ref().to_owned())
-                .collect(),
-            node: node.map(|node| self.node_report(&node)),
-            pod,
-            pod_is_absent: self.is_absent(podref),
-            reservation,
-            changes: outlook::changes(self.assessor, row, verdict),
-        }
-    }
-
-    /// Where the name alone tells a mirror: the kubelet appends its node's.
-    fn is_mirror(&self, podref: &PodRef) -> bool {
-        let nodes = self.assessor.snapshot.nodes.keys();
-        let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
-        self.assessor.snapshot.pod(podref.as_str()).is_none()
-            && ends.any(|rest| rest.ends_with('-'))
-    }
-
-    fn pod(&self, podref: &str) -> Option<PodReport> {
-        self.assessor.snapshot.pod(podref).map(pod_report)
-    }
-
-    fn node_report(&self, name: &str) -> NodeReport {
-        let snapshot = self.assessor.snapshot;
-        let state = snapshot.nodes.get(name);
-        NodeReport {
-            name: name.to_owned(),
-            state: match state {
-                None if !snapshot.knows_nodes() => "unknown",
-                None => "gone",
-                Some(state) if state.is_fenced() => "fenced",
-                Some(state) if state.ready => "ready",
-                Some(_) => "not-ready",
-            }
-            .to_owned(),
-            out_of_service: state.is_some_and(|state| state.out_of_service),
-            declared_empty: state.is_some_and(|state| state.declared_empty),
-        }
     }
 
     fn address(&self, address: IpAddr) -> Result<Explanation, String> {
@@ -437,121 +280,5 @@ impl Asked<'_> {
         }
         explanation.node = Some(report);
         Ok(explanation)
-    }
-
-    /// How many of the rows that are held now would be held by no node any more.
-    fn freed_by_fencing(&self, name: &str) -> usize {
-        let fenced = self.assessor.supposing_fenced(name);
-        let pools = self.assessor.snapshot.observed();
-        let held =
-            |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| match assessor
-                .verdict(pool, place, row)
-            {
-                Verdict::Stale(stale) => is_held(&stale.clearance.wait),
-                _ => false,
-            };
-        let places = self.assessor.index.pools.iter().zip(&fenced.index.pools);
-        let freed = pools.zip(places).map(|(pool, (now, then))| {
-            let rows = pool.rows().iter();
-            let freed = |row: &&Row| {
-                held(self.assessor, &pool, now, row) && !held(&fenced, &pool, then, row)
-            };
-            rows.filter(freed).count()
-        });
-        freed.sum()
-    }
-}
-
-impl Assessor<'_> {
-    /// The same, were this node fenced.
-    fn supposing_fenced(&self, name: &str) -> Self {
-        let mut nodes = self.snapshot.present_nodes();
-        let fenced = NodeState {
-            ready: false,
-            out_of_service: true,
-            ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
-        };
-        nodes.apply(name, fenced, crate::snapshot::NOW);
-        Self {
-            index: Index::of(self.snapshot),
-            nodes,
-            ..*self
-        }
-    }
-}
-
-fn pod_report(pod: &PodState) -> PodReport {
-    let entries = pod.status.entries().iter();
-    let reports = entries.flat_map(|entry| {
-        let addresses = entry.addresses.iter();
-        addresses.map(|address| format!("{} on {} of {}", address, entry.interface, entry.network))
-    });
-    PodReport {
-        podref: pod.podref.to_string(),
-        uid: pod.uid.as_ref().to_owned(),
-        phase: format!("{:?}", pod.phase),
-        deleting: pod.deleting,
-        node: pod.node.as_deref().map(str::to_owned),
-        network_status: match &pod.status {
-            Status::Missing => "missing".to_owned(),
-            Status::Malformed(reason) => format!("cannot be read: {reason}"),
-            Status::Valid(_) if pod.status.is_complete_for(&pod.request) => "complete".to_owned(),
-            Status::Valid(_) => "incomplete".to_owned(),
-        },
-        reports: reports.collect(),
-    }
-}
-
-/// The word of a verdict, by which rows are counted too.
-fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Held(_) => "live",
-        Verdict::Stale(stale) if is_held(&stale.clearance.wait) => "held",
-        Verdict::Stale(_) => "stale",
-        Verdict::Unknown(_) => "unknown",
-    }
-}
-
-/// The rule of docs/safety.md.
-fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
-    match verdict {
-        Verdict::Unknown(Unknown::NoProof(_)) | Verdict::Held(Held::Present) => None,
-        Verdict::Unknown(_) => Some(1),
-        Verdict::Held(Held::Mirror) => Some(2),
-        Verdict::Held(Held::Reported) => Some(5),
-        Verdict::Held(Held::Young) => Some(7),
-        Verdict::Held(Held::Drift) => Some(9),
-        Verdict::Stale(stale) => Some(match stale.cause {
-            Cause::Deleted if is_mirror => 2,
-            Cause::Deleted => 3,
-            Cause::Completed => 4,
-            Cause::Predecessor => 6,
-            Cause::Leftover => 8,
-        }),
-    }
-}
-
-fn reason(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Held(held) => held.to_string(),
-        Verdict::Unknown(unknown) => unknown.to_string(),
-        Verdict::Stale(stale) => words::stale(stale),
-    }
-}
-
-fn grade(verdict: &Verdict) -> Option<String> {
-    match verdict {
-        Verdict::Stale(stale) => Some(stale.grade().as_str().to_owned()),
-        _ => None,
-    }
-}
-
-fn wait_seconds(verdict: &Verdict) -> Option<u64> {
-    match verdict {
-        Verdict::Stale(stale) => {
-            let moment = stale.clearance.wait.moment()?;
-            Some(moment.since(crate::snapshot::NOW).as_secs())
-        }
-        _ => None,
     }
 }

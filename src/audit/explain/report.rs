@@ -188,7 +188,10 @@ pub struct NodeReport {
     pub declared_empty: bool,
 }
 
-/// The schema of an explanation.
+/// The text of [`schema`], as it is in the repository.
+pub const SCHEMA: &str = include_str!("../../../schemas/explain.json");
+
+/// The schema of an explanation, made from the types. The program prints [`SCHEMA`] instead.
 #[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Explanation).to_value()

@@ -1,0 +1,207 @@
+//! The parts of an answer: each row, reservation, pod and node, as far as the snapshot tells of it.
+
+use std::net::IpAddr;
+
+use ipgc_core::{
+    address::reservation_names,
+    judge::Verdict,
+    networks::Status,
+    pod::PodState,
+    podref::PodRef,
+    pool::{ObservedPool, Row},
+    proof::Presence,
+};
+
+use super::{
+    Asked, outlook,
+    report::{NodeReport, OrphanExplained, PodReport, RowExplained},
+    verdict::{grade, reason, rule, wait_seconds, word},
+};
+use crate::audit::{
+    assess::{holding, owner, reported},
+    index::{Orphan, Place},
+    report::Stored,
+};
+
+impl Asked<'_> {
+    /// Whether it is known that there is no such pod.
+    pub(super) fn is_absent(&self, podref: &str) -> bool {
+        match podref.parse::<PodRef>() {
+            Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
+            // No pod has a name that is none.
+            Err(_) => true,
+        }
+    }
+
+    /// The rows that are asked for, each explained.
+    pub(super) fn rows(
+        &self,
+        wanted: impl Fn(&ObservedPool, &Row, &Verdict) -> bool,
+    ) -> Vec<RowExplained> {
+        let mut rows = Vec::new();
+        let pools = self.assessor.snapshot.observed();
+        for (pool, place) in pools.zip(&self.assessor.index.pools) {
+            for row in pool.rows() {
+                let verdict = self.assessor.verdict(&pool, place, row);
+                if wanted(&pool, row, &verdict) {
+                    rows.push(self.row(&pool, place, row, &verdict));
+                }
+            }
+        }
+        rows
+    }
+
+    pub(super) fn orphans(
+        &self,
+        wanted: impl Fn(&Orphan<'_>, IpAddr) -> bool,
+    ) -> Vec<OrphanExplained> {
+        let all = self.assessor.index.orphans(self.assessor.snapshot);
+        let named = all
+            .iter()
+            .filter_map(|orphan| Some((orphan, orphan.named?)));
+        let wanted = named.filter(|(orphan, (_, address))| wanted(orphan, *address));
+        wanted
+            .map(|(orphan, (network, address))| self.orphan(orphan, network, address))
+            .collect()
+    }
+
+    fn orphan(
+        &self,
+        orphan: &Orphan<'_>,
+        network: Option<&str>,
+        address: IpAddr,
+    ) -> OrphanExplained {
+        let verdict = self.assessor.verdict_on_orphan(orphan, address);
+        OrphanExplained {
+            namespace: orphan.reserved.namespace.as_ref().to_owned(),
+            network: network.map(str::to_owned),
+            address: address.to_string(),
+            reservation: reported(orphan.reserved),
+            verdict: word(&verdict).to_owned(),
+            reason: reason(&verdict),
+            grade: grade(&verdict),
+            wait_seconds: wait_seconds(&verdict),
+            pod: self.pod(owner(orphan.reserved)),
+            pod_is_absent: self.is_absent(owner(orphan.reserved)),
+        }
+    }
+
+    fn row(
+        &self,
+        pool: &ObservedPool,
+        place: &Place,
+        row: &Row,
+        verdict: &Verdict,
+    ) -> RowExplained {
+        let snapshot = self.assessor.snapshot;
+        let content = row.content().ok();
+        let podref = row.podref_text().unwrap_or_default();
+        let pod = self.pod(podref);
+        let node = pod.as_ref().and_then(|pod| pod.node.clone());
+        let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
+        let address = pool.address_of(row);
+        let reservation = address.and_then(|address| {
+            let names = place
+                .networks
+                .iter()
+                .flat_map(|network| reservation_names(address, network.as_deref()));
+            let mut found =
+                names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
+            found.next().map(|at| reported(&snapshot.reservations[at]))
+        });
+        let waits_for = match verdict {
+            Verdict::Stale(stale) => holding(&stale.clearance.wait),
+            _ => &[],
+        };
+        RowExplained {
+            namespace: place.key.namespace.clone(),
+            pool: place.key.name.clone(),
+            pool_uid: pool.uid().to_owned(),
+            range: place.range.map(|range| range.to_string()),
+            networks: place
+                .networks
+                .iter()
+                .flatten()
+                .map(|network| network.as_ref().to_owned())
+                .collect(),
+            key: row.key().to_owned(),
+            address: address.map(|address| address.to_string()),
+            interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
+            stored: Stored::new(row.stored()),
+            podref: podref.to_owned(),
+            verdict: word(verdict).to_owned(),
+            rule: rule(
+                verdict,
+                content.is_some_and(|content| self.is_mirror(&content.podref)),
+            ),
+            reason: reason(verdict),
+            grade: grade(verdict),
+            cause: match verdict {
+                Verdict::Stale(stale) => Some(stale.cause.as_str().to_owned()),
+                _ => None,
+            },
+            wait_seconds: wait_seconds(verdict),
+            waits_for: waits_for
+                .iter()
+                .map(|node| node.as_ref().to_owned())
+                .collect(),
+            node: node.map(|node| self.node_report(&node)),
+            pod,
+            pod_is_absent: self.is_absent(podref),
+            reservation,
+            changes: outlook::changes(self.assessor, row, verdict),
+        }
+    }
+
+    /// Where the name alone tells a mirror: the kubelet appends its node's.
+    fn is_mirror(&self, podref: &PodRef) -> bool {
+        let nodes = self.assessor.snapshot.nodes.keys();
+        let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
+        self.assessor.snapshot.pod(podref.as_str()).is_none()
+            && ends.any(|rest| rest.ends_with('-'))
+    }
+
+    pub(super) fn pod(&self, podref: &str) -> Option<PodReport> {
+        self.assessor.snapshot.pod(podref).map(pod_report)
+    }
+
+    pub(super) fn node_report(&self, name: &str) -> NodeReport {
+        let snapshot = self.assessor.snapshot;
+        let state = snapshot.nodes.get(name);
+        NodeReport {
+            name: name.to_owned(),
+            state: match state {
+                None if !snapshot.knows_nodes() => "unknown",
+                None => "gone",
+                Some(state) if state.is_fenced() => "fenced",
+                Some(state) if state.ready => "ready",
+                Some(_) => "not-ready",
+            }
+            .to_owned(),
+            out_of_service: state.is_some_and(|state| state.out_of_service),
+            declared_empty: state.is_some_and(|state| state.declared_empty),
+        }
+    }
+}
+
+pub(super) fn pod_report(pod: &PodState) -> PodReport {
+    let entries = pod.status.entries().iter();
+    let reports = entries.flat_map(|entry| {
+        let addresses = entry.addresses.iter();
+        addresses.map(|address| format!("{} on {} of {}", address, entry.interface, entry.network))
+    });
+    PodReport {
+        podref: pod.podref.to_string(),
+        uid: pod.uid.as_ref().to_owned(),
+        phase: format!("{:?}", pod.phase),
+        deleting: pod.deleting,
+        node: pod.node.as_deref().map(str::to_owned),
+        network_status: match &pod.status {
+            Status::Missing => "missing".to_owned(),
+            Status::Malformed(reason) => format!("cannot be read: {reason}"),
+            Status::Valid(_) if pod.status.is_complete_for(&pod.request) => "complete".to_owned(),
+            Status::Valid(_) => "incomplete".to_owned(),
+        },
+        reports: reports.collect(),
+    }
+}

@@ -1,0 +1,113 @@
+//! What flags say: durations, policies, places to listen.
+
+use std::{net::SocketAddr, time::Duration};
+
+use jiff::SignedDuration;
+
+use crate::core::evidence::Unfenced;
+
+/// For how long; for ever if there is none. A type of its own, since an `Option` is a flag that may
+/// be left out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold(pub(super) Option<Duration>);
+
+/// Where to listen, if anywhere. A type of its own for the reason that [`Hold`] is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listen(pub(super) Option<SocketAddr>);
+
+/// Reads `90s`, `5m`, `1h30m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let signed: SignedDuration = text
+        .parse()
+        .map_err(|_| "not a duration like 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
+}
+
+/// Reads `0.0.0.0:8080`, `[::]:8080`, and `none` or nothing.
+pub(super) fn listen(text: &str) -> Result<Listen, String> {
+    match text {
+        "" | "none" => Ok(Listen(None)),
+        _ => match text.parse() {
+            Ok(address) => Ok(Listen(Some(address))),
+            Err(_) => Err("neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
+        },
+    }
+}
+
+/// Reads `hold` or `free-after=10m`.
+pub(super) fn unfenced(text: &str) -> Result<Unfenced, String> {
+    match text.split_once('=') {
+        None if text == "hold" => Ok(Unfenced::Hold),
+        Some(("free-after", after)) => duration(after).map(Unfenced::FreeAfter),
+        _ => Err("neither hold nor free-after=DURATION".to_owned()),
+    }
+}
+
+/// Reads `forever` or a duration.
+pub(super) fn hold(text: &str) -> Result<Hold, String> {
+    match text {
+        "forever" => Ok(Hold(None)),
+        _ => duration(text).map(|duration| Hold(Some(duration))),
+    }
+}
+
+/// Reads a number from 0 to 1.
+pub(super) fn fraction(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let fits = (0.0..=1.0).contains(&number);
+    fits.then_some(number)
+        .ok_or_else(|| "not between 0 and 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn where_to_listen_is_an_address_or_nowhere() {
+        for nowhere in ["", "none"] {
+            assert_eq!(listen(nowhere).unwrap().0, None);
+        }
+        for address in ["0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"] {
+            assert_eq!(
+                listen(address).unwrap().0,
+                address.parse().ok(),
+                "{address}"
+            );
+        }
+        for bad in [
+            ":8080",
+            "8080",
+            "localhost:8080",
+            "::8080",
+            "0.0.0.0",
+            "1.2.3.4:65536",
+        ] {
+            assert!(listen(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for bad in ["", "free", "free-after", "free-after=", "hold=1s"] {
+            assert!(unfenced(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "never", "-1s"] {
+            assert!(hold(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "half", "-0.1", "1.1", "NaN", "inf"] {
+            assert!(fraction(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_duration_panics(text in "\\PC{0,20}", unit in "[0-9]{0,25}[a-zµ]{0,3}") {
+            let _ = duration(&text);
+            let _ = duration(&unit);
+        }
+    }
+}

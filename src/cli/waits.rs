@@ -1,0 +1,72 @@
+//! How long a collector waits, and whose rows it never touches: the flags that all who judge have in common. Judged by
+//! other waits than the collector's, an audit would tell what does not come true.
+
+use std::time::Duration;
+
+use super::values::duration;
+use crate::core::{evidence::Policy, podref::Glob};
+
+/// What to judge with.
+#[derive(Clone, Debug, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
+pub struct Args {
+    /// Wait after an end that does not prove the sandbox to be stopped, besides the pod's termination grace period and
+    /// --del-budget
+    #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    grace: Duration,
+
+    /// Time allowed for the CNI DEL of one address, part of the wait after a pod's end
+    #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    del_budget: Duration,
+
+    /// Cap of a pod's termination grace period within that wait
+    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    max_pod_grace: Duration,
+
+    /// Least wait for addresses that a pod which is there does not use, for those of static pods, whose
+    /// sandboxes do not end with their API object, and for reservations without a row
+    #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    leftover_grace: Duration,
+
+    /// Never touch rows of these owners: a glob over namespace/name, may be given several times
+    #[arg(
+        long,
+        env = "IPGC_KEEP_PODREF",
+        value_name = "GLOB",
+        value_delimiter = ','
+    )]
+    keep_podref: Vec<String>,
+}
+
+impl Args {
+    /// Whether each glob may match.
+    ///
+    /// # Errors
+    /// One line that names the one that cannot.
+    pub fn check(&self) -> Result<(), String> {
+        for glob in &self.keep_podref {
+            if !glob.contains(['/', '*']) {
+                return Err(format!("--keep-podref {glob:?} matches no namespace/name"));
+            }
+        }
+        Ok(())
+    }
+
+    /// As a policy, which is the default in all else.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            grace: self.grace,
+            del_budget: self.del_budget,
+            max_pod_grace: self.max_pod_grace,
+            leftover_grace: self.leftover_grace,
+            keep_podrefs: self
+                .keep_podref
+                .iter()
+                .map(|glob| Glob::new(glob))
+                .collect(),
+            ..Policy::default()
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Findings about pools, their ranges, the definitions that lead to them and the slices of nodes.
+
+use super::*;
+use rstest::rstest;
+
+#[tokio::test]
+async fn an_address_beyond_its_range_is_found() {
+    let server = server();
+    put_pool(&server, &[(300, "default/web-1")]);
+    server
+        .delete("overlappingrangeipreservations", NS, "10.0.0.300")
+        .unwrap();
+    let pod = fixtures::pod(NS, "web-1").node("n1").running();
+    server.put(pod.reports("default/net", "net1", &["10.0.1.44"]).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.1.44",
+        "default/web-1",
+        "net1",
+    ));
+    let report = report(&server).await;
+    assert_eq!(problems(&report), [(Problem::OutOfRange, "10.0.1.44")]);
+    assert_eq!(only(&report).row.as_ref().unwrap().key, "300");
+}
+
+#[tokio::test]
+async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
+    let server = server();
+    put_pool(&server, &[(2, "default/gone")]);
+    server.put(pod("web-9", 9).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    let mut dump = dump_of(&server, &Kind::ALL);
+    let mut bad = server.get("ippools", NS, POOL).unwrap();
+    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
+    dump["items"].as_array_mut().unwrap().insert(0, bad);
+    let report = judge(&File::new(dump.to_string()).read().unwrap(), Source::Files);
+    // web-9's row, and that of the reservation, may be in the pool that cannot be read.
+    assert_eq!(
+        problems(&report),
+        [(Problem::Stale, "10.0.0.2"), (Problem::Unreadable, "")]
+    );
+    let detail = &report.findings[1].detail;
+    assert!(
+        detail.starts_with("IPPool default/bad: missing field `uid`"),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.put(fixtures::pool("other", "10.9.0.0/24").build());
+    let finding = only(&live(&server).await.unwrap()).clone();
+    assert_eq!(finding.problem, Problem::PoolWithoutDefinition);
+    let pool = server.get("ippools", "other", "10.9.0.0-24").unwrap();
+    let metadata = |field: &str| pool["metadata"][field].as_str().unwrap().to_owned();
+    let expected = format!(
+        r#"echo '{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":"{}","resourceVersion":"{}"}}}}' | kubectl delete -f - --raw /apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/other/ippools/10.9.0.0-24"#,
+        metadata("uid"),
+        metadata("resourceVersion"),
+    );
+    assert_eq!(finding.command, Some(expected.into()));
+    // A dump may be hours old.
+    let offline = dump(&server).judged();
+    assert_eq!(only(&offline).command, None);
+    assert!(
+        only(&offline).detail.contains("look again at the cluster"),
+        "{:?}",
+        only(&offline)
+    );
+    server.edit("ippools", "other", "10.9.0.0-24", |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
+    });
+    let report = report(&server).await;
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|f| (f.problem, f.command.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Problem::Stale, false),
+            (Problem::PoolWithoutDefinition, false)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_definition_without_a_range_may_lead_to_any_pool() {
+    let server = server();
+    server.put(fixtures::nad_with_config(NS, "on-the-node", ""));
+    server.put(fixtures::pool("other", "10.9.0.0/24").build());
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(
+        (finding.problem, &finding.command),
+        (Problem::PoolWithoutDefinition, &None)
+    );
+    assert!(
+        finding
+            .detail
+            .contains("1 definitions do not tell their range"),
+        "{}",
+        finding.detail
+    );
+}
+
+#[tokio::test]
+async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
+    let server = bare();
+    server.put(fixtures::node("n2", true));
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")];
+    server.put(fixtures::node_slice_pool(
+        NS,
+        "blue",
+        "10.0.0.0/16",
+        "/24",
+        &slices,
+    ));
+    server.put(
+        fixtures::pool(NS, "10.0.1.0/24")
+            .name("blue-n2-10.0.1.0-24")
+            .build(),
+    );
+    assert_eq!(report(&server).await.findings, []);
+    server.delete("nodes", "", "n2").unwrap();
+    let offline = dump(&server).judged();
+    assert_eq!(
+        (only(&offline).problem, &only(&offline).command),
+        (Problem::SliceOfGoneNode, &None)
+    );
+    let gone = only(&live(&server).await.unwrap()).clone();
+    assert_eq!(gone.problem, Problem::SliceOfGoneNode);
+    assert_eq!(gone.nodes, ["n2"]);
+    let command = gone.command.unwrap();
+    assert!(
+        command.contains("/ippools/blue-n2-10.0.1.0-24 && kubectl -n default"),
+        "{command}"
+    );
+    assert!(
+        command.ends_with(
+            "patch nodeslicepools.whereabouts.cni.cncf.io blue --type=json -p \
+             '[{\"op\":\"test\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"n2\"},\
+             {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'"
+        ),
+        "{command}"
+    );
+    server.edit("ippools", NS, "blue-n2-10.0.1.0-24", |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
+    });
+    let report = report(&server).await;
+    let slice = report.findings.last().unwrap();
+    assert_eq!(
+        (slice.problem, &slice.command),
+        (Problem::SliceOfGoneNode, &None)
+    );
+}
+
+#[rstest]
+#[case::not_quite(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 12, None)]
+#[case::nearly(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 13, Some("13 of 14"))]
+#[case::part(json!({ "type": "whereabouts", "range": "10.0.0.1-10.0.0.4/28" }), 4, Some("4 of 4"))]
+#[case::part_not(json!({ "type": "whereabouts", "range": "10.0.0.1-10.0.0.5/28" }), 4, None)]
+#[tokio::test]
+async fn a_range_that_is_nearly_full_is_told_with_its_split(
+    #[case] ipam: Value,
+    #[case] rows: u64,
+    #[case] says: Option<&str>,
+) {
+    let server = bare();
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let mut pool = fixtures::pool(NS, "10.0.0.0/28");
+    for offset in 1..=rows {
+        pool = pool.row(offset, &fixtures::sandbox(offset), "default/gone", "net1");
+    }
+    server.put(pool.build());
+    let report = report(&server).await;
+    let full: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| f.problem == Problem::NearlyFull)
+        .collect();
+    assert_eq!(full.len(), usize::from(says.is_some()));
+    if let (Some(says), [finding]) = (says, full.as_slice()) {
+        let split = format!("0 live, {rows} stale, 0 held, 0 unknown");
+        assert!(
+            finding.detail.starts_with(says) && finding.detail.ends_with(&split),
+            "{}",
+            finding.detail
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! `ipgc audit` of files as its user meets it: exit codes, choices, lines for people.
+
+use rstest::rstest;
+
+use super::*;
+
+#[test]
+fn the_exit_code_tells_what_was_found() {
+    let server = shop();
+    let (code, stdout, stderr) = audit_of(&dump(&server), &[]);
+    assert_eq!((code, &*stderr), (1, ""));
+    assert_eq!(
+        stdout,
+        "\
+FINDING   ADDRESS    POOL                  POD            NODE   DETAIL
+stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone; goes 3m30s after a collector has begun
+
+1 finding: 2 rows in 1 pool (1 live, 1 stale, 0 held, 0 unknown), 2 reservations, 3 pods, 1 node
+"
+    );
+    server.put(pod("gone", 2).build());
+    let (code, stdout, _) = audit_of(&dump(&server), &[]);
+    assert_eq!(code, 0);
+    assert!(
+        stdout.starts_with("no findings: 2 rows in 1 pool (2 live,"),
+        "{stdout}"
+    );
+}
+
+#[rstest]
+#[case::pool(&["--pool", POOL], 1)]
+#[case::pool_in_full(&["--pool", "default/10.0.0.0-24"], 1)]
+#[case::namespace(&["--namespace", "default"], 1)]
+#[case::other_namespace(&["-n", "kube-system"], 0)]
+#[case::node(&["--node", "n1"], 0)]
+#[case::labels(&["--selector", "app=web"], 0)]
+fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
+    let (found, stdout, stderr) = audit_of(&dump(&shop()), args);
+    assert_eq!((found, &*stderr), (code, ""), "{stdout}");
+}
+
+#[test]
+fn findings_of_every_kind_are_chosen() {
+    let server = shop();
+    server.put(pod("web-9", 9).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    let columns = "--columns=finding";
+    let lines = |args: &[&str]| {
+        let (_, stdout, _) = audit_of(&dump(&server), &[args, &[columns]].concat());
+        stdout.lines().count()
+    };
+    // A title, three findings, a blank line and the totals.
+    assert_eq!(lines(&[]), 6);
+    assert_eq!(lines(&["-n", "default"]), 6);
+    assert_eq!(lines(&["-n", "kube-system"]), 1);
+    assert_eq!(lines(&["--node", "n1"]), 4);
+}
+
+#[test]
+fn labels_choose_what_pods_that_are_there_leave_behind() {
+    let server = shop();
+    put_pool(&server, &[(1, "default/web-1"), (3, "default/web-1")]);
+    let (code, stdout, _) = audit_of(&dump(&server), &["-l", "app in (web)", "--columns=address"]);
+    assert_eq!(
+        (code, stdout.lines().nth(1)),
+        (1, Some("10.0.0.3")),
+        "{stdout}"
+    );
+    let (code, _, stderr) = audit_of(&dump(&server), &["-l", "app=db"]);
+    assert_eq!((code, &*stderr), (2, "ipgc: the selector chooses no pod\n"));
+}
+
+#[rstest]
+#[case::pool(&["--pool", "10.9.0.0-24"], "no pool 10.9.0.0-24 is known")]
+#[case::node(&["--node", "n9"], "no node n9 is known")]
+#[case::namespace(&["-n", "defualt"], "no pod, row or reservation of namespace defualt is known")]
+#[case::foreign_text(&["--node", "a\n\u{1b}[2J\u{202e}"], "no node a\\n\\u{1b}[2J\\u{202e} is known")]
+#[case::selector(&["-l", "app ~ web"], "not a label selector: \"app ~ web\"")]
+#[case::column(&["--columns", "colour"], "colour")]
+#[case::format(&["-o", "yaml"], "yaml")]
+fn what_is_asked_for_and_unknown_is_one_line_and_exit_code_2(
+    #[case] args: &[&str],
+    #[case] says: &str,
+) {
+    let (code, stdout, stderr) = audit_of(&dump(&shop()), args);
+    assert_eq!((code, &*stdout), (2, ""));
+    assert!(
+        stderr.starts_with("ipgc: ") && stderr.contains(says),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let (code, _, stderr) = ipgc(&["audit", "-f", "/nonexistent/dump.json"]);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.starts_with("ipgc: /nonexistent/dump.json: "),
+        "{stderr}"
+    );
+    let file = File::new("{");
+    let (code, _, stderr) = audit_of(&file, &[]);
+    assert_eq!(code, 2);
+    let path = file.0.display();
+    assert_eq!(
+        stderr,
+        format!("ipgc: {path}: ends in the middle of its text, at byte 1: it was cut off\n")
+    );
+}
+
+#[test]
+fn directories_and_standard_input_are_read() {
+    let server = shop();
+    let directory = std::env::temp_dir().join(format!("ipgc-audit-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.to_str().unwrap();
+    let (code, _, stderr) = ipgc(&["audit", "-f", path]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("no file there ends in .json"), "{stderr}");
+    // By their names the nodes come before the rest, whose order is that of its file.
+    let rows = [Kind::Reservation, Kind::IpPool, Kind::Pod];
+    for (name, kinds) in [("b", &rows[..]), ("a", &[Kind::Node, Kind::Definition])] {
+        let text = dump_of(&server, kinds).to_string();
+        fs::write(directory.join(format!("{name}.json")), text).unwrap();
+    }
+    fs::write(directory.join("notes.txt"), "not a dump").unwrap();
+    let (code, stdout, _) = ipgc(&["audit", "-f", path, "--columns", "finding"]);
+    assert_eq!((code, stdout.lines().nth(1)), (1, Some("stale")));
+    fs::remove_dir_all(&directory).unwrap();
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    let text = dump_of(&server, &Kind::ALL).to_string();
+    let command = command
+        .args(["audit", "-f", "-", "-o", "json"])
+        .write_stdin(text);
+    let output = command.output().unwrap();
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.2")]);
+    assert!(report.made.ends_with('Z') && report.source == Source::Files);
+}
+
+#[test]
+fn wide_tables_line_up_and_show_no_control_characters() {
+    let server = shop();
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["7"] =
+            fixtures::row(&fixtures::sandbox(7), "a\u{1b}[2Jb", "net1");
+    });
+    let (_, stdout, _) = audit_of(&dump(&server), &["-o", "wide"]);
+    assert!(
+        !stdout.contains('\u{1b}') && stdout.contains("a\\u{1b}[2Jb"),
+        "{stdout}"
+    );
+    let table: Vec<_> = stdout.lines().take(3).collect();
+    for title in ["GRADE", "WAIT", "KEY", "SANDBOX", "DETAIL"] {
+        let column = table[0].find(title).unwrap();
+        for line in &table[1..] {
+            assert!(
+                line.is_char_boundary(column) && line[..column].ends_with("   "),
+                "{title}:\n{stdout}"
+            );
+            assert!(!line[column..].starts_with(' '), "{title}:\n{stdout}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_is_printed_without_a_cluster() {
+    for command in ["audit", "explain"] {
+        let (code, stdout, _) = ipgc(&[command, "--schema"]);
+        let schema: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(code, 0);
+        assert!(
+            schema["properties"]["version"]["description"].is_string(),
+            "{stdout}"
+        );
+    }
+}
