@@ -196,7 +196,7 @@ impl RangeConf<'_> {
 
     /// Ranges or single addresses.
     fn excluded(&self) -> Box<[Range]> {
-        let texts = self.exclude.map(RawValue::get).unwrap_or("null");
+        let texts = self.exclude.map_or("null", RawValue::get);
         let texts: Option<Vec<String>> = serde_json::from_str(texts).ok().flatten();
         let texts = texts.into_iter().flatten();
         let ranges = texts.filter_map(|text| match text.parse::<IpAddr>() {
