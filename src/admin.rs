@@ -147,7 +147,7 @@ impl Pages {
         if self.vitals.is_alive() {
             return response(StatusCode::OK, TEXT, "ok\n".to_owned());
         }
-        let text = "no sweep has ended for three intervals\n".to_owned();
+        let text = "the sweep has hung for five minutes\n".to_owned();
         response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
     }
 

@@ -40,6 +40,7 @@ pub mod config;
 pub mod guard;
 pub mod leader;
 mod lock;
+mod pulse;
 mod queue;
 pub mod report;
 pub mod run;

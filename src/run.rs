@@ -129,12 +129,7 @@ impl Collector {
                 (Some(elector), leadership)
             }
         };
-        let vitals = Vitals::new(
-            clock,
-            config.sweep_interval,
-            leadership.clone(),
-            Arc::clone(&counters),
-        );
+        let vitals = Vitals::new(clock, leadership.clone(), Arc::clone(&counters));
         Self {
             requests,
             watches: protobuf::speak(freshness.listen(watches)),
@@ -305,7 +300,7 @@ impl Collector {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             ended = background.join_next() => return Err(unexpected(ended)),
-            true = caches => {}
+            true = vitals.pulse().through(caches) => {}
         }
 
         let knowledge = Arc::new(Knowledge {
@@ -333,6 +328,7 @@ impl Collector {
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
+            pulse: Arc::clone(vitals.pulse()),
             gate: Arc::clone(&gate),
             events: events.clone(),
             counters: Arc::clone(&counters),

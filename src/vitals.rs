@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::time::Moment;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
@@ -21,21 +21,21 @@ use crate::{
     },
     leader::Leadership,
     lock::lock,
+    pulse::Pulse,
     report::Counters,
     run::Phase,
     watch::PodIndex,
 };
 
-/// So many intervals may pass without that a sweep ends.
-const MISSED_SWEEPS: u32 = 3;
-/// However short the interval is: a sweep of a large cluster takes its time.
-const LEAST_PATIENCE: Duration = Duration::from_mins(5);
+/// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
+/// beat twice a minute.
+const STUCK: Duration = Duration::from_mins(5);
 
 /// What is to be seen of a run from outside.
 #[derive(Debug)]
 pub struct Vitals {
-    clock: Clock,
-    sweep_interval: Duration,
+    started: Timestamp,
+    pulse: Arc<Pulse>,
     counters: Arc<Counters>,
     course: OnceLock<Course>,
     caches: OnceLock<Caches>,
@@ -72,15 +72,10 @@ impl fmt::Debug for Caches {
 impl Vitals {
     /// Of a run that was not started yet.
     #[must_use]
-    pub(crate) fn new(
-        clock: Clock,
-        sweep_interval: Duration,
-        leadership: Leadership,
-        counters: Arc<Counters>,
-    ) -> Self {
+    pub(crate) fn new(clock: Clock, leadership: Leadership, counters: Arc<Counters>) -> Self {
         Self {
-            clock,
-            sweep_interval,
+            started: Timestamp::now(),
+            pulse: Arc::new(Pulse::new(clock)),
             counters,
             course: OnceLock::new(),
             caches: OnceLock::new(),
@@ -99,21 +94,30 @@ impl Vitals {
         let _ = self.caches.set(caches);
     }
 
+    /// Where the sweep shows that it gets on.
+    pub(crate) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// When this process began, in seconds since 1970.
+    #[must_use]
+    pub fn started(&self) -> f64 {
+        self.started.as_duration().as_secs_f64()
+    }
+
     /// Whether this process leads.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.leadership.is_held()
     }
 
-    /// Whether the run gets on: false when no sweep has ended for three intervals, and for five minutes. Whoever does not lead
-    /// sweeps all the same.
+    /// Whether the run gets on: false when its sweep has hung for five minutes. One that fails gets on, for a new
+    /// process would fail too, and know less: what was seen ending is lost with this one. Whoever does not lead sweeps
+    /// all the same.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let course = self.course.get();
-        let ended = course.and_then(|course| course.sweeps.borrow().ended);
-        let longest = self.sweep_interval.saturating_mul(MISSED_SWEEPS);
-        let longest = longest.max(LEAST_PATIENCE);
-        self.clock.now().since(ended.unwrap_or(Moment::EPOCH)) <= longest
+        // Before it starts, it asks for its rights, each under a deadline, and nothing can hang.
+        self.course.get().is_none() || self.pulse.silence() <= STUCK
     }
 
     /// What is missing until the run is ready, in a few words each. A cache whose first list is complete
@@ -193,15 +197,14 @@ impl Vitals {
 
 #[cfg(test)]
 mod tests {
+    use ipgc_core::time::Moment;
     use tokio::time::sleep;
 
     use super::*;
 
-    const INTERVAL: Duration = Duration::from_secs(100);
-
     fn vitals() -> (Vitals, watch::Sender<SweepHealth>, watch::Sender<bool>) {
         let clock = Clock::start();
-        let vitals = Vitals::new(clock, INTERVAL, Leadership::always(clock), Arc::default());
+        let vitals = Vitals::new(clock, Leadership::always(clock), Arc::default());
         let (sweep, sweeps) = watch::channel(SweepHealth::default());
         let (may_write, writable) = watch::channel(true);
         vitals.begin(Course {
@@ -217,14 +220,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn three_intervals_without_a_sweep_are_no_life() {
-        let (vitals, sweep, _) = vitals();
+    async fn five_minutes_without_a_step_are_no_life() {
+        let (vitals, _, _) = vitals();
         seconds(300).await;
         assert!(vitals.is_alive());
         seconds(1).await;
         assert!(!vitals.is_alive());
-        sweep.send_modify(|health| health.ended = Some(vitals.clock.now()));
+        vitals.pulse().beat();
         assert!(vitals.is_alive());
+        vitals.pulse().through(seconds(86_400)).await;
+        assert!(vitals.is_alive(), "a long wait is no illness");
         seconds(301).await;
         assert!(!vitals.is_alive());
     }
@@ -233,7 +238,7 @@ mod tests {
     async fn what_sweeps_found_is_shown_after_the_first_one() {
         let (vitals, sweep, _) = vitals();
         assert!(vitals.is_leader() && vitals.report().is_none());
-        sweep.send_modify(|health| health.ended = Some(vitals.clock.now()));
+        sweep.send_modify(|health| health.ended = Some(Moment::EPOCH));
         assert!(vitals.report().is_some());
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{NS, POOL, put_pool, run_pod, seconds, seldom, server};
+use common::{NS, POOL, put_pool, run_pod, scrape::Scrape, seconds, seldom, server};
 use ipgc::{
     config::Config,
     leader::LEASE,
@@ -256,6 +256,65 @@ async fn who_does_not_lead_sends_no_events() {
     stop(a).await;
     seconds(30).await;
     assert!(events("b") > 0, "{}", server.requests());
+    stop(b).await;
+}
+
+/// A row is as old as the copy knows it that leads now, and it has known it all the time.
+#[tokio::test(start_paused = true)]
+async fn a_stale_row_is_no_younger_after_a_takeover() {
+    let server = server();
+    put_pool(&server, &[(1, "gone")]);
+    // Nobody ever frees it.
+    let _refused = server.on(Match::patch("ippools")).fail(500);
+    let launch = async |name: &str| {
+        let config = Config {
+            sweep_interval: Duration::from_mins(5),
+            ..electing(name)
+        };
+        let mut running = launch(&server, name, config);
+        assert!(running.ready().await);
+        running
+    };
+    let age = |running: &Running| {
+        let of_pool = format!("ipgc_oldest_stale_seconds{{pool=\"{NS}/{POOL}\"}}");
+        Scrape::of(running).get(&of_pool)
+    };
+    let a = launch("a").await;
+    seconds(10).await;
+    let b = launch("b").await;
+    seconds(3_000).await;
+    assert!(age(&a) > Some(2_400.0) && age(&b).is_none());
+    stop(a).await;
+    seconds(10).await;
+    let a = launch("a").await;
+    seconds(3_000).await;
+    assert!(b.leads() && age(&b) > Some(5_400.0), "{:?}", age(&b));
+    stop(b).await;
+    seconds(30).await;
+    assert!(a.leads() && age(&a) > Some(2_400.0), "{:?}", age(&a));
+    stop(a).await;
+}
+
+/// Both fail, and the one that leads tells it; whoever leads next tells it anew.
+#[tokio::test(start_paused = true)]
+async fn what_was_given_up_is_told_by_whoever_leads() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let _broken = server.on(Match::get("ippools")).fail(500);
+    end(&server, "web-1").await;
+    seconds(600).await;
+    for copy in [&a, &b] {
+        assert!(copy.counters().retries_exhausted.get() > 0);
+    }
+    let told = |name| {
+        let created = Match::create("events.events.k8s.io").client(name);
+        server.requests().matching(&created).len()
+    };
+    assert_eq!((told("a"), told("b")), (1, 0));
+    stop(a).await;
+    seconds(600).await;
+    assert!(b.leads());
+    assert_eq!((told("a"), told("b")), (1, 1));
     stop(b).await;
 }
 

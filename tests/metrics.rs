@@ -19,6 +19,7 @@ use common::{
     seconds, seldom, server,
 };
 use ipgc::{config::Config, report::Metrics};
+use serde_json::json;
 use testkit::{Garble, Match, fixtures};
 
 fn rows(scrape: &Scrape, verdict: &str) -> Option<f64> {
@@ -285,16 +286,94 @@ async fn what_was_not_read_is_not_taken_for_missing() {
     server.put(fixtures::pool(NS, "10.1.0.0/24").build());
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;
-    assert!(Scrape::of(&bench.running).get("ipgc_duplicates").is_some());
+    let scrape = Scrape::of(&bench.running);
+    assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(2.0));
+    assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(0.0));
     let _garbled = bench
         .server
         .on(Match::list("ippools"))
         .garble(Garble::Item(1));
     seconds(600).await;
     let scrape = Scrape::of(&bench.running);
-    assert_eq!(scrape.get("ipgc_duplicates"), None);
+    assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
+    assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
     assert_eq!(rows(&scrape, "held"), Some(2.0), "the other pool is");
+    bench.stop().await;
+}
+
+/// Nobody knows the addresses of its rows.
+#[tokio::test(start_paused = true)]
+async fn a_pool_without_a_range_may_have_any_row() {
+    let server = crowded();
+    let mut pool = fixtures::pool(NS, "10.1.0.0/24").build();
+    pool["spec"]["range"] = "10.1.0.0".into();
+    server.put(pool);
+    let bench = Bench::with(server, Config::default()).await;
+    seconds(10).await;
+    let scrape = Scrape::of(&bench.running);
+    assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
+    assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
+    assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
+    bench.stop().await;
+}
+
+/// What one definition leaves out, another may give; what all leave out nobody gets.
+#[tokio::test(start_paused = true)]
+async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    run_pod(&server, "web-0", 1);
+    let ipam = json!({ "type": "whereabouts", "range": common::RANGE, "exclude": ["10.0.0.0/25"] });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let bench = Bench::with(server, Config::default()).await;
+    seconds(10).await;
+    let size = || of_pool(&Scrape::of(&bench.running), "ipgc_pool_size");
+    assert_eq!(size(), Some(127.0));
+    let part = fixtures::nad(NS, "part", "10.0.0.1-10.0.0.10/24");
+    bench.server.put(part);
+    let sliced = json!({ "type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26", "network_name": "x" });
+    bench
+        .server
+        .put(fixtures::nad_with_ipam(NS, "sliced", &sliced));
+    seconds(400).await;
+    assert_eq!(size(), Some(137.0));
+    for name in ["net", "part"] {
+        bench
+            .server
+            .delete("network-attachment-definitions", NS, name);
+    }
+    seconds(400).await;
+    assert_eq!(size(), Some(254.0), "nobody tells");
+    bench.stop().await;
+}
+
+/// A kubelet tells of the end of a pod once CNI DEL is done: what is counted by cause `completed` was lost.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
+    let server = server();
+    put_pool(&server, &[(1, "done"), (2, "leaky"), (3, "web-0")]);
+    run_pod(&server, "done", 1);
+    run_pod(&server, "leaky", 2);
+    run_pod(&server, "web-0", 3);
+    let bench = Bench::with(server, Config::default()).await;
+    seconds(3_600).await;
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+        rows.remove("1").expect("DEL");
+    });
+    for name in ["done", "leaky"] {
+        bench.kubelet().complete_pod(NS, name, "Succeeded");
+    }
+    seconds(3_600).await;
+    let freed = Scrape::of(&bench.running);
+    let freed = freed.all("ipgc_freed_total").into_iter();
+    let freed: Vec<_> = freed.filter(|(_, count)| *count > 0.0).collect();
+    assert_eq!(freed.len(), 1, "{freed:?}");
+    assert!(
+        freed[0].0.contains("cause=\"completed\"") && freed[0].1 == 1.0,
+        "{freed:?}"
+    );
     bench.stop().await;
 }
 

@@ -110,7 +110,7 @@ struct Asked {
 }
 
 /// Words of PromQL that are neither metrics nor labels.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "sum",
     "max",
     "min",
@@ -120,7 +120,8 @@ const WORDS: [&str; 18] = [
     "time",
     "rate",
     "increase",
-    "predict_linear",
+    "deriv",
+    "changes",
     "histogram_quantile",
     "label_values",
     "or",
@@ -411,6 +412,15 @@ fn alerts_fire_when_they_should_and_only_then() {
 #[case::patience("for: 3h", "for: 5h")]
 #[case::one_replica("max by (pool, verdict) ", "")]
 #[case::any_leader("ipgc_leader == 1", "ipgc_leader")]
+#[case::last_hours_alone(
+    "deriv(pool:ipgc_used:ratio[3h] offset 3h)",
+    "deriv(pool:ipgc_used:ratio[3h])"
+)]
+#[case::hours_before_alone(
+    "deriv(pool:ipgc_used:ratio[3h]) ",
+    "deriv(pool:ipgc_used:ratio[3h] offset 3h) "
+)]
+#[case::every_start("> 4\n", "> 1\n")]
 fn a_rule_that_is_wrong_fails_its_case(#[case] right: &str, #[case] wrong: &str) {
     let directory = stage(&format!("wrong-{}", right.len()), |rules| {
         assert!(rules.contains(right), "{rules}");

@@ -38,6 +38,14 @@ impl Range {
         Ok(Self { cidr })
     }
 
+    /// One address alone.
+    #[must_use]
+    pub fn single(address: IpAddr) -> Self {
+        Self {
+            cidr: address.into(),
+        }
+    }
+
     /// The same range with its host bits cleared: what the CNI plugin writes and names pools by.
     #[must_use]
     pub fn masked(self) -> Self {

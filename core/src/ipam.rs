@@ -4,12 +4,12 @@
 //! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
 //! nothing here looks at files, whatever the configuration names.
 
-use std::{collections::HashSet, net::IpAddr};
+use std::{cmp::Reverse, collections::HashSet, net::IpAddr};
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{error::Category, value::RawValue};
 
-use crate::address::{Range, excerpt, pool_name};
+use crate::address::{Range, pool_name};
 
 /// One whereabouts IPAM section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Ipam {
 }
 
 /// The part of a range that addresses are handed out of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The range, masked.
     pub range: Range,
@@ -37,6 +37,63 @@ pub struct Span {
     pub first: Option<IpAddr>,
     /// The last address, in the same way.
     pub last: Option<IpAddr>,
+    /// `exclude`: what is passed over.
+    pub excluded: Box<[Range]>,
+}
+
+/// How many addresses of a range are handed out at the most by these parts of it; by none, all of it is. None where
+/// whereabouts hands out nothing of it at all, as of a range of two.
+#[must_use]
+pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -> Option<u128> {
+    if range.usable() == 0 {
+        return None;
+    }
+    let ends = |range: Range| {
+        let (first, Reverse(last)) = range.first_and_last();
+        (number(first), number(last))
+    };
+    let (first, last) = ends(range);
+    let (lowest, highest) = (first.saturating_add(1), last.saturating_sub(1));
+    let mut parts = Vec::new();
+    let mut is_whole = true;
+    for span in spans {
+        is_whole = false;
+        let mut next = span.first.map_or(lowest, number).max(lowest);
+        let end = span.last.map_or(highest, number).min(highest);
+        let excluded = span.excluded.iter();
+        // Numbers of the other family would be those of other addresses.
+        let excluded = excluded.filter(|excluded| range.overlaps(**excluded));
+        let mut gaps: Vec<_> = excluded.map(|excluded| ends(*excluded)).collect();
+        gaps.sort_unstable();
+        for (from, to) in gaps {
+            if next < from {
+                parts.push((next, end.min(from - 1)));
+            }
+            next = next.max(to.saturating_add(1));
+        }
+        parts.push((next, end));
+    }
+    if is_whole {
+        parts.push((lowest, highest));
+    }
+    parts.sort_unstable();
+    // What two of them hand out counts once.
+    let (mut count, mut next) = (0_u128, 0);
+    for (begin, end) in parts {
+        let begin = begin.max(next);
+        if begin <= end {
+            count += end - begin + 1;
+            next = end + 1;
+        }
+    }
+    Some(count)
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
 }
 
 impl Ipam {
@@ -92,6 +149,8 @@ struct IpamConf<'a> {
     range_start: Option<&'a RawValue>,
     #[serde(borrow)]
     range_end: Option<&'a RawValue>,
+    #[serde(borrow)]
+    exclude: Option<&'a RawValue>,
     #[serde(rename = "ipRanges", borrow)]
     ip_ranges: Option<Vec<RangeConf<'a>>>,
     network_name: Option<String>,
@@ -108,6 +167,8 @@ struct RangeConf<'a> {
     range_start: Option<&'a RawValue>,
     #[serde(borrow)]
     range_end: Option<&'a RawValue>,
+    #[serde(borrow)]
+    exclude: Option<&'a RawValue>,
 }
 
 impl RangeConf<'_> {
@@ -129,7 +190,20 @@ impl RangeConf<'_> {
             range,
             first: first.or_else(|| named(self.range_start)).filter(is_in),
             last: last.or_else(|| named(self.range_end)).filter(is_in),
+            excluded: self.excluded(),
         }
+    }
+
+    /// Ranges or single addresses.
+    fn excluded(&self) -> Box<[Range]> {
+        let texts = self.exclude.map_or("null", RawValue::get);
+        let texts: Option<Vec<String>> = serde_json::from_str(texts).ok().flatten();
+        let texts = texts.into_iter().flatten();
+        let ranges = texts.filter_map(|text| match text.parse::<IpAddr>() {
+            Ok(address) => Some(Range::single(address)),
+            Err(_) => Range::parse(&text).ok(),
+        });
+        ranges.collect()
     }
 }
 
@@ -181,6 +255,7 @@ fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, 
         range: conf.range,
         range_start: conf.range_start,
         range_end: conf.range_end,
+        exclude: conf.exclude,
     };
     let entries = [own].into_iter();
     let entries = entries.chain(conf.ip_ranges.into_iter().flatten());
@@ -188,7 +263,7 @@ fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, 
     let mut ranges = Vec::new();
     let mut spans = Vec::new();
     let mut problems = Vec::new();
-    for entry in entries {
+    for (place, entry) in entries.enumerate() {
         let text = entry.range.as_deref().unwrap_or_default();
         match parse_range(text) {
             Some(range) => {
@@ -198,7 +273,11 @@ fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, 
                 }
             }
             None if text.is_empty() => {}
-            None => problems.push(format!("invalid range {:?}", excerpt(text))),
+            // Where it stands, and not what: a configuration may hold what is nobody's business.
+            None => problems.push(match place.checked_sub(1) {
+                None => "`range` is no range of addresses".to_owned(),
+                Some(place) => format!("`ipRanges[{place}].range` is no range of addresses"),
+            }),
         }
     }
     let reserves = conf.enable_overlapping_ranges.map(RawValue::get);
@@ -222,8 +301,21 @@ fn parse_range(text: &str) -> Option<Range> {
 }
 
 fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, InvalidConfig> {
-    serde_json::from_str(text)
-        .map_err(|error| InvalidConfig::Json(excerpt(&error.to_string()).to_owned()))
+    serde_json::from_str(text).map_err(|error| InvalidConfig::Json(fault(&error)))
+}
+
+/// What is wrong with a text of JSON, and where, without any of the values in it: configurations of CNI plugins may
+/// hold tokens and passwords, and what is said here ends in logs and reports.
+#[must_use]
+pub fn fault(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    match error.classify() {
+        // Its text quotes the value.
+        Category::Data => {
+            format!("a value is not of the type that belongs there, at line {line} column {column}")
+        }
+        Category::Syntax | Category::Eof | Category::Io => error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -287,8 +379,51 @@ mod tests {
             range: Range::parse("10.0.0.0/24").unwrap(),
             first: address(first),
             last: address(last),
+            excluded: [].into(),
         };
         assert_eq!(*parse(&config).unwrap()[0].spans, [span]);
+    }
+
+    /// Only of the range beside which they stand, and what cannot be read excludes nothing.
+    #[test]
+    fn a_range_may_leave_parts_of_it_out() {
+        let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24",
+            "exclude":["10.0.0.8/29","10.0.0.1","nonsense"],
+            "ipRanges":[{"range":"10.1.0.0/24"},{"range":"10.2.0.0/24","exclude":7}]}}"#;
+        let ipam = &parse(config).unwrap()[0];
+        let excluded = ipam.spans.iter().map(|span| &*span.excluded);
+        let own = ["10.0.0.8/29", "10.0.0.1/32"].map(|range| Range::parse(range).unwrap());
+        assert_eq!(excluded.collect::<Vec<_>>(), [&own[..], &[], &[]]);
+    }
+
+    /// Each part as a text of the range, and what it excludes.
+    #[rstest]
+    #[case::all("10.0.0.0/24", &[], Some(254))]
+    #[case::a_block("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.0/25")], Some(127))]
+    #[case::an_address("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.9")], Some(253))]
+    #[case::the_edges("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.0 10.0.0.255")], Some(254))]
+    #[case::one_within_the_other("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.16/30 10.0.0.16/28")], Some(238))]
+    #[case::all_of_it("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.0/8")], Some(0))]
+    #[case::of_a_part("10.0.0.0/24", &[("10.0.0.10-10.0.0.19/24", "10.0.0.12 10.0.0.18/31 10.0.0.200")], Some(7))]
+    #[case::another_gives_it("10.0.0.0/24", &[("10.0.0.0/24", "10.0.0.0/25"), ("10.0.0.100-10.0.0.130/24", "")], Some(155))]
+    #[case::of_the_other_family("10.0.0.0/24", &[("10.0.0.0/24", "::a00:0/104")], Some(254))]
+    #[case::of_ipv6("fd00::/120", &[("fd00::/120", "fd00::/121 10.0.0.0/8")], Some(127))]
+    #[case::endless("::/0", &[("::/0", "ffff::/16")], Some((1 << 112) * 0xffff - 1))]
+    #[case::two("10.0.0.0/31", &[("10.0.0.0/31", "")], None)]
+    fn what_is_handed_out_is_counted_once(
+        #[case] range: &str,
+        #[case] parts: &[(&str, &str)],
+        #[case] count: Option<u128>,
+    ) {
+        let entries = parts.iter().map(|(range, excluded)| {
+            let excluded: Vec<_> = excluded.split_whitespace().collect();
+            serde_json::json!({ "range": range, "exclude": excluded })
+        });
+        let entries: Vec<_> = entries.collect();
+        let config = serde_json::json!({ "type": "x", "ipam": { "type": "whereabouts", "ipRanges": entries } });
+        let ipam = &parse(&config.to_string()).unwrap()[0];
+        let range = Range::parse(range).unwrap();
+        assert_eq!(handed_out(range, &ipam.spans), count);
     }
 
     #[rstest]
@@ -302,10 +437,32 @@ mod tests {
 
     #[test]
     fn one_bad_range_does_not_hide_the_others() {
-        let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0","ipRanges":[{"range":"10.2.0.0/24"},{}]}}"#;
+        let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0","ipRanges":[{"range":"10.2.0.0/24"},{},{"range":"hunter2"}]}}"#;
         let ipam = &parse(config).unwrap()[0];
         assert_eq!(ipam.pool_names().collect::<Vec<_>>(), ["10.2.0.0-24"]);
-        assert_eq!(&*ipam.problems, ["invalid range \"10.0.0.0\""]);
+        let problems = [
+            "`range` is no range of addresses",
+            "`ipRanges[2].range` is no range of addresses",
+        ];
+        assert_eq!(&*ipam.problems, problems);
+    }
+
+    #[rstest]
+    #[case::of_another_type(r#"{"type":"x","ipam":"hunter2"}"#)]
+    #[case::within_it(r#"{"type":"x","ipam":{"type":"whereabouts","ipRanges":"hunter2"}}"#)]
+    #[case::of_the_range(r#"{"type":"x","ipam":{"type":"whereabouts","range":["hunter2"]}}"#)]
+    #[case::of_the_network(
+        r#"{"type":"x","ipam":{"type":"whereabouts","network_name":{"hunter2":1}}}"#
+    )]
+    #[case::of_the_plugins(r#"{"plugins":"hunter2"}"#)]
+    #[case::no_json(r#"{"type":"x","password":hunter2}"#)]
+    #[case::after_it(r#"{"type":"x"} hunter2"#)]
+    #[case::no_object(r#""hunter2""#)]
+    #[case::cut(r#"{"type":"x","password":"hunter2"#)]
+    fn what_is_wrong_is_said_without_any_value(#[case] config: &str) {
+        let said = parse(config).unwrap_err().to_string();
+        assert!(!said.contains("hunter"), "{said}");
+        assert!(said.contains("at line 1 column "), "{said}");
     }
 
     #[rstest]

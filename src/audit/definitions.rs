@@ -84,7 +84,7 @@ impl<'s> Definitions<'s> {
         }
         for (name, range) in section.pool_names().zip(&section.ranges) {
             let spans = section.spans.iter().filter(|span| span.range == *range);
-            lead(name, spans.copied().collect());
+            lead(name, spans.cloned().collect());
         }
     }
 

@@ -1,8 +1,8 @@
 //! What is wrong with a pool as a whole, and with the slices of nodes.
 
-use std::{collections::HashSet, net::IpAddr};
+use std::collections::HashSet;
 
-use ipgc_core::{address::Range, pool::PoolKey};
+use ipgc_core::{address::Range, ipam::handed_out, pool::PoolKey};
 
 use super::{
     assess::Assessor,
@@ -16,47 +16,11 @@ use crate::snapshot::{Kind, Slice};
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u64 = 90;
 
-/// How many addresses of a range are handed out at the most, by what leads to it: whereabouts gives neither its
-/// first nor its last address. None where it gives none at all, as of a range of two.
+/// How many addresses of a range are handed out at the most, by what leads to it.
 #[must_use]
 pub fn size(range: Range, led: Option<&Led>) -> Option<u64> {
-    if range.usable() == 0 {
-        return None;
-    }
-    let (first, std::cmp::Reverse(last)) = range.first_and_last();
-    let (lowest, highest) = (
-        number(first).saturating_add(1),
-        number(last).saturating_sub(1),
-    );
-    let bound = |address: Option<IpAddr>, else_| address.map_or(else_, number);
-    let spans = led.map_or(&[][..], |led| &led.spans).iter();
-    let mut spans: Vec<_> = spans
-        .map(|span| {
-            let (begin, end) = (bound(span.first, lowest), bound(span.last, highest));
-            (begin.max(lowest), end.min(highest))
-        })
-        .collect();
-    if spans.is_empty() {
-        spans.push((lowest, highest));
-    }
-    spans.sort_unstable();
-    // What two of them hand out counts once.
-    let (mut count, mut next) = (0_u128, 0);
-    for (begin, end) in spans {
-        let begin = begin.max(next);
-        if begin <= end {
-            count += end - begin + 1;
-            next = end + 1;
-        }
-    }
+    let count = handed_out(range, led.map_or(&[][..], |led| &led.spans))?;
     Some(u64::try_from(count).unwrap_or(u64::MAX))
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
 }
 
 /// How full a pool is.

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     clock::Clock,
     lock::lock,
+    pulse::Pulse,
     report::{Counters, Events},
 };
 
@@ -54,6 +55,8 @@ pub struct Context {
     pub clock: Clock,
     /// Every decision is taken, nothing is written.
     pub dry_run: bool,
+    /// Where the sweep shows that it gets on.
+    pub pulse: Arc<Pulse>,
     /// Whether we may write.
     pub gate: Arc<Gate>,
     /// Tells others.

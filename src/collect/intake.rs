@@ -7,7 +7,6 @@ use std::{
 };
 
 use ipgc_core::{
-    address::excerpt,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     node::Nodes,
     time::Moment,
@@ -209,7 +208,8 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
         let Some(name) = name_of(&object) else { return };
         let config = match &object.0 {
             Ok(nad) => Ok(nad.config()),
-            Err(invalid) => Err(excerpt(&invalid.error).to_owned()),
+            // Its text quotes values.
+            Err(_) => Err("the object has not the shape of a definition".to_owned()),
         };
         self.with(|index| index.apply(&name, config));
     }

@@ -77,6 +77,7 @@ pub async fn second_look(
             rows.iter().map(is_wanted).collect()
         });
         let page = page.await?;
+        context.pulse.beat();
         let next = following_page(&page);
         for pool in page.pools {
             let pool = match pool {

@@ -233,6 +233,10 @@ impl Shared {
 
     /// Says it once: sweeps try again as long as the failure lasts, and fail again.
     fn report_given_up(&self, item: &Item) {
+        // Another copy tells it. Should this one lead one day, it is news then.
+        if !self.gate.leads() {
+            return;
+        }
         let mut given_up = lock(&self.given_up);
         if given_up.len() >= REMEMBERED {
             given_up.clear();

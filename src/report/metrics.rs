@@ -19,7 +19,10 @@ use prometheus_client::{
 };
 
 use super::Trigger;
-use crate::{collect::sweep::PoolTally, vitals::Vitals};
+use crate::{
+    collect::sweep::{PoolTally, SweepReport},
+    vitals::Vitals,
+};
 
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -133,6 +136,8 @@ impl Exporter {
         families.value("pods_indexed", help, &vitals.pods_indexed())?;
         let help = "1 where this process leads";
         families.value("leader", help, &i64::from(vitals.is_leader()))?;
+        let help = "When this process began, in seconds since 1970";
+        families.value("start_timestamp_seconds", help, &vitals.started())?;
         let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
         families.value("last_sweep_timestamp_seconds", help, &vitals.last_sweep())?;
         let help = "1 once the first list of a watch is complete";
@@ -158,15 +163,15 @@ impl Exporter {
             help,
             report.map(|report| report.orphans),
         )?;
-        let usage = report.and_then(|report| report.usage);
+        let help = "Pools that cannot be read, or whose range cannot";
+        let unreadable = report.map(SweepReport::blind);
+        families.known("pools_unreadable", help, unreadable)?;
         let help = "Addresses that more than one live pod uses in one network";
-        families.known("duplicates", help, usage.map(|usage| usage.duplicates))?;
+        let duplicates = report.map(|report| report.duplicates);
+        families.known("duplicates", help, duplicates)?;
         let help = "Addresses that a live pod uses and has no row of";
-        families.known(
-            "in_use_unallocated",
-            help,
-            usage.map(|usage| usage.unallocated),
-        )?;
+        let unallocated = report.and_then(|report| report.unallocated);
+        families.known("in_use_unallocated", help, unallocated)?;
         let pools = report.map_or(&[][..], |report| &report.by_pool);
         let pools: Vec<_> = pools
             .iter()
@@ -177,7 +182,7 @@ impl Exporter {
             reason = "a range of 2^53 addresses is as good as endless"
         )]
         let size = |pool: &PoolTally| pool.size.map(|size| size as f64);
-        let help = "Addresses that the range of a pool has to give out";
+        let help = "Addresses that a pool has to give out";
         let mut family = families.gauge("pool_size", help)?;
         for (name, pool) in &pools {
             let Some(size) = size(pool) else { continue };

@@ -10,6 +10,7 @@ use std::{
 
 use ipgc_core::{
     address::{Range, excerpt},
+    ipam::fault,
     pod::PodState,
     podref::PodRef,
     pool::ObservedPool,
@@ -267,8 +268,7 @@ impl Gather {
         }
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        self.definitions
-            .apply(&name, config.map_err(ToString::to_string));
+        self.definitions.apply(&name, config.map_err(fault));
         Ok(())
     }
 

@@ -12,7 +12,10 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
+    address::{
+        Range, excerpt, may_reserve, pool_name, reservation_address, split_reservation_name,
+    },
+    ipam::{Span, handed_out},
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
@@ -21,7 +24,10 @@ use ipgc_core::{
 };
 use tracing::warn;
 
-use super::report::{PoolTally, SweepReport};
+use super::{
+    report::{PoolTally, SweepReport},
+    swept::Swept,
+};
 use crate::{
     clock::cpu_time,
     collect::{
@@ -34,7 +40,7 @@ use crate::{
         second_look::second_look,
     },
     lock::lock,
-    watch::{Networks, Presumed, Usage},
+    watch::{Networks, Presumed},
 };
 
 /// One look.
@@ -94,6 +100,7 @@ impl<'l> Look<'l> {
                     return;
                 }
             };
+            self.context.pulse.beat();
             for reservation in reservations {
                 self.report.reservations += 1;
                 let Ok(owner) = reservation.owner().parse::<PodRef>() else {
@@ -142,6 +149,7 @@ impl<'l> Look<'l> {
                 keep
             });
             let page = page.await?;
+            context.pulse.beat();
             self.report.held += held;
             let next = following_page(&page);
             let begun = cpu_time();
@@ -185,9 +193,8 @@ impl<'l> Look<'l> {
         }
         let mut known = HashMap::<PodRef, Known>::new();
         let mut suspect = 0;
-        let size = pool.range().map(Range::usable);
         let passed_over = pool.total_rows() - pool.rows().len();
-        let mut tally = PoolTally::new(pool.key().clone(), size, passed_over);
+        let mut tally = PoolTally::new(pool.key().clone(), passed_over);
         let now = self.context.clock.now();
         if let Some(picked) = &self.context.picked {
             picked.saw(pool);
@@ -411,26 +418,45 @@ impl<'l> Look<'l> {
         Overlaps(Arc::new(overlaps))
     }
 
-    /// What live pods use of these networks; `None` where not all pools could be read, since a row that was
-    /// not seen is not one that is missing.
-    pub fn usage(&self, networks: &Networks) -> Option<Usage> {
+    /// What live pods use of these networks, and what the pools have to give out.
+    pub fn usage(&mut self, networks: &Networks) {
+        self.sizes(networks);
+        let unranged = self.places.iter().filter(|place| place.range.is_none());
+        self.report.pools_without_range = unranged.count();
+        let ranges = self.places.iter().flat_map(|place| {
+            let networks = place.networks.iter().map(Option::as_deref);
+            networks.filter_map(|network| Some((network, place.range?)))
+        });
+        let swept = self.namespace.map(|_| Swept::of(ranges));
         let is_swept = |network: Option<&str>, address: IpAddr| {
-            self.namespace.is_none()
-                || self.places.iter().any(|place| {
-                    let is_here = place.range.is_some_and(|range| range.contains(address));
-                    is_here
-                        && place
-                            .networks
-                            .iter()
-                            .any(|known| known.as_deref() == network)
-                })
+            let swept = swept.as_ref();
+            swept.is_none_or(|swept| swept.contains(network, address))
         };
-        let unreadable = self.places.iter().any(|place| place.range.is_none());
-        if unreadable || self.report.pools_unreadable > 0 {
-            return None;
+        let usage = lock(&self.context.knowledge.pods).usage(networks, is_swept);
+        // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
+        // missing, and a pool that cannot be read may have it.
+        self.report.duplicates = usage.duplicates;
+        self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
+    }
+
+    /// Of a range only that can be given out which some definition neither leaves out nor excludes.
+    fn sizes(&mut self, networks: &Networks) {
+        let mut spans = HashMap::<_, Vec<&Span>>::new();
+        // A slice of a node is given out as a whole.
+        let whole = networks.values().flatten();
+        for section in whole.filter(|section| section.slices.is_none()) {
+            let network = section.network_name.as_deref();
+            for span in &section.spans {
+                let name = pool_name(network, None, span.range);
+                spans.entry(name).or_default().push(span);
+            }
         }
-        let pods = lock(&self.context.knowledge.pods);
-        Some(pods.usage(networks, is_swept))
+        for (tally, place) in self.report.by_pool.iter_mut().zip(&self.places) {
+            let spans = spans.get(&place.key.name).into_iter().flatten().copied();
+            tally.size = place
+                .range
+                .map(|range| handed_out(range, spans).unwrap_or(0));
+        }
     }
 
     /// What was found, and the numbers.

@@ -10,6 +10,7 @@
 
 mod look;
 mod report;
+mod swept;
 
 use std::{
     sync::{Arc, Mutex},
@@ -95,6 +96,7 @@ impl Sweeper {
             // What is seen of rows while the watch is not fresh is not noted with the pods that live:
             // where their names may return, their rows would wait for a second look when they end.
             self.context.knowledge.freshness.caught_up().await;
+            self.context.pulse.beat();
             // Whoever asked before this one began is served by it.
             let _ = self.requests.0.notified().now_or_never();
             let begun = self.context.clock.now();
@@ -123,11 +125,14 @@ impl Sweeper {
                     wait
                 }
             };
-            sleep(wait.min(PAUSE)).await;
-            tokio::select! {
-                () = sleep(wait.saturating_sub(PAUSE)) => {}
-                () = self.requests.0.notified() => {}
-            }
+            let pause = async {
+                sleep(wait.min(PAUSE)).await;
+                tokio::select! {
+                    () = sleep(wait.saturating_sub(PAUSE)) => {}
+                    () = self.requests.0.notified() => {}
+                }
+            };
+            self.context.pulse.through(pause).await;
         }
     }
 
@@ -155,9 +160,8 @@ impl Sweeper {
         gate.read();
         let overlaps = look.overlaps();
         let networks = lock(&self.definitions).networks();
-        let usage = look.usage(&networks);
+        look.usage(&networks);
         let (found, mut report) = look.end();
-        report.usage = usage;
         report.remembered = lock(&knowledge.sightings).len();
         // A pool that cannot be read may overlap any.
         let is_whole = report.pools_unreadable == 0;

@@ -10,8 +10,6 @@ use ipgc_core::{
 };
 use tracing::{info, warn};
 
-use crate::watch::Usage;
-
 /// What a sweep found. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
@@ -19,6 +17,8 @@ pub struct SweepReport {
     pub pools: usize,
     /// Pools that are none that can be read.
     pub pools_unreadable: usize,
+    /// Pools that were read, but for their range: nobody knows the addresses of their rows.
+    pub pools_without_range: usize,
     /// Rows in all.
     pub rows: usize,
     /// Rows whose pod may answer.
@@ -45,8 +45,10 @@ pub struct SweepReport {
     pub reservations_unreadable: usize,
     /// Each pool that was read.
     pub by_pool: Vec<PoolTally>,
-    /// What live pods use; `None` where not all pools could be read.
-    pub usage: Option<Usage>,
+    /// Addresses that more than one live pod uses in one network.
+    pub duplicates: usize,
+    /// Addresses that a live pod uses and has no row of; `None` where not all pools could be read.
+    pub unallocated: Option<usize>,
     /// Whether the breaker is open, after this sweep.
     pub breaker_open: bool,
     /// CPU time of parsing pools and judging rows: what a sweep costs beside transport.
@@ -58,7 +60,7 @@ pub struct SweepReport {
 pub struct PoolTally {
     /// The pool.
     pub key: PoolKey,
-    /// How many addresses it can give out; `None` where its range cannot be read.
+    /// How many addresses it can give out, as far as definitions tell; `None` where its range cannot be read.
     pub size: Option<u128>,
     /// Rows whose pod may answer.
     pub held: usize,
@@ -74,10 +76,11 @@ pub struct PoolTally {
 
 impl PoolTally {
     /// A pool of which this many rows were passed over, since a pod that lives reports them.
-    pub(super) fn new(key: PoolKey, size: Option<u128>, passed_over: usize) -> Self {
+    pub(super) fn new(key: PoolKey, passed_over: usize) -> Self {
         Self {
             key,
-            size,
+            // Definitions are asked when all pools are read.
+            size: None,
             held: passed_over,
             stale: 0,
             unfenced: 0,
@@ -109,6 +112,12 @@ fn is_held_by_node(stale: &Stale) -> bool {
 }
 
 impl SweepReport {
+    /// Pools that may have a row of any address.
+    #[must_use]
+    pub fn blind(&self) -> usize {
+        self.pools_unreadable + self.pools_without_range
+    }
+
     pub(super) fn count(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Held(_) => self.held += 1,

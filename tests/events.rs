@@ -1,0 +1,93 @@
+//! What the cluster is told by events, and how much of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{Bench, NS, seconds, seldom};
+use testkit::{Match, Server, Verb, fixtures};
+use tokio::time::Instant;
+
+const RANGE: &str = "10.9.0.0/16";
+const POOL: &str = "10.9.0.0-16";
+
+/// So many running pods, each with a row of one pool.
+async fn crowd(count: u64) -> (Bench, Vec<String>) {
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "wide", RANGE));
+    let mut pool = fixtures::pool(NS, RANGE);
+    let mut names = Vec::new();
+    for n in 1..=count {
+        let name = format!("pod-with-a-rather-long-name-{n}");
+        let address = format!("10.9.{}.{}", n / 256, n % 256);
+        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{name}"), "net1");
+        let pod = fixtures::pod(NS, &name).node("node-1").networks("wide");
+        let pod = pod.reports(&format!("{NS}/wide"), "net1", &[&address]);
+        server.put(pod.owner("ReplicaSet", "web").running().build());
+        names.push(name);
+    }
+    server.put(pool.build());
+    (Bench::long_since(server, seldom()).await, names)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_one_event_on_the_pool_and_one_on_each_pod() {
+    let (bench, names) = crowd(40).await;
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(POOL, &[]).await;
+    seconds(10).await;
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    let of_pool = bench.events("IPPool");
+    assert_eq!(of_pool.len(), 1, "{of_pool:?}");
+    let note = of_pool[0]
+        .strip_prefix("Normal IPAddressGarbageCollected ")
+        .unwrap();
+    assert!(
+        note.starts_with("freed 40 addresses of deleted pods: "),
+        "{note}"
+    );
+    assert!(note.len() <= 1_024 && note.ends_with('…'), "{note}");
+    assert_eq!(bench.events("Pod").len(), 40);
+    bench.stop().await;
+}
+
+/// Never read, never changed, and by the API that has notes of its own.
+#[tokio::test(start_paused = true)]
+async fn events_are_created_and_nothing_else() {
+    let (bench, names) = crowd(3).await;
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(POOL, &[]).await;
+    seconds(600).await;
+    let all = bench
+        .server
+        .requests()
+        .filter(|request| request.resource == "events");
+    let created = bench.sent(Match::create("events.events.k8s.io"));
+    assert!(all.len() >= 4, "{all}");
+    assert_eq!(created.len(), all.len(), "{all}");
+    assert!(all.iter().all(|request| request.verb == Verb::Create));
+    bench.stop().await;
+}
+
+/// 300 at once, 20 a second; the rest is counted, and nobody waits for it.
+#[tokio::test(start_paused = true)]
+async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
+    let (bench, names) = crowd(500).await;
+    let begun = Instant::now();
+    bench.end(names.iter().map(String::as_str));
+    bench.wait_rows(POOL, &[]).await;
+    seconds(60).await;
+    let (sent, dropped) = (
+        bench.counted("events_sent"),
+        bench.counted("events_dropped"),
+    );
+    let batches = bench.sent(Match::patch("ippools")).len() as u64;
+    assert_eq!(sent + dropped, 500 + batches);
+    let most = 300 + 20 * begun.elapsed().as_secs();
+    assert!(
+        (300..=most).contains(&sent) && dropped > 100,
+        "{sent}, {dropped}"
+    );
+    assert_eq!(bench.sent(Match::create("events")).len() as u64, sent);
+    bench.stop().await;
+}
