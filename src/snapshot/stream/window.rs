@@ -64,21 +64,11 @@ impl<R: Read> Window<R> {
         let before = self.bytes.len();
         // An object that is larger than the window makes it grow by its own size, not by a little each time.
         let wanted = before.max(CHUNK);
-        self.bytes.resize(before + wanted, 0);
-        let mut filled = before;
-        while filled < self.bytes.len() {
-            match self.source.read(&mut self.bytes[filled..]) {
-                Ok(0) => {
-                    self.ended = true;
-                    break;
-                }
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.bytes.truncate(filled);
-        Ok(filled > before)
+        self.bytes.reserve(wanted);
+        let mut source = self.source.by_ref().take(wanted as u64);
+        let read = source.read_to_end(&mut self.bytes)?;
+        self.ended = read < wanted;
+        Ok(read > 0)
     }
 
     /// The next byte that is no white space, which stays unread; `None` at the end.
