@@ -256,7 +256,7 @@ impl Collector {
             waits: Arc::clone(&waits),
             sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
-            picked: config.picked.clone(),
+            sweeps_only: config.picked.is_some(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
         background.spawn(named("the pod informer", follow(api, pods, pods_synced)));

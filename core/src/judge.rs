@@ -61,6 +61,13 @@ impl Stale {
         self.clearance.grade
     }
 
+    /// Whether a person can say that nobody answers on its address: its pod is gone, or at its end. Of one that
+    /// is there nobody can.
+    #[must_use]
+    pub fn may_be_forced(&self) -> bool {
+        matches!(self.cause, Cause::Deleted | Cause::Completed)
+    }
+
     /// Whether it may go at `now`.
     #[must_use]
     pub fn is_free(&self, now: Moment) -> bool {
@@ -437,11 +444,11 @@ impl<'a> Proof<'a> {
         self.release_if(row, facts, policy, now, |stale| stale.is_free(now))
     }
 
-    /// The same by the word of a person that no sandbox answers on the address: whatever the row waits
-    /// for, its wait counts as over. That nobody lives who needs the row is proven all the same.
+    /// The same by the word of a person that no sandbox answers on the address: whatever a row waits for whose pod
+    /// is gone or at its end, its wait counts as over. That it is so is proven all the same.
     ///
     /// # Errors
-    /// The verdict, when the row is not stale.
+    /// The verdict, when the row may not go at `now` by that word either.
     pub fn force(
         &self,
         row: &'a Row,
@@ -449,7 +456,8 @@ impl<'a> Proof<'a> {
         policy: &Policy,
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
-        self.release_if(row, facts, policy, now, |_| true)
+        let may_go = |stale: &Stale| stale.may_be_forced() || stale.is_free(now);
+        self.release_if(row, facts, policy, now, may_go)
     }
 
     fn release_if(

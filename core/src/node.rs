@@ -8,7 +8,7 @@
 mod stock;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -331,8 +331,8 @@ pub enum Blocked {
 }
 
 impl Nodes {
-    /// No nodes yet. These will count as declared empty: a person says that they run no sandboxes. Like every
-    /// such word it counts only while the node is not ready.
+    /// No nodes yet. These will count as declared empty, as a person says that they run no sandboxes, until one of
+    /// them is ready: then it was a mistake, and the node may run what nobody saw.
     #[must_use]
     pub fn said_dead(names: impl IntoIterator<Item = Box<str>>) -> Self {
         Self {
@@ -344,13 +344,20 @@ impl Nodes {
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
         self.stock = None;
+        // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
+        let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
-        match self.by_name.get_mut(name) {
-            Some(node) => node.apply(state, now),
-            None => {
-                self.by_name
-                    .insert(name.into(), Node::new(Some(state), now));
+        let node = match self.by_name.entry(name.into()) {
+            Entry::Occupied(known) => {
+                let node = known.into_mut();
+                node.apply(state, now);
+                node
             }
+            Entry::Vacant(new) => new.insert(Node::new(Some(state), now)),
+        };
+        if was_alive {
+            node.suspect_since(now);
+            self.unblocked = Duration::ZERO;
         }
     }
 

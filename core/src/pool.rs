@@ -252,6 +252,16 @@ impl ObservedPool {
         self.range?.address_at(Offset::parse(row.key())?)
     }
 
+    /// Whether a person exempted whatever holds this address: the whole pool, the address, or its key.
+    #[must_use]
+    pub fn exempts(&self, address: IpAddr) -> bool {
+        let of_key = |key: &String| self.range?.address_at(Offset::parse(key)?);
+        let mut keys = self.exempt.keys.iter();
+        self.exempt.whole_pool
+            || self.exempt.addresses.contains(&address)
+            || keys.any(|key| of_key(key) == Some(address))
+    }
+
     /// When a person acknowledged what the breaker found: see [`crate::breaker`].
     #[must_use]
     pub fn acknowledged(&self) -> Option<Timestamp> {

@@ -13,7 +13,7 @@ use common::{
 };
 use ipgc_core::{
     evidence::Policy,
-    judge::{Unknown, Verdict, judge},
+    judge::{Cause, Stale, Unknown, Verdict, judge},
     node::{NodeState, Nodes, Standing},
     patch::UnreadablePatch,
     proof::Presence,
@@ -24,9 +24,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 proptest! {
-    /// Stale is what a person may say of; whatever else the verdict is, it stays.
+    /// Of whom is gone or at its end a person may say something; whatever else the verdict is, it decides.
     #[test]
-    fn force_frees_what_is_stale_and_nothing_else(
+    fn force_frees_what_lost_its_pod_and_nothing_else(
         presence in any_presence(),
         known in any_known(),
         policy in any_policy(),
@@ -38,9 +38,15 @@ proptest! {
         let learned = HashMap::from([(podref(POD), presence)]);
         let proof = pool.begin_proof().conclude(learned);
         match proof.force(row, &known.facts(), &policy, at(now)) {
-            Ok(release) => prop_assert_eq!(verdict, Verdict::Stale(release.stale().clone())),
+            Ok(release) => {
+                let stale = release.stale();
+                let lost = matches!(stale.cause, Cause::Deleted | Cause::Completed);
+                prop_assert!(lost || stale.is_free(at(now)));
+                prop_assert_eq!(verdict, Verdict::Stale(stale.clone()));
+            }
             Err(other) => {
-                prop_assert!(!matches!(other, Verdict::Stale(_)));
+                let lost = |stale: &Stale| matches!(stale.cause, Cause::Deleted | Cause::Completed);
+                prop_assert!(!matches!(&other, Verdict::Stale(stale) if lost(stale)));
                 prop_assert_eq!(verdict, other);
             }
         }
@@ -131,7 +137,29 @@ fn a_node_that_is_said_to_be_dead_is_fenced_while_it_is_not_ready() {
     nodes.apply("dead", ready, at(1));
     assert_ne!(standing(&nodes, "dead"), Standing::Fenced);
     nodes.apply("dead", not_ready(), at(2));
-    assert_eq!(standing(&nodes, "dead"), Standing::Fenced);
+    assert_ne!(
+        standing(&nodes, "dead"),
+        Standing::Fenced,
+        "it was a mistake"
+    );
+}
+
+/// What ran there while it was said to be dead, nobody saw end.
+#[test]
+fn a_node_that_was_not_dead_blocks_from_then_on() {
+    let mut nodes = Nodes::said_dead(["dead".into()]);
+    nodes.apply("dead", not_ready(), at(0));
+    nodes.retain(|_| true, at(0));
+    nodes.gap(at(0));
+    nodes.suspect(["dead"], at(0));
+    nodes.take_stock(at(1));
+    assert_eq!(nodes.blockers(None, secs(100), at(1)), None);
+    let ready = NodeState {
+        ready: true,
+        ..node_state()
+    };
+    nodes.apply("dead", ready, at(500));
+    assert!(nodes.blockers(None, secs(100), at(500)).is_some());
 }
 
 #[test]

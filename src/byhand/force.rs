@@ -3,11 +3,15 @@
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod which
 //! is there needs its address no more, nobody can say.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use ipgc_core::{
     judge::{Unknown, Verdict},
-    patch::UnreadablePatch,
+    patch::{Answer, UnreadablePatch},
     podref::PodRef,
     pool::{PoolKey, Row},
     proof::Presence,
@@ -73,6 +77,11 @@ pub fn at(
     let assessor = Assessor::new(snapshot, policy);
     let is_wanted =
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
+    // Drivers that write podrefs of their own write such as cannot be read.
+    let is_kept = |row: &Row| {
+        let podref = row.podref_text().unwrap_or_default();
+        policy.keep_podrefs.iter().any(|glob| glob.matches(podref))
+    };
     let mut found = Vec::new();
     let mut why_not = Vec::new();
     let mut is_taken = false;
@@ -92,13 +101,18 @@ pub fn at(
                 stored: row.stored().clone(),
             };
             match (verdict, podref) {
-                (Verdict::Stale(_), Some(podref)) => found.push(Forced::Pick(Pick {
-                    pool: place.key.clone(),
-                    subject: subject(),
-                    podref,
-                    address,
-                    forced: true,
-                })),
+                (Verdict::Stale(stale), Some(podref)) if stale.may_be_forced() => {
+                    found.push(Forced::Pick(Pick {
+                        pool: place.key.clone(),
+                        subject: subject(),
+                        podref,
+                        address,
+                        forced: true,
+                    }))
+                }
+                (Verdict::Unknown(Unknown::Unreadable(_)), _) if is_kept(row) => {
+                    why_not.push(format!("{}: {}", place.key, Unknown::KeptOwner));
+                }
                 (Verdict::Unknown(Unknown::Unreadable(_)), podref) if !observed.is_exempt(row) => {
                     found.push(Forced::Unreadable(Unreadable {
                         pool: place.key.clone(),
@@ -114,7 +128,7 @@ pub fn at(
                 }
                 (Verdict::Unknown(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
                 (Verdict::Held(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
-                (Verdict::Stale(stale), None) => {
+                (Verdict::Stale(stale), _) => {
                     why_not.push(format!("{}: {}", place.key, words::stale(&stale)));
                 }
             }
@@ -141,6 +155,13 @@ fn reservations(
     why_not: &mut Vec<String>,
 ) -> Vec<Forced> {
     let mut found = Vec::new();
+    // Whichever of its networks the pool is of.
+    let exempt: HashSet<_> = assessor
+        .snapshot
+        .observed()
+        .filter(|pool| pool.exempts(address))
+        .map(|pool| pool.key().namespace.clone())
+        .collect();
     for orphan in assessor.index.orphans(assessor.snapshot) {
         let reserved = orphan.reserved;
         if orphan.named.is_none_or(|(_, named)| named != address) {
@@ -155,23 +176,32 @@ fn reservations(
             continue;
         }
         let name = format!("reservation {}/{}", reserved.namespace, reserved.name);
+        if exempt.contains(&*reserved.namespace) {
+            why_not.push(format!("{name}: {}", Unknown::Exempt));
+            continue;
+        }
         match (
             assessor.verdict_on_orphan(&orphan, address),
             owner(reserved).parse(),
         ) {
-            (Verdict::Stale(_), Ok(podref)) => found.push(Forced::Pick(Pick {
-                pool,
-                subject: Subject::Reservation {
-                    name: reserved.name.to_string(),
-                    uid: reserved.uid.to_string(),
-                },
-                podref,
-                address,
-                forced: true,
-            })),
+            (Verdict::Stale(stale), Ok(podref)) if stale.may_be_forced() => {
+                found.push(Forced::Pick(Pick {
+                    pool,
+                    subject: Subject::Reservation {
+                        name: reserved.name.to_string(),
+                        uid: reserved.uid.to_string(),
+                    },
+                    podref,
+                    address,
+                    forced: true,
+                }))
+            }
             (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Stale(_), Err(_)) => why_not.push(format!("{name}: it names no pod")),
+            (Verdict::Stale(stale), Ok(_)) => {
+                why_not.push(format!("{name}: {}", words::stale(&stale)));
+            }
         }
     }
     found
@@ -234,7 +264,7 @@ pub async fn remove_unreadable(
     let clock = Clock::start();
     let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
     let pools = PoolApi::new(client.clone(), clock);
-    let podrefs = row.podref.iter().cloned().collect();
+    let podrefs: BTreeSet<_> = row.podref.iter().cloned().collect();
     let observed = pools.observe(&row.pool, &podrefs).await?;
     let observed = observed.filter(|observed| observed.uid() == row.pool_uid);
     let observed = observed.ok_or(NotRemoved::Gone)?;
@@ -252,8 +282,17 @@ pub async fn remove_unreadable(
         }
     }
     let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
-    if !dry_run {
-        pools.free_unreadable(&row.pool, &patch).await?;
+    if dry_run {
+        return Ok(());
     }
-    Ok(())
+    match pools.free_unreadable(&row.pool, &patch).await {
+        Err(error) if error.answer() == Answer::Unclear => {
+            // It may have been done, or may be done yet.
+            let now = pools.observe(&row.pool, &podrefs).await?;
+            let now = now.filter(|observed| observed.uid() == row.pool_uid);
+            let is_there = now.is_some_and(|observed| observed.rows().iter().any(|it| is_it(&it)));
+            if is_there { Err(error.into()) } else { Ok(()) }
+        }
+        done => Ok(done?),
+    }
 }

@@ -1,10 +1,10 @@
 //! A run of the collector that touches nothing but what was picked, and ends when that is done.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
-use ipgc_core::{breaker::Open, clearance::Wait, reservation::Reservation, time::Moment};
+use ipgc_core::{breaker::Open, clearance::Wait, time::Moment};
 use kube::Client;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::{
     access::{self, Right},
@@ -21,6 +21,11 @@ use crate::{
 /// For so long nobody can tell whether a kubelet is at work: its Lease changes every ten seconds, and has to be
 /// seen to change twice.
 const LISTENING: Duration = Duration::from_secs(45);
+
+/// Longer nobody waits.
+const LONGEST: Duration = Duration::from_hours(1_000);
+/// For so long it is asked, after all was done, which reservations are there.
+const VERIFY: Duration = Duration::from_secs(10);
 
 /// Why nothing more was done.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +62,10 @@ pub async fn release(
     stop: impl Future<Output = ()>,
     mut tell: impl FnMut(&Pick, &Fate, Moment),
 ) -> Result<(), ReleaseError> {
-    let end = Instant::now() + deadline;
+    let end = Instant::now() + deadline.min(LONGEST);
+    if let Some(namespace) = &config.pool_namespace {
+        picked.keep_others_than(namespace);
+    }
     let config = Config {
         picked: Some(Arc::clone(picked)),
         lease_namespace: None,
@@ -75,6 +83,7 @@ pub async fn release(
         clock: Clock::start_at(picked.seen_before()),
         told: vec![Fate::Unseen; picked.picks().len()],
         is_listening: true,
+        is_over: false,
     };
     let running = Collector::new(clients.0, clients.1, config).start();
     let mut phase = running.phase();
@@ -104,7 +113,7 @@ pub async fn release(
     running.stop();
     let result = running.done().await;
     verify(&reservations, picked).await;
-    news.is_listening = false;
+    news.is_over = true;
     news.tell(&picked.fates(), &mut tell);
     result?;
     if is_ready {
@@ -121,23 +130,29 @@ struct Teller<'p> {
     told: Vec<Fate>,
     /// What nodes are waited for is not known yet.
     is_listening: bool,
+    /// Nothing more is to come.
+    is_over: bool,
 }
 
 impl Teller<'_> {
     fn tell(&mut self, fates: &[Fate], tell: &mut impl FnMut(&Pick, &Fate, Moment)) {
         let now = self.clock.now();
         for ((pick, fate), told) in self.picked.picks().iter().zip(fates).zip(&mut self.told) {
-            let is_news = match (&*told, fate) {
-                (_, Fate::Waits(Wait::For(_) | Wait::AtMost(..))) if self.is_listening => false,
-                // Something else is still to come; and each look reckons a moment anew.
+            let is_to_come = match (&*told, fate) {
+                (_, Fate::Waits(Wait::For(_) | Wait::AtMost(..))) => self.is_listening,
+                // Something else follows; and each look reckons a moment anew.
                 (
                     _,
-                    Fate::Unseen | Fate::Asked | Fate::Freed(_) | Fate::Stopped(Open::NotAssessed),
+                    Fate::Unseen
+                    | Fate::Asked(_)
+                    | Fate::Freed(_)
+                    | Fate::Stopped(Open::NotAssessed),
                 )
                 | (Fate::Waits(Wait::Until(_)), Fate::Waits(Wait::Until(_)))
-                | (Fate::Stopped(_), Fate::Stopped(_)) => false,
-                (told, fate) => told != fate,
+                | (Fate::Stopped(_), Fate::Stopped(_)) => true,
+                _ => false,
             };
+            let is_news = told != fate && (self.is_over || !is_to_come);
             if is_news {
                 tell(pick, fate, now);
                 *told = fate.clone();
@@ -146,31 +161,33 @@ impl Teller<'_> {
     }
 }
 
-/// A reservation that was to go may have been given back.
+/// A reservation that was to go may have been given back, and one of which nobody knows may have gone.
 async fn verify(api: &ReservationApi, picked: &Picked) {
-    const SHORT: Duration = Duration::from_secs(10);
-    for (pick, fate) in picked.picks().iter().zip(picked.fates()) {
-        let Subject::Reservation { name, uid } = &pick.subject else {
-            continue;
-        };
-        if !matches!(fate, Fate::Done(_)) {
-            continue;
+    let mut asked = BTreeMap::<&str, BTreeMap<String, (usize, &str)>>::new();
+    for (at, (pick, fate)) in picked.picks().iter().zip(picked.fates()).enumerate() {
+        if let Subject::Reservation { name, uid } = &pick.subject
+            && matches!(fate, Fate::Done(_) | Fate::Asked(_))
+        {
+            let of_namespace = asked.entry(&pick.pool.namespace).or_default();
+            of_namespace.insert(name.clone(), (at, uid));
         }
-        let found = timeout(SHORT, api.get(&pick.pool.namespace, name)).await;
-        let is_it = |found: &Reservation| found.uid == *uid;
-        match found {
-            Ok(Ok(found)) if !found.as_ref().is_some_and(is_it) => {}
-            Ok(Ok(_)) => picked.give_back(&pick.pool.namespace, name, "its pod lives again"),
-            Ok(Err(error)) => picked.give_back(
-                &pick.pool.namespace,
-                name,
-                &format!("whether it went could not be read: {error}"),
-            ),
-            Err(_) => picked.give_back(
-                &pick.pool.namespace,
-                name,
-                "whether it went could not be read in time",
-            ),
+    }
+    // All of it together: whoever waits has waited long enough.
+    let end = Instant::now() + VERIFY;
+    for (namespace, names) in asked {
+        let wanted = names.keys().cloned().collect();
+        let found = timeout_at(end, api.named(namespace, &wanted)).await;
+        let found = match &found {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer in time".to_owned()),
+        };
+        for (name, (at, uid)) in &names {
+            let is_there = match &found {
+                Ok(found) => Ok(found.get(name).is_some_and(|found| found.uid == *uid)),
+                Err(reason) => Err(reason.as_str()),
+            };
+            picked.saw_at_the_end(*at, is_there);
         }
     }
 }

@@ -7,8 +7,10 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use ipgc_core::{
     address::reservation_names,
+    patch::Answer,
     pool::{PoolKey, RowContent},
     proof::Presence,
+    reservation::Reservation,
 };
 use kube::Client;
 use tokio_util::task::TaskTracker;
@@ -55,8 +57,16 @@ impl Missing {
     /// The name that whereabouts would give the reservation.
     #[must_use]
     pub fn name(&self) -> Option<String> {
-        let names = reservation_names(self.address, self.network.as_deref());
-        names.into_iter().next()
+        let IpAddr::V6(address) = self.address else {
+            return Some(self.names().remove(0));
+        };
+        // It writes the short form, and no object can have a name that begins with a dash.
+        let is_possible = self.network.is_some() || !address.to_string().starts_with(':');
+        is_possible.then(|| self.names().remove(0))
+    }
+
+    fn names(&self) -> Vec<String> {
+        reservation_names(self.address, self.network.as_deref())
     }
 }
 
@@ -109,6 +119,9 @@ pub enum NotMade {
     /// There is one by now.
     #[error("there is reservation {0} by now")]
     Exists(String),
+    /// It was made, and it is not known whether its row is still there.
+    #[error("reservation {0} was made, and its row may be gone: {1}")]
+    Unsure(String, String),
     /// No object can have the name that it would have.
     #[error("its reservation can have no name")]
     NoName,
@@ -157,27 +170,41 @@ impl Repairer {
             Some(Presence::Unknown(reason)) => return Err(NotMade::NoProof(reason)),
             _ => return Err(NotMade::NotReported),
         }
-        let names = reservation_names(row.address, missing.network.as_deref());
-        let names: BTreeSet<_> = names.into_iter().collect();
+        let names = missing.names().into_iter().collect();
         let found = self.reservations.named(namespace, &names).await?;
-        if let Some((name, _)) = found.into_iter().next() {
-            return Err(NotMade::Exists(name));
+        if let Some((name, found)) = found.into_iter().next() {
+            return if found.owner() == row.podref.as_str() {
+                Ok(name)
+            } else {
+                Err(NotMade::Exists(name))
+            };
         }
         if dry_run {
             return Ok(name);
         }
         let made = match self.reservations.create(namespace, &name, &row).await {
             Err(error) if error.is_conflict() => return Err(NotMade::Exists(name)),
+            Err(error) if error.answer() == Answer::Unclear => {
+                // It may be there all the same.
+                let found = self.reservations.get(namespace, &name).await?;
+                let is_ours = |found: &Reservation| found.owner() == row.podref.as_str();
+                Some(found.filter(is_ours).ok_or(error)?)
+            }
             made => made?,
         };
         // A DEL that came in between has looked for it already.
-        if self.row(missing).await?.is_none() {
-            if let Some(made) = made {
-                self.reservations.delete(namespace, &made).await?;
+        let is_needed = match self.row(missing).await {
+            Ok(row) => row.is_some(),
+            Err(error) => return Err(NotMade::Unsure(name, error.to_string())),
+        };
+        match made {
+            Some(made) if !is_needed => {
+                let back = self.reservations.delete(namespace, &made).await;
+                back.map_err(|error| NotMade::Unsure(name, error.to_string()))?;
+                Err(NotMade::Gone)
             }
-            return Err(NotMade::Gone);
+            _ => Ok(name),
         }
-        Ok(name)
     }
 
     /// The row, if it is there as it was.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ipgc_core::pool::PoolKey;
+use ipgc_core::{podref::PodRef, pool::PoolKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -13,6 +13,9 @@ use crate::{
     audit::report::{Finding, Problem, REPORT_VERSION, Report},
     collect::picked::{Pick, Picked, Subject},
 };
+
+/// No wait is as long: what was seen before counts as seen then.
+const OLDEST: Duration = Duration::from_hours(24);
 
 /// Reads a report.
 ///
@@ -47,7 +50,7 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
     let made = made.map_err(|error| format!("its time {:?} is none: {error}", report.made))?;
     // A clock that is behind the other one makes it no older than now.
     let age = now.duration_since(made).max(SignedDuration::ZERO);
-    let age = Duration::try_from(age).unwrap_or_default();
+    let age = Duration::try_from(age).unwrap_or_default().min(OLDEST);
     let wanted = |finding: &&Finding| match finding.problem {
         Problem::Stale | Problem::Leftover | Problem::ReservationOrphaned => true,
         Problem::HeldUnfenced => with_held,
@@ -75,19 +78,23 @@ fn pick(finding: &Finding) -> Result<Pick, String> {
     let [podref] = finding.pods.as_slice() else {
         return Err("it names not one pod".to_owned());
     };
-    let podref = podref
+    let podref: PodRef = podref
         .parse()
         .map_err(|_| format!("{podref:?} is no namespace/name"))?;
     let namespace = name(&finding.namespace, "namespace")?;
     let (subject, pool) = match (&finding.row, &finding.reservation) {
-        (Some(row), _) => (
-            Subject::Row {
+        (Some(row), _) => {
+            let stored = row.stored.value();
+            if stored.get("podref").and_then(Value::as_str) != Some(podref.as_str()) {
+                return Err(format!("its row is not of {podref}"));
+            }
+            let subject = Subject::Row {
                 pool_uid: row.pool_uid.to_string(),
                 key: row.key.clone(),
-                stored: row.stored.value(),
-            },
-            name(&finding.pool, "pool")?,
-        ),
+                stored,
+            };
+            (subject, name(&finding.pool, "pool")?)
+        }
         (None, Some(reservation)) => (
             Subject::Reservation {
                 name: reservation.name.clone(),

@@ -116,12 +116,14 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 /// What a person agreed to.
 enum Agreed {
-    To(Picked, Vec<Unreadable>),
+    /// So many more were asked about.
+    To(Picked, Vec<Unreadable>, usize),
     Nothing,
 }
 
 impl Args {
     async fn release(&self) -> Result<ExitCode, String> {
+        self.live.check()?;
         // What is wrong with it is known without a cluster.
         let of_report = self
             .from
@@ -134,10 +136,13 @@ impl Args {
             Some((picked, made)) => self.agree(picked, &made)?,
             None => self.force().await?,
         };
-        let Agreed::To(picked, unreadable) = agreed else {
+        let Agreed::To(picked, unreadable, kept) = agreed else {
             return Ok(ExitCode::from(1));
         };
-        let mut all = Tally::default();
+        let mut all = Tally {
+            kept,
+            ..Tally::default()
+        };
         for row in &unreadable {
             if self.remove(&clients.0, row).await? {
                 all.freed += 1;
@@ -146,8 +151,13 @@ impl Args {
             }
         }
         if !picked.picks().is_empty() {
-            self.run(clients, &Arc::new(picked), said_dead, &mut all)
-                .await?;
+            let picked = Arc::new(picked);
+            let run = self.run(clients, &picked, said_dead, &mut all).await;
+            if let Err(reason) = run {
+                // What was done was done.
+                all.tell(self.dry_run);
+                return Err(reason);
+            }
         }
         Ok(all.tell(self.dry_run))
     }
@@ -196,11 +206,11 @@ impl Args {
 
     fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
         if self.yes || self.dry_run {
-            return Ok(Agreed::To(picked, Vec::new()));
+            return Ok(Agreed::To(picked, Vec::new(), 0));
         }
         eprintln!("{}", listing(&picked, made, &self.assume_dead));
         Ok(if agrees("Free those that are still so?")? {
-            Agreed::To(picked, Vec::new())
+            Agreed::To(picked, Vec::new(), 0)
         } else {
             Agreed::Nothing
         })
@@ -220,7 +230,7 @@ impl Args {
             }
             found.push((address, forced));
         }
-        let (mut picks, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut picks, mut unreadable, mut untyped) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
             let made = Timestamp::now().to_string();
             let asked = Asked::Address(address);
@@ -232,6 +242,7 @@ impl Args {
                 let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
                 if typed.parse().ok() != Some(address) {
                     eprintln!("{address} was not typed, it stays");
+                    untyped += 1;
                     continue;
                 }
             }
@@ -243,7 +254,8 @@ impl Args {
         if picks.is_empty() && unreadable.is_empty() {
             return Ok(Agreed::Nothing);
         }
-        Ok(Agreed::To(Picked::new(picks, Duration::ZERO), unreadable))
+        let picked = Picked::new(picks, Duration::ZERO);
+        Ok(Agreed::To(picked, unreadable, untyped))
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
@@ -297,8 +309,12 @@ impl Args {
             failed = failed.take().or(told.err());
         };
         let released = release(clients, config, picked, self.timeout, interrupted(), tell).await;
-        for fate in picked.fates() {
-            all.add(&fate);
+        let fates = picked.fates();
+        for fate in &fates {
+            all.add(fate);
+        }
+        if fates.iter().all(|fate| *fate == Fate::Gone) {
+            eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");
         }
         // What was done counts, whoever heard of it.
         released.map_err(|error| error.to_string())?;
@@ -310,6 +326,8 @@ impl Args {
 #[derive(Default)]
 struct Tally {
     freed: usize,
+    /// Rows that were freed, and whose reservations were not.
+    left: usize,
     gone: usize,
     kept: usize,
     waiting: usize,
@@ -318,10 +336,15 @@ struct Tally {
 impl Tally {
     fn add(&mut self, fate: &Fate) {
         match fate {
-            Fate::Freed(_) | Fate::Done(_) | Fate::WouldGo(_) => self.freed += 1,
+            Fate::Done(_) | Fate::WouldGo(_) => self.freed += 1,
+            Fate::Freed(_) | Fate::Left(..) => self.left += 1,
             Fate::Gone => self.gone += 1,
             Fate::Kept(_) => self.kept += 1,
-            Fate::Unseen | Fate::Waits(_) | Fate::Stopped(_) | Fate::Retried(_) | Fate::Asked => {
+            Fate::Unseen
+            | Fate::Waits(_)
+            | Fate::Stopped(_)
+            | Fate::Retried(_)
+            | Fate::Asked(_) => {
                 self.waiting += 1;
             }
         }
@@ -330,15 +353,18 @@ impl Tally {
     fn tell(&self, dry_run: bool) -> ExitCode {
         let Self {
             freed,
+            left,
             gone,
             kept,
             waiting,
         } = self;
         let would = if dry_run { "would be freed" } else { "freed" };
-        let text = format!(
-            "{freed} {would}, {gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
-        );
-        let code = ExitCode::from(u8::from(kept + waiting > 0));
+        let mut text = format!("{freed} {would}, ");
+        if *left > 0 {
+            text += &format!("{left} freed but for their reservations, ");
+        }
+        text += &format!("{gone} gone already or changed, {kept} kept, {waiting} still waiting\n");
+        let code = ExitCode::from(u8::from(left + kept + waiting > 0));
         print_with(code, |output| output.write_all(text.as_bytes()))
     }
 }
@@ -372,12 +398,15 @@ fn said(fate: &Fate, now: Moment) -> String {
             "waits: most addresses have lost their pods unseen; goes in {}, or when its pool bears {ACK_ANNOTATION}",
             in_time(moment)
         ),
-        Fate::Asked => "its removal was asked for, and there is no answer yet".to_owned(),
+        Fate::Asked(_) => "its removal was asked for, and there is no answer yet".to_owned(),
         Fate::Retried(reason) => format!("tried again: {reason}"),
         Fate::Kept(reason) => format!("kept: {reason}"),
         Fate::Gone => "gone already, or changed".to_owned(),
         Fate::WouldGo(stale) => format!("would be freed ({})", why(stale)),
         Fate::Freed(stale) => format!("freed ({}), its reservation is left", why(stale)),
+        Fate::Left(stale, reason) => {
+            format!("freed ({}), its reservation is left: {reason}", why(stale))
+        }
         Fate::Done(stale) => format!("freed ({})", why(stale)),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use super::{block_on, choice, question::agrees, source::Live, usage};
 use crate::{
     audit::{audit, confirm, report::Source, table::clean, wants_confirmation},
-    byhand::repair::{Missing, Repairer, missing},
+    byhand::repair::{Missing, NotMade, Repairer, missing},
     snapshot::live,
 };
 
@@ -51,6 +51,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 impl Args {
     async fn repair(&self) -> Result<ExitCode, String> {
+        self.live.check()?;
         let (missing, others) = self.missing().await?;
         for (address, pod, why) in &others {
             tell(address, pod, &format!("left alone: {why}"))?;
@@ -86,6 +87,8 @@ impl Args {
             let said = match repairer.make(one, self.dry_run).await {
                 Ok(name) if self.dry_run => format!("would make reservation {name}"),
                 Ok(name) => format!("made reservation {name}"),
+                // Nothing is missing where nothing is.
+                Err(reason @ NotMade::Gone) => format!("not made: {reason}"),
                 Err(reason) => {
                     is_whole = false;
                     format!("not made: {reason}")

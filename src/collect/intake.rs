@@ -14,9 +14,7 @@ use ipgc_core::{
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{
-    item::Item, nodes::NodeWaits, picked::Picked, sweep::SweepRequests, worker::ItemQueue,
-};
+use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
@@ -45,8 +43,8 @@ pub struct PodSink {
     pub sweeps: Arc<SweepRequests>,
     /// Counts.
     pub counters: Arc<Counters>,
-    /// What a person picked: the ends of others are nobody's business then.
-    pub picked: Option<Arc<Picked>>,
+    /// Ends are left to the sweep, which finds what a person picked and nothing else.
+    pub sweeps_only: bool,
 }
 
 impl PodSink {
@@ -57,8 +55,7 @@ impl PodSink {
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
-        let picked = self.picked.as_ref();
-        if picked.is_some_and(|picked| !picked.concerns(ended.podref())) {
+        if self.sweeps_only {
             return;
         }
         self.counters.ends_seen.increment();

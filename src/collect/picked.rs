@@ -79,9 +79,11 @@ pub enum Fate {
     /// A dry run would have removed it.
     WouldGo(Stale),
     /// Its removal was asked for, and whether it was done is not known.
-    Asked,
+    Asked(Stale),
     /// The row is gone; its reservation is not done.
     Freed(Stale),
+    /// The row is gone; its reservation is left, for this reason.
+    Left(Stale, String),
     /// All is done.
     Done(Stale),
 }
@@ -91,12 +93,12 @@ impl Fate {
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Kept(_) | Self::Gone | Self::WouldGo(_) | Self::Done(_) => true,
+            Self::Kept(_) | Self::Gone | Self::WouldGo(_) | Self::Left(..) | Self::Done(_) => true,
             Self::Unseen
             | Self::Waits(_)
             | Self::Stopped(_)
             | Self::Retried(_)
-            | Self::Asked
+            | Self::Asked(_)
             | Self::Freed(_) => false,
         }
     }
@@ -108,6 +110,8 @@ pub struct Picked {
     /// By uid of the pool and key, or by namespace and name.
     places: HashMap<(String, String), usize>,
     by_podref: HashMap<PodRef, Vec<usize>>,
+    /// The rows by uid of their pool.
+    by_pool: HashMap<String, Vec<usize>>,
     /// How long before the run the rows were seen first.
     seen_before: Duration,
     fates: Mutex<Vec<Fate>>,
@@ -122,6 +126,7 @@ impl Picked {
             picks: Vec::with_capacity(picks.len()),
             places: HashMap::new(),
             by_podref: HashMap::new(),
+            by_pool: HashMap::new(),
             seen_before,
             fates: Mutex::new(Vec::new()),
             changed: watch::Sender::new(()),
@@ -131,6 +136,10 @@ impl Picked {
             if *all.places.entry(place_of(&pick)).or_insert(at) == at {
                 let podref = pick.podref.clone();
                 all.by_podref.entry(podref).or_default().push(at);
+                if let Subject::Row { pool_uid, .. } = &pick.subject {
+                    let of_pool = all.by_pool.entry(pool_uid.clone()).or_default();
+                    of_pool.push(at);
+                }
                 all.picks.push(pick);
             }
         }
@@ -173,7 +182,10 @@ impl Picked {
     pub fn row(&self, pool_uid: &str, row: &Row) -> Option<&Pick> {
         let pick = &self.picks[self.at(pool_uid, row.key())?];
         let is_it = matches!(&pick.subject, Subject::Row { stored, .. } if stored == row.stored());
-        is_it.then_some(pick)
+        // And what a person was shown is what it says.
+        let content = row.content().ok()?;
+        let is_as_shown = content.podref == pick.podref && content.address == pick.address;
+        (is_it && is_as_shown).then_some(pick)
     }
 
     /// The pick of a reservation, if it is the one that was picked.
@@ -195,7 +207,7 @@ impl Picked {
     /// A pool was observed by a sweep: what was picked of it and is not there as it was is gone, by whomever. Of what
     /// we have asked for, those who asked tell.
     pub fn saw(&self, observed: &ObservedPool) {
-        self.saw_if(observed, |_, fate| *fate != Fate::Asked);
+        self.saw_if(observed, |_, fate| !matches!(fate, Fate::Asked(_)));
     }
 
     /// The same by those who free the rows of these pods, and have told what they had asked for.
@@ -208,62 +220,97 @@ impl Picked {
         let there: HashSet<_> = rows
             .filter_map(|row| self.row(observed.uid(), row).map(|_| row.key()))
             .collect();
-        self.gone_if(|pick, fate| match &pick.subject {
-            Subject::Row { pool_uid, key, .. } => {
-                let is_here = pool_uid == observed.uid();
-                is_here && is_known(pick, fate) && !there.contains(key.as_str())
+        let mut fates = lock(&self.fates);
+        for at in self.by_pool.get(observed.uid()).into_iter().flatten() {
+            let pick = &self.picks[*at];
+            let is_there = match &pick.subject {
+                Subject::Row { key, .. } => there.contains(key.as_str()),
+                Subject::Reservation { .. } => true,
+            };
+            if !is_there && is_known(pick, &fates[*at]) {
+                self.set(&mut fates, *at, Fate::Gone);
+            }
+        }
+    }
+
+    /// All pools were seen, or all in `namespace`, by their uids: the rows of others that were there are gone.
+    pub fn saw_pools(&self, namespace: Option<&str>, uids: &HashSet<String>) {
+        self.gone_if(|pick| match &pick.subject {
+            Subject::Row { pool_uid, .. } => {
+                let was_asked = namespace.is_none_or(|asked| asked == pick.pool.namespace);
+                was_asked && !uids.contains(pool_uid)
             }
             Subject::Reservation { .. } => false,
         });
     }
 
-    /// All pools were seen, by their uids: the rows of all others are gone.
-    pub fn saw_pools(&self, uids: &HashSet<String>) {
-        self.gone_if(|pick, _| match &pick.subject {
-            Subject::Row { pool_uid, .. } => !uids.contains(pool_uid),
-            Subject::Reservation { .. } => false,
-        });
-    }
-
-    /// There is no such pool any more.
-    pub fn pool_is_gone(&self, key: &PoolKey) {
-        self.gone_if(|pick, _| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
-    }
-
-    /// All that can be done for a pod now is done, its reservations included.
-    pub fn settled(&self, podref: &PodRef) {
-        self.each_of(podref, |fate| match fate {
-            Fate::Freed(stale) => Some(Fate::Done(stale.clone())),
-            _ => None,
-        });
-    }
-
-    /// A reservation that was thought to be gone is there.
-    pub fn give_back(&self, namespace: &str, name: &str, reason: &str) {
-        if let Some(at) = self.at(namespace, name) {
-            lock(&self.fates)[at] = Fate::Kept(reason.to_owned());
-        }
-    }
-
-    /// All reservations were looked at, and those of these names have no row and are of no pod that reports them.
-    pub fn saw_orphans(&self, orphans: &HashSet<(String, String)>) {
+    /// Nobody looks at any other namespace than this one.
+    pub fn keep_others_than(&self, namespace: &str) {
         let mut fates = lock(&self.fates);
         for (at, pick) in self.picks.iter().enumerate() {
-            let is_no_orphan = matches!(pick.subject, Subject::Reservation { .. })
-                && !orphans.contains(&place_of(pick));
-            if is_no_orphan {
-                let reason = "it is gone, or a row or a pod has its address".to_owned();
+            if pick.pool.namespace != namespace {
+                let reason = format!("only pools in namespace {namespace} are looked at");
                 self.set(&mut fates, at, Fate::Kept(reason));
             }
         }
     }
 
+    /// There is no such pool any more.
+    pub fn pool_is_gone(&self, key: &PoolKey) {
+        self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
+    }
+
+    /// All that can be done for a pod now is done, its reservations included.
+    pub fn settled(&self, podref: &PodRef) {
+        self.each_of(podref, |pick, fate| match (&pick.subject, fate) {
+            (_, Fate::Freed(stale)) | (Subject::Reservation { .. }, Fate::Asked(stale)) => {
+                Some(Fate::Done(stale.clone()))
+            }
+            _ => None,
+        });
+    }
+
+    /// All reservations were listed, these by their uids, and those of `orphans` have no row and no pod that reports
+    /// them.
+    pub fn saw_reservations(&self, listed: &HashSet<String>, orphans: &HashSet<String>) {
+        let mut fates = lock(&self.fates);
+        for (at, pick) in self.picks.iter().enumerate() {
+            let Subject::Reservation { uid, .. } = &pick.subject else {
+                continue;
+            };
+            if matches!(fates[at], Fate::Asked(_)) || orphans.contains(uid) {
+                continue;
+            }
+            let fate = if listed.contains(uid) {
+                Fate::Kept("a row or a pod has its address".to_owned())
+            } else {
+                Fate::Gone
+            };
+            self.set(&mut fates, at, fate);
+        }
+    }
+
+    /// A reservation of which somebody looked, after all was done, whether it is there.
+    pub fn saw_at_the_end(&self, at: usize, found: Result<bool, &str>) {
+        let mut fates = lock(&self.fates);
+        let (Fate::Asked(stale) | Fate::Done(stale)) = fates[at].clone() else {
+            return;
+        };
+        fates[at] = match found {
+            Ok(false) => Fate::Done(stale),
+            Ok(true) => {
+                Fate::Kept("it is there: its pod lives again, or it was not deleted".into())
+            }
+            Err(reason) => Fate::Kept(format!("whether it went could not be read: {reason}")),
+        };
+    }
+
     /// Something failed for a pod; `is_given_up` when it is not tried again.
     pub fn failed(&self, podref: &PodRef, reason: &str, is_given_up: bool) {
-        self.each_of(podref, |fate| match fate {
+        self.each_of(podref, |_, fate| match fate {
             _ if fate.is_final() => None,
-            // The row is gone, and its reservation is an orphan that any sweep finds.
-            Fate::Freed(stale) => is_given_up.then(|| Fate::Done(stale.clone())),
+            // The row is gone, and its reservation is an orphan that a sweep of a collector finds.
+            Fate::Freed(stale) => is_given_up.then(|| Fate::Left(stale.clone(), reason.to_owned())),
             _ if is_given_up => Some(Fate::Kept(reason.to_owned())),
             _ => Some(Fate::Retried(reason.to_owned())),
         });
@@ -274,19 +321,19 @@ impl Picked {
         self.places.get(&place).copied()
     }
 
-    fn each_of(&self, podref: &PodRef, next: impl Fn(&Fate) -> Option<Fate>) {
+    fn each_of(&self, podref: &PodRef, next: impl Fn(&Pick, &Fate) -> Option<Fate>) {
         let mut fates = lock(&self.fates);
         for at in self.by_podref.get(podref).into_iter().flatten() {
-            if let Some(fate) = next(&fates[*at]) {
+            if let Some(fate) = next(&self.picks[*at], &fates[*at]) {
                 self.set(&mut fates, *at, fate);
             }
         }
     }
 
-    fn gone_if(&self, is_gone: impl Fn(&Pick, &Fate) -> bool) {
+    fn gone_if(&self, is_gone: impl Fn(&Pick) -> bool) {
         let mut fates = lock(&self.fates);
         for (at, pick) in self.picks.iter().enumerate() {
-            if is_gone(pick, &fates[at]) {
+            if is_gone(pick) {
                 self.set(&mut fates, at, Fate::Gone);
             }
         }
@@ -295,9 +342,9 @@ impl Picked {
     fn set(&self, fates: &mut [Fate], at: usize, fate: Fate) {
         let known = &mut fates[at];
         let stays = match known {
-            Fate::Done(_) => true,
+            Fate::Done(_) | Fate::Left(..) => true,
             // What we removed ourselves is gone as well.
-            Fate::Freed(_) => !matches!(fate, Fate::Done(_)),
+            Fate::Freed(_) => !matches!(fate, Fate::Done(_) | Fate::Left(..)),
             // Whoever is told that the row is gone learns later that it was by us.
             Fate::Gone => !matches!(fate, Fate::Freed(_)),
             _ => *known == fate,

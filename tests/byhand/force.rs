@@ -152,6 +152,80 @@ async fn what_a_person_exempted_stays() {
     }
 }
 
+/// That its pod needs a row no more nobody can say, as long as the pod is there.
+#[tokio::test(start_paused = true)]
+async fn what_its_pod_has_left_behind_is_waited_for() {
+    let (server, _beat) = room(&[(1, "web-0"), (2, "web-0")]);
+    server.put(reporting("web-0", 2).running().build());
+    let why = forced(&server, "10.0.0.1").await.unwrap_err();
+    assert!(why.contains("its pod lives on another sandbox"), "{why}");
+    let report = reported(&server, Duration::ZERO).await;
+    let picked = picks(&report, false, Timestamp::now()).unwrap();
+    let mut pick = picked.picks()[0].clone();
+    pick.forced = true;
+    let picked = Picked::new(vec![pick], Duration::ZERO);
+    let released = run_for(&server, picked, config(), Duration::from_mins(5)).await;
+    assert!(
+        matches!(released.only(), Fate::Waits(_)),
+        "{:?}",
+        released.told
+    );
+    assert_eq!(rows(&server), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_a_person_exempted_stays() {
+    let (server, _beat) = room(&[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    let picked = pick(&server, "10.0.0.9").await;
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["metadata"]["annotations"]["ipgc.dev/keep"] = "9".into();
+    });
+    let why = forced(&server, "10.0.0.9").await.unwrap_err();
+    assert!(
+        why.ends_with("an annotation of its pool exempts it"),
+        "{why}"
+    );
+    let released = run(&server, picked, config()).await;
+    assert_eq!(
+        why_kept(&released.only()),
+        "an annotation of its pool exempts it"
+    );
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+#[tokio::test]
+async fn owners_that_are_never_touched_keep_what_cannot_be_read() {
+    let (server, _) = unreadable(json!({"id": "x", "podref": "vm/a/b"})).await;
+    let policy = Policy {
+        keep_podrefs: vec![ipgc::core::podref::Glob::new("vm/*")],
+        ..Policy::default()
+    };
+    let why = at(
+        &look(&server).await,
+        &policy,
+        "10.0.0.5".parse().unwrap(),
+        None,
+    )
+    .unwrap_err();
+    assert!(why.ends_with("--keep-podref matches its owner"), "{why}");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_is_asked_for_again() {
+    let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
+    server.on(Match::patch("ippools")).apply_then_disconnect();
+    remove_unreadable(&server.client(), &found, false)
+        .await
+        .unwrap();
+    assert!(rows(&server).is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reservation_alone_goes() {
     let (server, _beat) = room(&[(2, "other")]);

@@ -195,6 +195,28 @@ async fn one_whose_row_goes_meanwhile_is_taken_back() {
 }
 
 #[tokio::test]
+async fn one_whose_answer_was_lost_is_made() {
+    let server = lacking("10.0.0.0/24", None, "10.0.0.5");
+    let missing = only(&server).await;
+    let create = server
+        .on(Match::create("overlappingrangeipreservations"))
+        .once();
+    create.apply_then_disconnect();
+    assert_eq!(make(&server, &missing).await.unwrap(), "10.0.0.5");
+    // And one that its own pod has by now is none that is missing.
+    assert_eq!(make(&server, &missing).await.unwrap(), "10.0.0.5");
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+/// Whereabouts could not have made it.
+#[tokio::test]
+async fn one_that_can_have_no_name_is_not_made() {
+    let server = lacking("::/120", None, "::5");
+    let answer = make(&server, &only(&server).await).await;
+    assert!(matches!(answer, Err(NotMade::NoName)), "{answer:?}");
+}
+
+#[tokio::test]
 async fn a_dry_run_makes_none() {
     let server = lacking("10.0.0.0/24", None, "10.0.0.5");
     let repairer = Repairer::new(&server.client_named("ipgc"));

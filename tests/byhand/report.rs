@@ -271,11 +271,174 @@ async fn a_reservation_without_a_row_goes_if_the_report_has_it() {
     let fates = released.fates();
     let fate = |address: &str| &fates.iter().find(|(it, _)| it == address).unwrap().1;
     assert!(is_freed(fate("10.0.0.9")), "{fates:?}");
-    assert_eq!(
-        why_kept(fate("10.0.0.8")),
-        "it is gone, or a row or a pod has its address"
-    );
+    assert_eq!(why_kept(fate("10.0.0.8")), "a row or a pod has its address");
     assert_eq!(reservations(&server), ["10.0.0.7", "10.0.0.8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_its_pod_has_left_behind_goes() {
+    let (server, _beat) = room(&[(1, "web-0"), (2, "web-0")]);
+    server.put(reporting("web-0", 2).running().build());
+    let report = reported(&server, HOUR).await;
+    assert_eq!(
+        report.findings[0].problem,
+        ipgc::audit::report::Problem::Leftover
+    );
+    let released = run(&server, all_of(&report), config()).await;
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+    assert_eq!(
+        (rows(&server), reservations(&server)),
+        (vec!["2".to_owned()], vec!["10.0.0.2".to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let report = reported(&server, HOUR).await;
+    server
+        .on(Match::delete("overlappingrangeipreservations"))
+        .fail(500);
+    let released = run(&server, all_of(&report), config()).await;
+    let (told, fate) = (released.told.last().unwrap(), released.only());
+    assert!(matches!(fate, Fate::Left(..)), "{:?}", released.told);
+    assert_eq!(told.1, fate);
+    assert!(rows(&server).is_empty() && reservations(&server).len() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_before_its_reservation_is_done_says_so() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let report = reported(&server, HOUR).await;
+    // An admission webhook: it is asked again and again.
+    server
+        .on(Match::delete("overlappingrangeipreservations"))
+        .fail(403);
+    let released = run(&server, all_of(&report), config()).await;
+    assert!(
+        matches!(released.told.last().unwrap().1, Fate::Freed(_)),
+        "{:?}",
+        released.told
+    );
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_alone_that_may_not_go_is_kept() {
+    let (server, _beat) = room(&[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    let report = reported(&server, HOUR).await;
+    for code in [500, 403] {
+        let rule = server
+            .on(Match::delete("overlappingrangeipreservations"))
+            .fail(code);
+        let released = run(&server, all_of(&report), config()).await;
+        assert!(!is_freed(&released.only()), "{:?}", released.told);
+        assert!(
+            !matches!(released.only(), Fate::Gone),
+            "{:?}",
+            released.told
+        );
+        rule.remove();
+    }
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservations_that_cannot_be_listed_once_are_not_taken_for_gone() {
+    let (server, _beat) = room(&[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    let report = reported(&server, HOUR).await;
+    let lists = Match::list("overlappingrangeipreservations").client("ipgc");
+    server.on(lists).times(2).fail(500);
+    let released = run(&server, all_of(&report), config()).await;
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_somebody_else_removed_is_gone() {
+    let (server, _beat) = room(&[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    let report = reported(&server, HOUR).await;
+    server
+        .delete("overlappingrangeipreservations", NS, "10.0.0.9")
+        .unwrap();
+    assert_eq!(
+        run(&server, all_of(&report), config()).await.only(),
+        Fate::Gone
+    );
+    // And one of that name that was made since is another.
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/alone",
+        "net1",
+    ));
+    assert_eq!(
+        run(&server, all_of(&report), config()).await.only(),
+        Fate::Gone
+    );
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_looked_at_is_not_gone() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let report = reported(&server, HOUR).await;
+    let config = Config {
+        pool_namespace: Some("elsewhere".to_owned()),
+        ..config()
+    };
+    let released = run(&server, all_of(&report), config).await;
+    assert_eq!(
+        why_kept(&released.only()),
+        "only pools in namespace elsewhere are looked at"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_turns_out_to_be_alive_holds_again() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    silent_node(&server, "node-2");
+    let report = reported(&server, HOUR).await;
+    let picked = picks(&report, true, Timestamp::now()).unwrap();
+    let config = Config {
+        said_dead: ["node-2".into()].into(),
+        ..config()
+    };
+    let meanwhile = async {
+        seconds(W - 30).await;
+        let beat = common::nodes::come_back(&server, "node-2");
+        seconds(120).await;
+        assert_eq!(rows(&server), ["1"], "it may run there");
+        beat
+    };
+    let (released, _beat) = tokio::join!(run(&server, picked, config), meanwhile);
+    assert!(is_freed(&released.only()), "{:?}", released.told);
+    assert!(released.took.as_secs() >= 2 * W - 30, "{:?}", released.took);
+}
+
+#[tokio::test]
+async fn no_report_is_older_than_a_day() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let mut report = reported(&server, HOUR).await;
+    "0001-01-01T00:00:00Z".clone_into(&mut report.made);
+    assert_eq!(all_of(&report).seen_before(), Duration::from_hours(24));
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,6 +565,7 @@ fn what_is_no_report_is_said(#[case] text: &str, #[case] says: &str) {
 #[case("/findings/0/pods", json!(["a"]), "\"a\" is no namespace/name")]
 #[case("/findings/0/namespace", json!(""), "it has no namespace")]
 #[case("/findings/0/pool", Value::Null, "it has no pool")]
+#[case("/findings/0/row/stored/podref", json!("default/other"), "its row is not of default/gone")]
 #[case("/findings/0/row", Value::Null, "it has neither row nor reservation")]
 #[tokio::test]
 async fn a_finding_that_lacks_something_is_named(

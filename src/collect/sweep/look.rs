@@ -52,11 +52,21 @@ pub struct Look<'l> {
     /// Reservations that no pod reports, by namespace.
     lone: HashMap<String, Vec<Lone>>,
     /// Rows that may be left of an earlier sandbox of a pod that lives.
-    left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
+    left: HashMap<PodRef, Vec<Left>>,
     /// All pools that were read.
     places: Vec<Place>,
     /// Their uids, where something was picked.
     uids: HashSet<String>,
+    /// The uids of all reservations, where something was picked and they could be listed.
+    listed: Option<HashSet<String>>,
+}
+
+/// A row that may be left of an earlier sandbox of a pod that lives.
+struct Left {
+    pool: PoolKey,
+    pool_uid: String,
+    key: Box<str>,
+    row: RowContent,
 }
 
 /// A reservation that no pod reports.
@@ -84,6 +94,7 @@ impl<'l> Look<'l> {
             left: HashMap::new(),
             places: Vec::new(),
             uids: HashSet::new(),
+            listed: context.picked.is_some().then(HashSet::new),
         }
     }
 
@@ -97,12 +108,16 @@ impl<'l> Look<'l> {
                 Err(error) => {
                     warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
                     self.lone.clear();
+                    self.listed = None;
                     return;
                 }
             };
             self.context.pulse.beat();
             for reservation in reservations {
                 self.report.reservations += 1;
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(reservation.uid.clone());
+                }
                 let Ok(owner) = reservation.owner().parse::<PodRef>() else {
                     self.report.reservations_unreadable += 1;
                     continue;
@@ -173,7 +188,7 @@ impl<'l> Look<'l> {
         if let Some(picked) = &context.picked
             && self.report.pools_unreadable == 0
         {
-            picked.saw_pools(&self.uids);
+            picked.saw_pools(self.namespace, &self.uids);
         }
         Ok(())
     }
@@ -245,12 +260,18 @@ impl<'l> Look<'l> {
                     if !may_touch {
                         continue;
                     }
-                    // A look at all of its rows may tell more of one that drifts.
-                    self.context
-                        .tell(pool.uid(), row.key(), || Fate::Kept(held.to_string()));
                     if held == Held::Drift {
+                        // A look at all of its rows may tell more.
                         let left = self.left.entry(podref.clone()).or_default();
-                        left.push((pool.key().clone(), content.clone()));
+                        left.push(Left {
+                            pool: pool.key().clone(),
+                            pool_uid: pool.uid().to_owned(),
+                            key: row.key().into(),
+                            row: content.clone(),
+                        });
+                    } else {
+                        let fate = || Fate::Kept(held.to_string());
+                        self.context.tell(pool.uid(), row.key(), fate);
                     }
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
@@ -298,7 +319,7 @@ impl<'l> Look<'l> {
                 continue;
             }
             self.report.orphans += 1;
-            alone.insert((namespace.clone(), orphan.reservation.name.clone()));
+            alone.insert(orphan.reservation.uid.clone());
             if !self.context.may_release(&orphan.reservation) {
                 continue;
             }
@@ -319,9 +340,9 @@ impl<'l> Look<'l> {
     }
 
     /// For whoever picked one of the reservations.
-    fn tell_orphans(&self, alone: &HashSet<(String, String)>) {
-        if let Some(picked) = &self.context.picked {
-            picked.saw_orphans(alone);
+    fn tell_orphans(&self, alone: &HashSet<String>) {
+        if let (Some(picked), Some(listed)) = (&self.context.picked, &self.listed) {
+            picked.saw_reservations(listed, alone);
         }
     }
 
@@ -375,9 +396,14 @@ impl<'l> Look<'l> {
             let Presumed::Live(pod, _) = presumed else {
                 continue;
             };
-            let left = left.into_iter();
-            let left = left.filter(|(_, row)| lives_elsewhere(&pod, row, Some(&siblings)));
-            let pools: Vec<_> = left.map(|(pool, _)| pool).collect();
+            let (left, drifts): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|left| lives_elsewhere(&pod, &left.row, Some(&siblings)));
+            for Left { pool_uid, key, .. } in drifts {
+                let fate = || Fate::Kept(Held::Drift.to_string());
+                self.context.tell(&pool_uid, &key, fate);
+            }
+            let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
             if !pools.is_empty() {
                 let found = self.found.entry(podref).or_default();
                 found.siblings = Some(siblings);

@@ -105,6 +105,8 @@ struct Turn<'t> {
     is_observed: bool,
     /// When a person acknowledged what the breaker found.
     acknowledged: Option<Timestamp>,
+    /// The reservations without a row that a person exempted, by their addresses.
+    exempt: HashSet<IpAddr>,
     /// How long the requests on the pool took.
     took: Duration,
 }
@@ -133,6 +135,7 @@ impl<'t> Turn<'t> {
             addresses: HashSet::new(),
             is_observed: false,
             acknowledged: None,
+            exempt: HashSet::new(),
             took: Duration::ZERO,
         }
     }
@@ -192,7 +195,7 @@ impl<'t> Turn<'t> {
             let spread = &self.context.counters.spread;
             spread.patch(patch.releases().len());
             for release in patch.releases() {
-                self.tell(release.row().key(), || Fate::Asked);
+                self.tell(release.row().key(), || Fate::Asked(release.stale().clone()));
             }
             let begun = Instant::now();
             let answer = self.context.pools.free(self.key, &patch).await;
@@ -230,6 +233,9 @@ impl<'t> Turn<'t> {
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
                 self.acknowledged = observed.acknowledged();
+                let orphans = self.jobs.orphans().into_iter();
+                let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
+                self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();
                 let rows = observed.rows().iter().filter_map(|row| row.content().ok());
                 let addresses = rows.map(|row| (row.podref.clone(), row.address));
                 self.addresses = addresses.collect();

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use ipgc_core::{
     address::{reservation_address, split_reservation_name},
     fact::Fact,
-    judge::{Verdict, judge_orphan},
+    judge::{Unknown, Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
     reservation::Reservation,
@@ -179,6 +179,10 @@ impl Turn<'_> {
         if !self.context.may_release(found) {
             return None;
         }
+        if self.exempt.contains(&address) && !found.is_claimed() {
+            self.tell(&found.name, || Fate::Kept(Unknown::Exempt.to_string()));
+            return None;
+        }
         let picked = self.context.picked.as_ref();
         let pick = picked.and_then(|picked| picked.reservation(found));
         let is_forced = pick.is_some_and(|pick| pick.forced);
@@ -204,6 +208,7 @@ impl Turn<'_> {
                 return None;
             }
         };
+        let is_forced = is_forced && stale.may_be_forced();
         if !stale.is_free(now) && !is_forced {
             self.wait(podref, &found.name, &stale);
             return None;
@@ -219,7 +224,7 @@ impl Turn<'_> {
         if self.context.dry_run {
             self.tell(&found.name, || Fate::WouldGo(stale.clone()));
         } else {
-            self.tell(&found.name, || Fate::Freed(stale.clone()));
+            self.tell(&found.name, || Fate::Asked(stale.clone()));
         }
         let uid = known.uid();
         Some(Wanted {
@@ -235,7 +240,7 @@ impl Turn<'_> {
     }
 
     /// The network and the address that the name of a reservation tells.
-    fn place_of(&self, name: &str) -> Option<(Option<Box<str>>, IpAddr)> {
+    pub(super) fn place_of(&self, name: &str) -> Option<(Option<Box<str>>, IpAddr)> {
         let within = self.networks.iter().find_map(|network| {
             let address = reservation_address(name, network.as_deref())?;
             Some((network.clone(), address))

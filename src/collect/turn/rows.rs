@@ -55,7 +55,8 @@ impl Turn<'_> {
             match verdict {
                 Verdict::Stale(stale) => {
                     let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
-                    if stale.is_free(now) || self.context.is_forced(observed.uid(), row) {
+                    let is_forced = self.context.is_forced(observed.uid(), row);
+                    if stale.is_free(now) || (is_forced && stale.may_be_forced()) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
                         continue;
@@ -170,7 +171,9 @@ impl Turn<'_> {
                 }
             });
             match answer {
-                Ok(release) if is_forced => releases.push(release),
+                Ok(release) if is_forced && release.stale().may_be_forced() => {
+                    releases.push(release);
+                }
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     match knowledge.check_breaker(observed, row, clearance, now) {
