@@ -108,7 +108,7 @@ pub fn at(
                         podref,
                         address,
                         forced: true,
-                    }))
+                    }));
                 }
                 (Verdict::Unknown(Unknown::Unreadable(_)), _) if is_kept(row) => {
                     why_not.push(format!("{}: {}", place.key, Unknown::KeptOwner));
@@ -194,7 +194,7 @@ fn reservations(
                     podref,
                     address,
                     forced: true,
-                }))
+                }));
             }
             (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),

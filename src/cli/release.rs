@@ -115,10 +115,12 @@ pub(super) fn main(args: &Args) -> ExitCode {
 }
 
 /// What a person agreed to.
-enum Agreed {
+#[derive(Default)]
+struct Agreed {
+    picks: Option<Picked>,
+    unreadable: Vec<Unreadable>,
     /// So many more were asked about.
-    To(Picked, Vec<Unreadable>, usize),
-    Nothing,
+    kept: usize,
 }
 
 impl Args {
@@ -136,9 +138,14 @@ impl Args {
             Some((picked, made)) => self.agree(picked, &made)?,
             None => self.force().await?,
         };
-        let Agreed::To(picked, unreadable, kept) = agreed else {
+        let Agreed {
+            picks,
+            unreadable,
+            kept,
+        } = agreed;
+        if picks.is_none() && unreadable.is_empty() {
             return Ok(ExitCode::from(1));
-        };
+        }
         let mut all = Tally {
             kept,
             ..Tally::default()
@@ -150,7 +157,7 @@ impl Args {
                 all.kept += 1;
             }
         }
-        if !picked.picks().is_empty() {
+        if let Some(picked) = picks {
             let picked = Arc::new(picked);
             let run = self.run(clients, &picked, said_dead, &mut all).await;
             if let Err(reason) = run {
@@ -205,14 +212,15 @@ impl Args {
     }
 
     fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
-        if self.yes || self.dry_run {
-            return Ok(Agreed::To(picked, Vec::new(), 0));
+        if !self.yes && !self.dry_run {
+            eprintln!("{}", listing(&picked, made, &self.assume_dead));
+            if !agrees("Free those that are still so?")? {
+                return Ok(Agreed::default());
+            }
         }
-        eprintln!("{}", listing(&picked, made, &self.assume_dead));
-        Ok(if agrees("Free those that are still so?")? {
-            Agreed::To(picked, Vec::new(), 0)
-        } else {
-            Agreed::Nothing
+        Ok(Agreed {
+            picks: Some(picked),
+            ..Agreed::default()
         })
     }
 
@@ -251,11 +259,12 @@ impl Args {
                 Forced::Unreadable(row) => unreadable.push(row),
             }
         }
-        if picks.is_empty() && unreadable.is_empty() {
-            return Ok(Agreed::Nothing);
-        }
-        let picked = Picked::new(picks, Duration::ZERO);
-        Ok(Agreed::To(picked, unreadable, untyped))
+        let picks = (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO));
+        Ok(Agreed {
+            picks,
+            unreadable,
+            kept: untyped,
+        })
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
@@ -359,11 +368,13 @@ impl Tally {
             waiting,
         } = self;
         let would = if dry_run { "would be freed" } else { "freed" };
-        let mut text = format!("{freed} {would}, ");
-        if *left > 0 {
-            text += &format!("{left} freed but for their reservations, ");
-        }
-        text += &format!("{gone} gone already or changed, {kept} kept, {waiting} still waiting\n");
+        let left_over = match left {
+            0 => String::new(),
+            left => format!("{left} freed but for their reservations, "),
+        };
+        let text = format!(
+            "{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
+        );
         let code = ExitCode::from(u8::from(left + kept + waiting > 0));
         print_with(code, |output| output.write_all(text.as_bytes()))
     }
