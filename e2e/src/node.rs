@@ -18,12 +18,16 @@
 //! | `packages` | programs from Debian packages, unpacked into the cache |
 //! | `image` | images without an engine |
 //! | `install` | ipgc as its users run it |
+//! | `detector` | reads all addresses of all pods, and tells doubles of our making from others |
+//! | `frees` | which rows ipgc freed, and when, from the audit log |
 //! | `needs` | what the machine must have, in one line each |
 //!
 //! It needs root, and says so. Everything on the machine that is not in the folder of the run belongs to
 //! namespaces that end with this process, but for empty cgroups, which the next run removes.
 
 mod cgroups;
+pub mod detector;
+mod frees;
 mod hub;
 pub mod image;
 pub mod install;
@@ -33,10 +37,13 @@ mod needs;
 mod packages;
 mod settings;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 pub use hub::{API_SERVER, Hub};
-pub use machine::{CNI_USER, Machine};
+pub use machine::{CNI_USER, Machine, WHEREABOUTS_KUBECONFIG};
 pub use namespaces::{Inside, Namespaces};
 
 use crate::{
@@ -54,7 +61,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Debug)]
 pub struct Tier {
     // The order matters: what is dropped first ends first.
-    nodes: Vec<Machine>,
+    nodes: Vec<Arc<Machine>>,
     hub: Hub,
     scheduler: Process,
     plane: ControlPlane,
@@ -104,7 +111,8 @@ impl Tier {
             images: &images,
         };
         let starting = (1..=nodes).map(|number| Machine::new(number, &parts));
-        tier.nodes = futures::future::try_join_all(starting).await?;
+        let nodes = futures::future::try_join_all(starting).await?;
+        tier.nodes = nodes.into_iter().map(Arc::new).collect();
         Ok(tier)
     }
 
@@ -122,7 +130,7 @@ impl Tier {
 
     /// The nodes; `nodes()[0]` is `node-1`.
     #[must_use]
-    pub fn nodes(&self) -> &[Machine] {
+    pub fn nodes(&self) -> &[Arc<Machine>] {
         &self.nodes
     }
 
@@ -158,7 +166,7 @@ impl Tier {
             plane,
         } = self;
         for node in &nodes {
-            node.namespaces().end()?;
+            node.power_off()?;
         }
         drop(nodes);
         hub.namespaces().end()?;

@@ -8,7 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -74,6 +74,16 @@ const PLUGINS: [&str; 7] = [
     "tuning",
 ];
 
+/// What is in the folder of a node.
+const FOLDERS: [&str; 6] = [
+    "packages",
+    "tools",
+    "layers",
+    "containerd",
+    "kubelet",
+    "images",
+];
+
 /// What a node is made from.
 pub(super) struct Parts<'a> {
     pub(super) plane: &'a ControlPlane,
@@ -89,11 +99,14 @@ pub struct Machine {
     // The order matters: its cgroups can go when its processes are gone.
     kubelet: Mutex<Option<Inside>>,
     containerd: Mutex<Option<Inside>>,
-    namespaces: Namespaces,
+    /// None: it is powered off.
+    namespaces: Mutex<Option<Arc<Namespaces>>>,
     cgroups: Cgroups,
     name: String,
     number: usize,
     folder: PathBuf,
+    packages: PathBuf,
+    images: Vec<PathBuf>,
 }
 
 impl Machine {
@@ -113,49 +126,59 @@ impl Machine {
     pub(super) async fn new(number: usize, parts: &Parts<'_>) -> Result<Self> {
         let name = Self::name_of(number);
         let folder = parts.plane.dir().join(&name);
-        for part in [
-            "packages",
-            "tools",
-            "layers",
-            "containerd",
-            "kubelet",
-            "images",
-        ] {
+        for part in FOLDERS {
             let part = folder.join(part);
             fs::create_dir_all(&part).map_err(Error::io(format!("create {}", part.display())))?;
         }
+        let machine = Self {
+            kubelet: Mutex::new(None),
+            containerd: Mutex::new(None),
+            namespaces: Mutex::new(None),
+            cgroups: Cgroups::new(&name)?,
+            name,
+            number,
+            folder,
+            packages: parts.packages.to_owned(),
+            images: parts.images.to_owned(),
+        };
+        machine.power_on(parts.plane, parts.hub).await?;
+        machine.ready(parts.plane).await?;
+        Ok(machine)
+    }
+
+    /// Starts it, with what containerd and the kubelet have on their disk.
+    pub async fn power_on(&self, plane: &ControlPlane, hub: &Hub) -> Result<()> {
         let kubelet = Tool::Kubelet.path().await?;
         let tools = kubelet.parent().unwrap_or(Path::new("/"));
-        let cgroups = Cgroups::new(&name)?;
         let text = |path: &Path| path.display().to_string();
+        let (folder, packages) = (text(&self.folder), text(&self.packages));
         let namespaces = Namespaces::new(
             Kind::Machine,
             "node",
             SETUP,
-            &[&text(&folder), &text(parts.packages), &text(tools), &name],
-            &folder.join("namespaces.log"),
+            &[&folder, &packages, &text(tools), &self.name],
+            &self.folder.join("namespaces.log"),
         )
         .await?;
-        let machine = Self {
-            kubelet: Mutex::new(None),
-            containerd: Mutex::new(None),
-            namespaces,
-            cgroups,
-            name,
-            number,
-            folder,
-        };
-        parts.hub.connect(number, &machine.namespaces).await?;
-        machine
-            .configure(parts.plane, &machine.cgroups.name())
-            .await?;
-        machine.start_containerd().await?;
-        for archive in parts.images {
-            machine.import(archive).await?;
+        hub.connect(self.number, &namespaces).await?;
+        *lock(&self.namespaces) = Some(Arc::new(namespaces));
+        self.configure(plane, &self.cgroups.name()).await?;
+        self.start_containerd().await?;
+        for archive in &self.images {
+            self.import(archive).await?;
         }
-        machine.start_kubelet().await?;
-        machine.ready(parts.plane).await?;
-        Ok(machine)
+        self.start_kubelet().await
+    }
+
+    /// Ends every process of it at once, and waits for that: its sandboxes are gone for certain.
+    pub fn power_off(&self) -> Result<()> {
+        let namespaces = lock(&self.namespaces).take();
+        lock(&self.kubelet).take();
+        lock(&self.containerd).take();
+        match namespaces {
+            Some(namespaces) => namespaces.end(),
+            None => Ok(()),
+        }
     }
 
     /// Its name, as the API has it.
@@ -170,15 +193,15 @@ impl Machine {
         self.number
     }
 
-    /// Its namespaces.
-    #[must_use]
-    pub fn namespaces(&self) -> &Namespaces {
-        &self.namespaces
+    /// Its namespaces, unless it is powered off.
+    pub fn namespaces(&self) -> Result<Arc<Namespaces>> {
+        let namespaces = lock(&self.namespaces).clone();
+        namespaces.ok_or_else(|| Error::Unsupported(format!("{} is powered off", self.name)))
     }
 
     /// Writes all configuration.
     async fn configure(&self, plane: &ControlPlane, cgroup_root: &str) -> Result<()> {
-        let snapshotter = self.snapshotter().await;
+        let snapshotter = self.snapshotter().await?;
         self.write(
             "/etc/containerd/config.toml",
             &settings::containerd(snapshotter),
@@ -192,7 +215,7 @@ impl Machine {
             let access = plane.access_at(&url, user)?;
             access
                 .in_namespace("kube-system")?
-                .write(&self.namespaces.path(path))
+                .write(&self.namespaces()?.path(path))
         };
         kubeconfig(&Self::user_of(self.number), "/etc/kubelet.kubeconfig")?;
         kubeconfig(CNI_USER, "/etc/cni/net.d/multus.d/multus.kubeconfig")?;
@@ -204,13 +227,13 @@ impl Machine {
         let link = r#"ln -s "$1" "/opt/cni/bin/$2""#;
         for plugin in PLUGINS {
             let program = format!("/mnt/packages/usr/lib/cni/{plugin}");
-            self.namespaces.shell(link, &[&program, plugin]).await?;
+            self.namespaces()?.shell(link, &[&program, plugin]).await?;
         }
         for tool in [Tool::Multus, Tool::Whereabouts] {
             let path = tool.path().await?;
             let file = path.file_name().unwrap_or_default().display();
             let program = format!("/mnt/tools/{file}");
-            self.namespaces
+            self.namespaces()?
                 .shell(link, &[&program, tool.name()])
                 .await?;
         }
@@ -222,19 +245,19 @@ impl Machine {
     }
 
     /// Layers, where the folder of the run can have them; else whole copies, which are small here.
-    async fn snapshotter(&self) -> &'static str {
+    async fn snapshotter(&self) -> Result<&'static str> {
         let probe = "cd /var/lib/containerd; mkdir -p probe/l probe/u probe/w probe/m; \
                      mount -t overlay overlay -o lowerdir=probe/l,upperdir=probe/u,workdir=probe/w probe/m; \
                      umount probe/m; rm -r probe";
-        match self.namespaces.shell(probe, &[]).await {
+        Ok(match self.namespaces()?.shell(probe, &[]).await {
             Ok(_) => "overlayfs",
             Err(_) => "native",
-        }
+        })
     }
 
     /// Writes a file of the node.
     pub fn write(&self, inside: &str, text: &str) -> Result<()> {
-        let path = self.namespaces.path(inside);
+        let path = self.namespaces()?.path(inside);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
                 .map_err(Error::io(format!("create {}", folder.display())))?;
@@ -242,8 +265,8 @@ impl Machine {
         write_private(&path, text.as_bytes())
     }
 
-    fn command(&self, program: &str) -> Command {
-        let mut command = self.namespaces.command("env");
+    fn command(&self, program: &str) -> Result<Command> {
+        let mut command = self.namespaces()?.command("env");
         command
             .args([
                 "--ignore-environment",
@@ -252,17 +275,17 @@ impl Machine {
                 program,
             ])
             .env("PATH", super::PATH);
-        command
+        Ok(command)
     }
 
     /// Starts containerd; after a kill of it, the shims of before are taken over.
     pub async fn start_containerd(&self) -> Result<()> {
-        let command = self.command("containerd");
+        let command = self.command("containerd")?;
         let log = self.folder.join("containerd.log");
-        let containerd = self.namespaces.start("containerd", command, &log)?;
+        let containerd = self.namespaces()?.start("containerd", command, &log)?;
         let up = || async {
             containerd.still_up()?;
-            let mut version = self.command("ctr");
+            let mut version = self.command("ctr")?;
             version.arg("version");
             Ok(match run("ctr version", version).await {
                 Ok(_) => Probe::Done(()),
@@ -281,7 +304,7 @@ impl Machine {
         let name = archive.file_name().unwrap_or_default();
         fs::copy(archive, self.folder.join("images").join(name))
             .map_err(Error::io(format!("copy {}", archive.display())))?;
-        let mut command = self.command("ctr");
+        let mut command = self.command("ctr")?;
         command
             .args(["--namespace=k8s.io", "image", "import"])
             .arg(Path::new("/mnt/images").join(name));
@@ -297,7 +320,7 @@ impl Machine {
             .unwrap_or_default()
             .display()
             .to_string();
-        let mut command = self.command(&format!("/mnt/tools/{file}"));
+        let mut command = self.command(&format!("/mnt/tools/{file}"))?;
         command.args([
             "--config=/etc/kubelet.yaml",
             "--kubeconfig=/etc/kubelet.kubeconfig",
@@ -305,7 +328,7 @@ impl Machine {
             &format!("--node-ip=172.30.0.1{}", self.number),
         ]);
         let log = self.folder.join("kubelet.log");
-        let kubelet = self.namespaces.start("kubelet", command, &log)?;
+        let kubelet = self.namespaces()?.start("kubelet", command, &log)?;
         *lock(&self.kubelet) = Some(kubelet);
         Ok(())
     }
@@ -371,17 +394,16 @@ impl Machine {
         })
     }
 
-    /// Points whereabouts at this URL: at a closed port, DEL is lost.
-    pub fn point_whereabouts(&self, plane: &ControlPlane, url: &str) -> Result<()> {
+    /// Writes a kubeconfig of whereabouts that leads to this URL: at a closed port, DEL is lost.
+    pub fn whereabouts_asks(&self, plane: &ControlPlane, path: &str, url: &str) -> Result<()> {
         let access = plane
             .access_at(url, CNI_USER)?
             .in_namespace("kube-system")?;
+        let namespaces = self.namespaces()?;
         // A plugin that starts meanwhile reads the old file or the new one, not half of it.
-        let fresh = self
-            .namespaces
-            .path(&format!("{WHEREABOUTS_KUBECONFIG}.new"));
+        let fresh = namespaces.path(&format!("{path}.new"));
         access.write(&fresh)?;
-        fs::rename(&fresh, self.namespaces.path(WHEREABOUTS_KUBECONFIG))
+        fs::rename(&fresh, namespaces.path(path))
             .map_err(Error::io("replace whereabouts' kubeconfig"))
     }
 
@@ -393,7 +415,7 @@ impl Machine {
 }
 
 /// Where whereabouts finds its way to the API server.
-const WHEREABOUTS_KUBECONFIG: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
+pub const WHEREABOUTS_KUBECONFIG: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
