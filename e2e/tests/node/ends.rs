@@ -47,29 +47,36 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
 }
 
 /// The plugin cannot reach the server when the pod ends: DEL burns its minute and reports success. The
-/// sandbox is stopped by then, as the pod's end shows, and the row goes after the cooldown.
+/// sandbox is stopped by then, as the pod's end shows, and the row goes after the cooldown. The pods are a
+/// ReplicaSet's, whose names never return: it makes no difference how long ipgc has been there.
 pub async fn lost_del_is_freed_after_the_cooldown(stage: Arc<Stage>) -> Result<()> {
+    const PODS: usize = 3;
     let scene = Scene::new(&stage, "lost").await?;
     let network = scene.network_apart("net-a", "10.102.0.0/24").await?;
-    let names = ["web-0", "web-1", "web-2"];
-    let starting = names.iter().map(|name| {
-        let wanted = Wanted::pod(name, &["net-a"]);
-        let scene = &scene;
-        async move { scene.run(&wanted).await }
-    });
-    let mut addresses = try_join_all(starting).await?.concat();
+    let wanted = Wanted::pod("web", &["net-a"]);
+    scene.replicas(&wanted, PODS).await?;
+    let mut addresses: Vec<_> = scene.rows().await?.into_iter().map(|row| row.0).collect();
+    assert_eq!(addresses.len(), PODS);
+    for address in &addresses {
+        scene.answers(*address).await?;
+    }
     network.lose()?;
-    for name in names {
-        scene.delete(name, None).await?;
-    }
-    for name in names {
-        scene.gone(name, LOST_DEL + PATIENCE).await?;
-    }
+    scene.scale(0).await?;
+    let none = || scene.pods();
+    wait::until_state("the pods to be gone", LOST_DEL + PATIENCE, none, |pods| {
+        *pods == 0
+    })
+    .await?;
     let gone = Instant::now();
-    scene.ends_clean(COOLDOWN + PATIENCE).await?;
+    scene.empty(PATIENCE).await?;
+    let took = gone.elapsed();
     println!(
         "     lost DEL: free {:.1} s after the last pod was gone",
-        gone.elapsed().as_secs_f64()
+        took.as_secs_f64()
+    );
+    assert!(
+        took < COOLDOWN + Duration::from_secs(10),
+        "that was more than the cooldown"
     );
     let mut freed = scene.freed().await?;
     freed.sort();

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{COOLDOWN, LOST_DEL, PATIENCE, Scene, Wanted, witnessed},
+    support::{LOST_DEL, PATIENCE, Scene, Wanted, YOUNG, witnessed},
 };
 
 /// The pod's first interface has its address from whereabouts, and no other network is asked for.
@@ -26,7 +26,7 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
     let rows = || scene.rows();
     let only_first =
         |rows: &Vec<(std::net::IpAddr, _)>| rows.iter().map(|row| row.0).eq(first.iter().copied());
-    e2e::wait::until_state("one row to go", COOLDOWN + PATIENCE, rows, only_first).await?;
+    e2e::wait::until_state("one row to go", YOUNG + PATIENCE, rows, only_first).await?;
     e2e::wait::holds_for("the other row", Duration::from_secs(10), rows, only_first).await?;
     assert_eq!(scene.freed().await?, second);
     network.mend()?;
@@ -96,7 +96,7 @@ pub async fn dual_stack_goes_in_both_families(stage: Arc<Stage>) -> Result<()> {
     network.lose()?;
     scene.delete("web", None).await?;
     scene.gone("web", LOST_DEL * 2 + PATIENCE).await?;
-    scene.ends_clean(COOLDOWN + PATIENCE).await?;
+    scene.ends_clean(YOUNG + PATIENCE).await?;
     let mut freed = scene.freed().await?;
     freed.sort();
     addresses.sort();

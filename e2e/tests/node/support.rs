@@ -10,10 +10,13 @@ use e2e::{
     wait::{self, Probe},
 };
 use ipgc::core::address::{Offset, Range};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Pod, ServiceAccount},
+};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
 };
 use serde_json::{Value, json};
 
@@ -24,6 +27,10 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A DEL that cannot reach the server gives up after a minute.
 pub const LOST_DEL: Duration = Duration::from_secs(60);
+
+/// For this long after its start ipgc takes it that a name which may return bore another pod before: W of a
+/// pod that nobody knows, with one row.
+pub const YOUNG: Duration = Duration::from_secs(120 + 30 + 60 + 5);
 
 /// `--cooldown`, as users have it.
 pub const COOLDOWN: Duration = Duration::from_secs(2);
@@ -174,6 +181,43 @@ impl Scene {
             .create(&PostParams::default(), &pod)
             .await
             .map_err(Error::api(format!("create pod {}", wanted.name)))?;
+        Ok(())
+    }
+
+    /// Makes the ReplicaSet `web` and waits until its pods run.
+    pub async fn replicas(&self, wanted: &Wanted, count: usize) -> Result<()> {
+        let set: ReplicaSet = serde_json::from_value(json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": count, "selector": {"matchLabels": {"app": wanted.name}},
+                "template": wanted.template(),
+            },
+        }))
+        .map_err(Error::malformed("a set of ours"))?;
+        let sets: &Api<ReplicaSet> = &self.namespace.api();
+        sets.create(&PostParams::default(), &set)
+            .await
+            .map_err(Error::api("create a set"))?;
+        let ready = || async move {
+            let set = sets.get("web").await.map_err(Error::api("get a set"))?;
+            let ready = set.status.and_then(|status| status.ready_replicas);
+            Ok(usize::try_from(ready.unwrap_or_default()).unwrap_or_default())
+        };
+        wait::until_state("the set's pods", PATIENCE * 2, ready, |ready| {
+            *ready == count
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Scales the ReplicaSet `web`.
+    pub async fn scale(&self, count: usize) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"replicas": count}}));
+        self.namespace
+            .api::<ReplicaSet>()
+            .patch("web", &PatchParams::default(), &patch)
+            .await
+            .map_err(Error::api("scale a set"))?;
         Ok(())
     }
 
