@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{COOLDOWN, LOST_DEL, PATIENCE, Scene, Wanted, witnessed},
+    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, Wanted, witnessed},
 };
 
 /// A graceful end of which nothing goes wrong: the kubelet's DEL frees all, ipgc nothing.
@@ -112,7 +112,8 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
         rows.len() == 1
     })
     .await?;
-    scene.ends_clean(PATIENCE).await?;
+    // The kubelet's Lease has to be seen to change first.
+    scene.ends_clean(LEASE + PATIENCE).await?;
     println!(
         "     forced: free {:.0} s after the deletion",
         deleted.elapsed().as_secs_f64()
@@ -154,7 +155,7 @@ pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<(
     .await?;
     // `--grace` from the end.
     scene
-        .ends_clean(Duration::from_secs(120) + PATIENCE)
+        .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
         .await?;
     assert_eq!(scene.freed().await?, [address]);
     assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
@@ -187,21 +188,59 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
     })
     .await?;
     scene
-        .ends_clean(Duration::from_secs(120) + LOST_DEL + PATIENCE)
+        .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
         .await?;
     assert_eq!(scene.freed().await?, [rows[0].0]);
     assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
     Ok(())
 }
 
+/// A pod is deleted, and its kubelet restarted, while the second interface is still being set up: the first
+/// one answers on, though the kubelet knows of no sandbox and lets the pod go. What is freed while an
+/// address answers, the detector reports.
+pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "setup").await?;
+    scene.network("net-a", "10.109.0.0/24").await?;
+    let network = scene.network_apart("net-b", "10.110.0.0/24").await?;
+    // Its ADD gives up after a minute or two.
+    network.lose()?;
+    let node = &stage.tier.nodes()[1];
+    scene
+        .create(&Wanted::pod("web", &["net-a", "net-b"]).on(node))
+        .await?;
+    let rows = || scene.rows();
+    let rows = wait::until_state("the first row", PATIENCE, rows, |rows| rows.len() == 1).await?;
+    let (address, _) = rows[0];
+    scene.answers(address).await?;
+    scene.delete("web", None).await?;
+    node.kill_kubelet().await?;
+    node.start_kubelet().await?;
+    scene.gone("web", LOST_DEL * 3 + PATIENCE).await?;
+    let after = if stage.detector.holders(address).is_empty() {
+        "not"
+    } else {
+        "still"
+    };
+    println!("     set-up cut: the pod is gone, and its first interface is {after} there");
+    scene.silent(address).await?;
+    network.mend()?;
+    scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
+}
+
 /// A StatefulSet goes up and down, and some of its pods go by force. Each address is some pod's own, pods
 /// never hang, and in the end nothing is left.
 pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
-    const ROUNDS: usize = 8;
-    const REPLICAS: usize = 4;
     let scene = Scene::new(&stage, "churn").await?;
     scene.network("net-a", "10.107.0.0/24").await?;
     scene.network("net-b", "10.108.0.0/24").await?;
+    churn(&scene, 6).await?;
+    // What a forced deletion left waits for W of two rows.
+    scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
+}
+
+/// Up and down this many times, on the networks `net-a` and `net-b`.
+pub async fn churn(scene: &Scene, rounds: usize) -> Result<()> {
+    const REPLICAS: usize = 4;
     let set: StatefulSet = serde_json::from_value(json!({
         "metadata": {"name": "web"},
         "spec": {
@@ -235,7 +274,7 @@ pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
         })
         .await
     };
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         scale(REPLICAS).await?;
         let rows = scene.rows().await?;
         let live = 2 * REPLICAS;
@@ -260,6 +299,5 @@ pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
     sets.delete("web", &DeleteParams::default())
         .await
         .map_err(Error::api("delete a set"))?;
-    // What a forced deletion left waits for W of two rows.
-    scene.ends_clean(witnessed(2) + PATIENCE).await
+    Ok(())
 }

@@ -20,6 +20,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod ends;
+mod figures;
 mod networks;
 mod outages;
 mod stage;
@@ -98,10 +99,14 @@ const SCENARIOS: &[Scenario] = scenarios![
     Together Short networks::attachments_without_version,
     Together Short networks::dual_stack_goes_in_both_families,
     Together Short networks::attachment_deleted_before_its_pod,
+    Together Short networks::node_slices_are_pools_of_their_own,
+    Together Short ends::deleted_while_it_is_set_up,
     Together Short ends::stateful_set_up_and_down,
     Alone Short outages::silent_node_holds_until_it_is_fenced,
     Alone Long outages::silent_node_holds_until_it_is_back,
     Alone Long outages::removed_node_is_waited_for,
+    Alone Long outages::churn_under_fire,
+    Alone Long figures::time_to_free_beside_upstream,
 ];
 
 #[tokio::main]

@@ -8,11 +8,13 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
+use rand::RngExt as _;
 use serde_json::json;
 
 use crate::{
+    ends,
     stage::Stage,
-    support::{PATIENCE, Scene, Wanted, witnessed},
+    support::{PATIENCE, SWEEP, Scene, Wanted, witnessed},
 };
 
 /// Longer than W of a pod with one row by this much: a hold that is none would be over.
@@ -34,7 +36,7 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
         rows.iter().map(|row| row.0).eq([address]) && holders.len() == 1
     };
     let what = "the row and the sandbox of a silent node";
-    wait::holds_for(what, Duration::from_secs(90), both, as_before).await?;
+    wait::holds_for(what, Duration::from_secs(45), both, as_before).await?;
     // All that was witnessed is forgotten.
     let killed = stage.tier.kill_ipgc().await?;
     assert!(killed > 0, "no process of ipgc was found");
@@ -103,6 +105,32 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
     assert_eq!(scene.freed().await?, [address]);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
     recovered(&stage).await
+}
+
+/// Pods come and go, some by force, while ipgc is killed again and again and the API server once.
+pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "fire").await?;
+    scene.network("net-a", "10.124.0.0/24").await?;
+    scene.network("net-b", "10.125.0.0/24").await?;
+    let kills = async {
+        for round in 0_usize.. {
+            let pause = rand::rng().random_range(3..25);
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+            stage.tier.kill_ipgc().await?;
+            if round == 3 {
+                stage.tier.plane().api_server().kill()?;
+                stage.tier.plane().restart_api_server().await?;
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    tokio::select! {
+        done = ends::churn(&scene, 20) => done?,
+        failed = kills => failed?,
+    }
+    stage.tier.ipgc_ready().await?;
+    // Nobody saw those ends; the kubelets back off before they start ipgc anew.
+    scene.ends_clean(witnessed(2) * 2 + SWEEP + PATIENCE).await
 }
 
 /// Waits until all is as it was: the node is Ready and tolerated again, ipgc has its replicas.

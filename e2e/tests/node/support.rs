@@ -32,6 +32,12 @@ pub const LOST_DEL: Duration = Duration::from_secs(60);
 /// pod that nobody knows, with one row.
 pub const YOUNG: Duration = Duration::from_secs(120 + 30 + 60 + 5);
 
+/// A kubelet renews its Lease every ten seconds, and ipgc looks at Leases now and then.
+pub const LEASE: Duration = Duration::from_secs(45);
+
+/// `--sweep-interval`, and what it is jittered by.
+pub const SWEEP: Duration = Duration::from_secs(330);
+
 /// `--cooldown`, as users have it.
 pub const COOLDOWN: Duration = Duration::from_secs(2);
 
