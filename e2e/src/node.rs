@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `namespaces` | what holds namespaces, and how commands and sockets get into them |
 //! | `hub` | the network, and the forwarder to the API server |
+//! | `proxy` | the API server's way to the kubelets |
 //! | `machine` | one node: its servers, and how it is hurt |
 //! | `settings` | configuration files of the servers |
 //! | `cgroups` | one folder per node and hierarchy |
@@ -35,6 +36,7 @@ mod machine;
 mod namespaces;
 mod needs;
 mod packages;
+pub(crate) mod proxy;
 mod settings;
 
 use std::{
@@ -89,6 +91,7 @@ impl Tier {
             api_server_args: vec![
                 "--authorization-mode=Node".into(),
                 "--enable-admission-plugins=NodeRestriction".into(),
+                "--kubelet-preferred-address-types=InternalIP".into(),
             ],
             accounts: true,
             port,

@@ -189,13 +189,13 @@ async fn foreground(up: &Up) -> Result<()> {
                 ..Options::default().with_controllers()
             };
             let plane = ControlPlane::start(options).await?;
-            Ok::<_, Error>(Cluster::Bare(plane))
+            Ok::<_, Error>(Cluster::Bare(Box::new(plane)))
         } else {
             let tier = Tier::start(usize::from(up.nodes), up.port).await?;
             if up.ipgc {
                 tier.install_ipgc(None).await?;
             }
-            Ok(Cluster::Nodes(tier))
+            Ok(Cluster::Nodes(Box::new(tier)))
         }
     };
     // Asked to end while it starts: what has been started ends with this process.
@@ -215,8 +215,8 @@ async fn foreground(up: &Up) -> Result<()> {
 }
 
 enum Cluster {
-    Bare(ControlPlane),
-    Nodes(Tier),
+    Bare(Box<ControlPlane>),
+    Nodes(Box<Tier>),
 }
 
 impl Cluster {

@@ -208,7 +208,11 @@ pub(super) fn start_api_server(
         // Megabytes: a rotated log would lose counts.
         .arg("--audit-log-maxsize=100000")
         .args(&options.api_server_args);
-    if !options.accounts {
+    if options.accounts {
+        // Real pods run on real nodes, to which the way is not everybody's.
+        let egress = crate::node::proxy::configure(&files.dir)?;
+        command.arg(flag("egress-selector-config-file", &egress));
+    } else {
         command.arg("--disable-admission-plugins=ServiceAccount");
     }
     Process::start(

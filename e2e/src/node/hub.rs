@@ -20,7 +20,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::namespaces::{Kind, Namespaces};
+use super::{
+    namespaces::{Kind, Namespaces},
+    proxy::Proxy,
+};
 use crate::{Error, Result};
 
 /// The cluster address of the API server: the first one of the service range.
@@ -61,6 +64,8 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 /// The network. Dropping it takes it down.
 #[derive(Debug)]
 pub struct Hub {
+    // Dropped before the network that it is in.
+    _proxy: Proxy,
     namespaces: Namespaces,
     forwarder: JoinHandle<()>,
 }
@@ -73,7 +78,9 @@ impl Hub {
         let socket = TcpListener::from_std(namespaces.listen(API_SERVER)?)
             .map_err(Error::io("serve a socket"))?;
         let forwarder = tokio::spawn(forward(socket, port));
+        let network = format!("/proc/{}/ns/net", namespaces.first());
         Ok(Self {
+            _proxy: Proxy::start(folder, network.into())?,
             namespaces,
             forwarder,
         })

@@ -43,7 +43,7 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
     wait::holds_for(what, witnessed(1) + BEYOND, both, as_before).await?;
     // An audit says that it is held, and by what.
     let findings = scene.findings().await?;
-    let reasons: Vec<_> = findings.iter().map(|one| one["finding"].clone()).collect();
+    let reasons: Vec<_> = findings.iter().map(|one| one["problem"].clone()).collect();
     assert_eq!(reasons, ["held-unfenced"], "{findings:#?}");
     assert!(scene.freed().await?.is_empty());
     Ok((scene, address))

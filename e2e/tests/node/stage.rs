@@ -132,5 +132,5 @@ impl Stage {
 
 /// What an audit may find when every scenario is over: pools of definitions that a scenario deleted.
 fn harmless(finding: &Value) -> bool {
-    finding["finding"] == "pool-without-definition"
+    finding["problem"] == "pool-without-definition"
 }

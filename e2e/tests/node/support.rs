@@ -379,8 +379,8 @@ impl Scene {
         let prefix = format!("{}/", self.namespace.name);
         let mut findings = self.stage.audit().await?;
         findings.retain(|one| {
-            let pod = one["pod"].as_str().unwrap_or_default();
-            pod.starts_with(&prefix)
+            let mut pods = one["pods"].as_array().into_iter().flatten();
+            pods.any(|pod| pod.as_str().is_some_and(|pod| pod.starts_with(&prefix)))
         });
         Ok(findings)
     }
