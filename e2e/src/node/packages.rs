@@ -120,7 +120,8 @@ fn apt(words: &[&str], folder: &Path) -> Result<()> {
     match (call(words), updated) {
         (Ok(()), _) => Ok(()),
         (Err(error), Ok(())) | (Err(_), Err(error)) => Err(Error::Unsupported(format!(
-            "cannot be had: apt-get {names}: {error}"
+            "cannot be had: apt-get {names}: {}",
+            error.to_string().replace('\n', " ")
         ))),
     }
 }

@@ -25,6 +25,8 @@ pub async fn time_to_free_beside_upstream(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "figures").await?;
     let ours = measure(&scene, "10.131.0.0/24", "ipgc", PATIENCE).await?;
     assert_eq!(ours, PODS, "ipgc left rows behind");
+    // Reservations follow their rows, and have to be gone before ipgc is.
+    scene.ends_clean(PATIENCE).await?;
     let kubectl = |count: &'static str| {
         let words = ["scale", "--namespace=ipgc-system", "deployment/ipgc", count];
         stage.cluster.kubectl(words)

@@ -271,9 +271,14 @@ impl Scene {
 
     /// Waits until no namespace of a pod has the address.
     pub async fn silent(&self, address: IpAddr) -> Result<()> {
+        self.silent_within(address, PATIENCE).await
+    }
+
+    /// The same, with a deadline of its own.
+    pub async fn silent_within(&self, address: IpAddr, deadline: Duration) -> Result<()> {
         let what = format!("no sandbox to have {address}");
         let read = || async { Ok(self.stage.detector.holders(address)) };
-        wait::until_state(&what, PATIENCE, read, Vec::is_empty).await?;
+        wait::until_state(&what, deadline, read, Vec::is_empty).await?;
         Ok(())
     }
 
@@ -296,9 +301,18 @@ impl Scene {
     pub async fn gone(&self, name: &str, deadline: Duration) -> Result<()> {
         let pods = &self.namespace.pods();
         let what = format!("{}/{name} to be gone", self.namespace.name);
-        let read = || async move { pods.get_opt(name).await.map_err(Error::api("get a pod")) };
-        wait::until_state(&what, deadline, read, Option::is_none).await?;
-        Ok(())
+        wait::until(&what, deadline, || async move {
+            let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
+            Ok(match pod {
+                None => Probe::Done(()),
+                // Its status alone fills a screen.
+                Some(pod) => {
+                    let phase = pod.status.and_then(|status| status.phase);
+                    Probe::NotYet(format!("{phase:?} {:?}", pod.metadata.deletion_timestamp))
+                }
+            })
+        })
+        .await
     }
 
     /// The rows of this scenario's pods in all pools, with their addresses.
