@@ -410,6 +410,25 @@ impl Scene {
     }
 }
 
+/// Asks again while the server cannot be reached, for as long as a restart of it takes; what it answers
+/// counts.
+pub async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let began = std::time::Instant::now();
+    loop {
+        match ask().await {
+            Err(error @ Error::Api { .. })
+                if error.api_code().is_none() && began.elapsed() < PATIENCE =>
+            {
+                tokio::time::sleep(wait::POLL).await;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// A network whose whereabouts asks by a kubeconfig of its own.
 pub struct Apart {
     stage: Arc<Stage>,
