@@ -8,7 +8,7 @@ use std::{
     fs,
     fs::File,
     os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -34,6 +34,10 @@ const DOWN: Duration = Duration::from_secs(90);
 
 /// What to bring up.
 #[derive(Clone, Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the flags of a command line"
+)]
 pub struct Up {
     /// Nodes with kubelet, containerd, multus and whereabouts; needs root
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
@@ -50,6 +54,9 @@ pub struct Up {
     /// Stay in the foreground until interrupted
     #[arg(long)]
     pub foreground: bool,
+    /// Write the note by which `down` finds this process
+    #[arg(long, hide = true, requires = "foreground")]
+    pub note: bool,
 }
 
 /// What is up.
@@ -76,6 +83,26 @@ impl State {
         };
         let state: Option<Self> = serde_json::from_str(&text).ok();
         Ok(state.filter(|state| owner(state.pid).as_ref() == Some(&state.owner)))
+    }
+
+    /// Of the cluster that this process holds.
+    fn of(plane: &ControlPlane) -> Result<Self> {
+        let pid = std::process::id();
+        Ok(Self {
+            pid,
+            owner: owner(pid).unwrap_or_default(),
+            url: plane.url(),
+            kubeconfig: plane.kubeconfig(ADMIN, "default")?,
+            logs: plane.dir().to_owned(),
+        })
+    }
+
+    fn write(&self) -> Result<()> {
+        let path = Self::path()?;
+        let text = serde_json::to_string(self).map_err(Error::malformed("a note"))?;
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, text).map_err(Error::io(format!("write {}", fresh.display())))?;
+        fs::rename(&fresh, &path).map_err(Error::io(format!("write {}", path.display())))
     }
 
     fn print(&self) {
@@ -107,7 +134,7 @@ pub async fn up(up: &Up) -> Result<()> {
     let second = output.try_clone().map_err(Error::io("share a log file"))?;
     let program = std::env::current_exe().map_err(Error::io("find this program"))?;
     let mut command = Command::new(program);
-    command.args(["up", "--foreground"]);
+    command.args(["up", "--foreground", "--note"]);
     if up.bare {
         command.arg("--bare");
     } else {
@@ -204,13 +231,20 @@ async fn foreground(up: &Up) -> Result<()> {
         _ = interrupt.recv() => return Ok(()),
         _ = terminate.recv() => return Ok(()),
     };
-    let state = announce(running.plane())?;
+    let state = State::of(running.plane())?;
+    state.print();
+    println!("Ctrl-C ends it");
+    if up.note {
+        state.write()?;
+    }
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     let stopped = running.stop().await;
-    fs::remove_file(&state).map_err(Error::io("remove the note of what is up"))?;
+    if up.note {
+        fs::remove_file(State::path()?).map_err(Error::io("remove the note of what is up"))?;
+    }
     stopped
 }
 
@@ -233,23 +267,4 @@ impl Cluster {
             Self::Nodes(tier) => tier.stop().await,
         }
     }
-}
-
-/// Prints where the cluster is, and notes it for `down`.
-fn announce(plane: &ControlPlane) -> Result<PathBuf> {
-    let pid = std::process::id();
-    let state = State {
-        pid,
-        owner: owner(pid).unwrap_or_default(),
-        url: plane.url(),
-        kubeconfig: plane.kubeconfig(ADMIN, "default")?,
-        logs: plane.dir().to_owned(),
-    };
-    state.print();
-    let path = State::path()?;
-    let text = serde_json::to_string(&state).map_err(Error::malformed("a note"))?;
-    let fresh: &Path = &path.with_extension("new");
-    fs::write(fresh, text).map_err(Error::io(format!("write {}", fresh.display())))?;
-    fs::rename(fresh, &path).map_err(Error::io(format!("write {}", path.display())))?;
-    Ok(path)
 }

@@ -28,7 +28,8 @@ pub(super) async fn check() -> Result<()> {
         }
     }
     cgroups::hierarchies()?;
-    let log = tools::cache()?.join("needs.log");
+    // One per process: two may begin at the same time.
+    let log = tools::cache()?.join(format!("needs-{}.log", std::process::id()));
     let scratch = Namespaces::new(Kind::Network, "needs", "", &[], &log).await?;
     for module in INTERFACES {
         let try_it = r#"ip link add probe type "$1"; ip link delete probe"#;
