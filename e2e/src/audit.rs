@@ -51,6 +51,8 @@ pub struct Request {
     pub received: String,
     /// When it was answered, RFC 3339; of a watch, when it began or ended.
     pub answered: String,
+    /// What was sent, where the policy keeps it: patches of pools, on servers that tell accounts.
+    pub body: serde_json::Value,
 }
 
 /// How many requests of each verb and resource.
@@ -138,6 +140,8 @@ struct Line {
     request_received_timestamp: String,
     #[serde(default)]
     stage_timestamp: String,
+    #[serde(default)]
+    request_object: serde_json::Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -184,6 +188,7 @@ impl From<Line> for Request {
             uri: line.request_uri,
             received: line.request_received_timestamp,
             answered: line.stage_timestamp,
+            body: line.request_object,
         }
     }
 }

@@ -149,6 +149,17 @@ impl Cluster {
         Ok(namespace)
     }
 
+    /// A namespace that is there already. Not in a foreign cluster, where dropping the handle deletes it.
+    pub fn existing(&self, name: &str) -> Result<Namespace> {
+        if self.is_foreign() {
+            return Err(Error::Foreign("a namespace that somebody else made"));
+        }
+        Ok(Namespace {
+            name: name.to_owned(),
+            cluster: self.clone(),
+        })
+    }
+
     /// Makes a Node object with a unique name; nothing runs on it.
     pub async fn node(&self, prefix: &str) -> Result<String> {
         let name = unique(prefix);

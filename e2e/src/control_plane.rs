@@ -54,6 +54,13 @@ pub struct Options {
     pub users: Vec<(String, Vec<String>)>,
     /// More flags for the API server, such as `--max-requests-inflight=5`.
     pub api_server_args: Vec<String>,
+    /// More flags for the kube-controller-manager.
+    pub controller_manager_args: Vec<String>,
+    /// Whether pods get their service account's token and CA, as they do in a cluster. It needs the
+    /// controllers that make accounts, and it makes the audit log tell what was written into pools.
+    pub accounts: bool,
+    /// The API server's port; none: a free one of the system's choice.
+    pub port: Option<u16>,
     /// Whether the CRDs are installed.
     pub crds: bool,
 }
@@ -64,6 +71,9 @@ impl Default for Options {
             controllers: Vec::new(),
             users: Vec::new(),
             api_server_args: Vec::new(),
+            controller_manager_args: Vec::new(),
+            accounts: false,
+            port: None,
             crds: true,
         }
     }
@@ -110,7 +120,9 @@ impl ControlPlane {
             Some(Tool::KubeControllerManager.path().await?)
         };
         let mut last = None;
-        for _ in 0..ATTEMPTS {
+        // A port of the caller's choice does not become free by trying again.
+        let attempts = if options.port.is_some() { 1 } else { ATTEMPTS };
+        for _ in 0..attempts {
             match Self::attempt(&etcd, &api_server, controller_manager.as_deref(), &options).await {
                 Err(error @ Error::Start { .. }) if port_taken(&error) => last = Some(error),
                 result => return result,
@@ -136,11 +148,10 @@ impl ControlPlane {
         options: &Options,
     ) -> Result<Self> {
         let dir = RunDir::create()?;
-        let files = Files::write(dir.path(), &options.users)?;
-        let addresses = Addresses::free()?;
+        let files = Files::write(dir.path(), options)?;
+        let addresses = Addresses::free(options.port)?;
         let etcd = servers::start_etcd(etcd, &files, addresses)?;
-        let api_server =
-            servers::start_api_server(api_server, &files, addresses, &options.api_server_args)?;
+        let api_server = servers::start_api_server(api_server, &files, addresses, options)?;
         let ca_pem = servers::ca(&api_server, &etcd, &files, START).await?;
         let mut plane = Self {
             controller_manager: None,
@@ -163,7 +174,7 @@ impl ControlPlane {
                 program,
                 &plane.files,
                 &kubeconfig,
-                &plane.options.controllers,
+                &plane.options,
             )?;
             servers::controllers_begun(&manager, START).await?;
             plane.controller_manager = Some(manager);
@@ -278,6 +289,11 @@ impl ControlPlane {
         self.access(ADMIN)?.client(user_agent).await
     }
 
+    /// The way in of a user who reaches the server at another URL, such as from a network of the run.
+    pub fn access_at(&self, url: &str, user: &str) -> Result<Access> {
+        Access::with_token(url, &self.ca_pem, user, self.token(user)?)
+    }
+
     /// Writes a kubeconfig file for a user into the folder of the run.
     pub fn kubeconfig(&self, user: &str, namespace: &str) -> Result<PathBuf> {
         let path = self
@@ -319,12 +335,8 @@ impl ControlPlane {
     pub async fn restart_api_server(&self) -> Result<()> {
         self.api_server().stop(GRACE).await?;
         let program = Tool::KubeApiserver.path().await?;
-        let server = servers::start_api_server(
-            &program,
-            &self.files,
-            self.addresses,
-            &self.options.api_server_args,
-        )?;
+        let server =
+            servers::start_api_server(&program, &self.files, self.addresses, &self.options)?;
         *self
             .api_server
             .lock()

@@ -7,6 +7,8 @@
 //!    │    ├ access    kubeconfigs and clients per user and user agent
 //!    │    └ audit     who asked what, counted from the server's audit log
 //!    │
+//!  node           real nodes below that control plane: kubelet, containerd, multus, whereabouts
+//!    │
 //!  cluster        what a scenario needs on any cluster: namespaces, networks, pods, pools, waiting
 //!    ├ pods       plays the kubelet: status and the four ways a pod ends
 //!    ├ nodes      plays the kubelet: nodes that are Ready and renew their Lease
@@ -39,6 +41,7 @@ pub mod cni;
 pub mod control_plane;
 pub mod crds;
 mod error;
+pub mod node;
 pub mod nodes;
 pub mod ours;
 pub mod pods;
@@ -46,6 +49,7 @@ pub mod pools;
 pub mod process;
 mod rundir;
 pub mod tools;
+pub mod up;
 pub mod upstream;
 pub mod wait;
 

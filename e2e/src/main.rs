@@ -1,7 +1,7 @@
-//! Builds the tools, or runs the servers in the foreground for work by hand.
+//! Builds the tools, brings up clusters for work by hand, measures.
 
 use clap::{Parser, Subcommand};
-use e2e::{ControlPlane, Options, Result, cluster, control_plane::ADMIN, tools::Tool};
+use e2e::{Result, cluster, tools::Tool};
 
 /// Real servers for the tests of ipgc.
 #[derive(Parser)]
@@ -15,8 +15,10 @@ struct Arguments {
 enum Command {
     /// Find or build every tool and print where it is
     Tools,
-    /// Run a control plane on loopback until interrupted
-    Up,
+    /// Bring up a cluster with real nodes, in the background, and print its kubeconfig
+    Up(e2e::up::Up),
+    /// Take down what `up` brought up
+    Down,
     /// Remove from a foreign cluster what earlier runs left there
     Clean,
     /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
@@ -27,7 +29,8 @@ enum Command {
 async fn main() -> std::process::ExitCode {
     let result = match Arguments::parse().command {
         Command::Tools => tools().await,
-        Command::Up => up().await,
+        Command::Up(up) => e2e::up::up(&up).await,
+        Command::Down => e2e::up::down().await,
         Command::Clean => clean().await,
         Command::Bench(args) => match e2e::bench::run(args).await {
             Ok(true) => Ok(()),
@@ -58,19 +61,6 @@ async fn tools() -> Result<()> {
         println!("{:<24} {:<9} {}", "CRD", "", file.display());
     }
     Ok(())
-}
-
-async fn up() -> Result<()> {
-    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
-    let kubeconfig = plane.kubeconfig(ADMIN, "default")?;
-    println!("API server   {}", plane.url());
-    println!("logs         {}", plane.dir().display());
-    println!("use it with  export KUBECONFIG={}", kubeconfig.display());
-    println!("Ctrl-C ends it");
-    tokio::signal::ctrl_c()
-        .await
-        .map_err(e2e::Error::io("wait for Ctrl-C"))?;
-    plane.stop().await
 }
 
 async fn clean() -> Result<()> {

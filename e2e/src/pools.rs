@@ -75,6 +75,12 @@ pub fn pools(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &whereabouts("IPPool"))
 }
 
+/// The pools of all namespaces, untyped.
+#[must_use]
+pub fn all(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &whereabouts("IPPool"))
+}
+
 /// The reservations of a namespace, untyped.
 #[must_use]
 pub fn reservations(client: &Client, namespace: &str) -> Api<DynamicObject> {

@@ -218,6 +218,20 @@ fn spawn(command: Command) -> io::Result<Child> {
     inbox.recv().map_err(|_| gone())?
 }
 
+/// `PID-START`, by which a process is told from a later one of the same id.
+#[must_use]
+pub fn owner(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the start time is the 20th field after it.
+    let begun = stat
+        .rsplit(')')
+        .next()?
+        .split_whitespace()
+        .nth(19)?
+        .to_owned();
+    Some(format!("{pid}-{begun}"))
+}
+
 /// The last lines of a file; empty when it cannot be read.
 #[must_use]
 pub fn tail(path: &Path, lines: usize) -> String {

@@ -10,6 +10,8 @@
 
 mod build;
 
+pub(crate) use build::lock;
+
 use std::{
     env, fmt, fs,
     path::{Path, PathBuf},
@@ -34,6 +36,12 @@ pub enum Tool {
     IpControlLoop,
     /// Upstream's cron collector.
     IpReconciler,
+    /// Gives pods their nodes; for the node tier, like all below.
+    KubeScheduler,
+    /// The node's agent.
+    Kubelet,
+    /// The CNI plugin that calls the others.
+    Multus,
 }
 
 /// How one tool is built.
@@ -54,16 +62,20 @@ struct Recipe {
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
+const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::Whereabouts,
         Self::IpControlLoop,
         Self::IpReconciler,
         Self::KubeApiserver,
         Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Kubelet,
+        Self::Multus,
     ];
 
     const fn recipe(self) -> Recipe {
@@ -114,6 +126,30 @@ impl Tool {
                 module: WHEREABOUTS,
                 package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler",
                 duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::KubeScheduler => Recipe {
+                name: "kube-scheduler",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-scheduler",
+                duration: "1 minute",
+                in_assets: false,
+            },
+            Self::Kubelet => Recipe {
+                name: "kubelet",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kubelet",
+                duration: "2 minutes",
+                in_assets: false,
+            },
+            Self::Multus => Recipe {
+                name: "multus",
+                folder: "multus",
+                module: MULTUS,
+                package: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus",
+                duration: "1 minute",
                 in_assets: false,
             },
         }
@@ -319,13 +355,14 @@ impl fmt::Display for GoVersion {
     }
 }
 
-fn source(folder: &str) -> PathBuf {
+pub(crate) fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tools")
         .join(folder)
 }
 
-async fn blocking<T: Send + 'static>(
+/// Does work that blocks, off the threads that must not.
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {

@@ -15,7 +15,7 @@ use ring::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 
-use super::{ADMIN, IPGC};
+use super::{ADMIN, IPGC, Options};
 use crate::{
     Error, Result,
     access::write_private,
@@ -32,6 +32,20 @@ rules:
 - level: Metadata
 ";
 
+/// The same, and what was patched in pools: who removed which row.
+const AUDIT_POLICY_WITH_POOLS: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Request
+  verbs: [patch]
+  resources:
+  - group: whereabouts.cni.cncf.io
+    resources: [ippools]
+- level: Metadata
+";
+
 /// The ports of one control plane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addresses {
@@ -41,11 +55,17 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Three ports that are free now. They are held until all are chosen, so they differ.
-    pub(super) fn free() -> Result<Self> {
-        let bind =
-            || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("find a free port"));
-        let held = [bind()?, bind()?, bind()?];
+    /// Three ports that are free now, one of them perhaps of the caller's choice. They are held until
+    /// all are chosen, so they differ.
+    pub(super) fn free(api_server: Option<u16>) -> Result<Self> {
+        let bind = |port: u16| {
+            let what = match port {
+                0 => "find a free port".to_owned(),
+                port => format!("take port {port} of 127.0.0.1 for the API server"),
+            };
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(Error::io(what))
+        };
+        let held = [bind(0)?, bind(0)?, bind(api_server.unwrap_or(0))?];
         let port = |index: usize| {
             held[index]
                 .local_addr()
@@ -83,7 +103,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn write(dir: &Path, users: &[(String, Vec<String>)]) -> Result<Self> {
+    pub(super) fn write(dir: &Path, options: &Options) -> Result<Self> {
         let files = Self {
             dir: dir.to_owned(),
             audit_log: dir.join("audit.log"),
@@ -94,7 +114,12 @@ impl Files {
             signing_key: dir.join("service-accounts.key"),
             public_key: dir.join("service-accounts.pub"),
         };
-        write_private(&files.audit_policy, AUDIT_POLICY.as_bytes())?;
+        let policy = if options.accounts {
+            AUDIT_POLICY_WITH_POOLS
+        } else {
+            AUDIT_POLICY
+        };
+        write_private(&files.audit_policy, policy.as_bytes())?;
         let (private, public) = signing_key()?;
         write_private(&files.signing_key, private.as_bytes())?;
         write_private(&files.public_key, public.as_bytes())?;
@@ -102,7 +127,7 @@ impl Files {
             (ADMIN.to_owned(), vec!["system:masters".to_owned()]),
             (IPGC.to_owned(), Vec::new()),
         ];
-        all.extend_from_slice(users);
+        all.extend_from_slice(&options.users);
         let mut csv = String::new();
         let mut tokens = BTreeMap::new();
         for (user, groups) in all {
@@ -161,7 +186,7 @@ pub(super) fn start_api_server(
     program: &Path,
     files: &Files,
     at: Addresses,
-    more: &[String],
+    options: &Options,
 ) -> Result<Process> {
     let mut command = process::tied(program);
     command
@@ -177,13 +202,19 @@ pub(super) fn start_api_server(
         .arg(flag("token-auth-file", &files.token_file))
         .arg("--authorization-mode=RBAC")
         .arg("--service-cluster-ip-range=10.96.0.0/16")
-        .arg("--disable-admission-plugins=ServiceAccount")
         .arg("--allow-privileged=true")
         .arg(flag("audit-policy-file", &files.audit_policy))
         .arg(flag("audit-log-path", &files.audit_log))
         // Megabytes: a rotated log would lose counts.
         .arg("--audit-log-maxsize=100000")
-        .args(more);
+        .args(&options.api_server_args);
+    if options.accounts {
+        // Real pods run on real nodes, to which the way is not everybody's.
+        let egress = crate::node::proxy::configure(&files.dir)?;
+        command.arg(flag("egress-selector-config-file", &egress));
+    } else {
+        command.arg("--disable-admission-plugins=ServiceAccount");
+    }
     Process::start(
         "kube-apiserver",
         command,
@@ -195,13 +226,20 @@ pub(super) fn start_controller_manager(
     program: &Path,
     files: &Files,
     kubeconfig: &Path,
-    controllers: &[String],
+    options: &Options,
 ) -> Result<Process> {
     let mut command = process::tied(program);
     command
         .arg(flag("kubeconfig", kubeconfig))
-        .arg(format!("--controllers={}", controllers.join(",")))
-        .args(["--leader-elect=false", "--secure-port=0"]);
+        .arg(format!("--controllers={}", options.controllers.join(",")))
+        .args(["--leader-elect=false", "--secure-port=0"])
+        .args(&options.controller_manager_args);
+    if options.accounts {
+        let ca = files.certificates.join("apiserver.crt");
+        command
+            .arg(flag("root-ca-file", &ca))
+            .arg(flag("service-account-private-key-file", &files.signing_key));
+    }
     let log = files.dir.join("kube-controller-manager.log");
     Process::start("kube-controller-manager", command, &log)
 }

@@ -230,7 +230,7 @@ fn output(mut command: Command, what: &str) -> Result<String> {
 }
 
 /// The lock that keeps two processes from building at the same time. It goes with the process.
-fn lock(name: &str) -> Result<File> {
+pub(crate) fn lock(name: &str) -> Result<File> {
     let dir = cache()?;
     fs::create_dir_all(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
     let path = dir.join("build.lock");

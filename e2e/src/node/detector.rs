@@ -1,0 +1,407 @@
+//! Reads the addresses in all pods' network namespaces, several times a second, as long as the tier is up.
+//!
+//! An address answers as long as it is in some namespace, whatever the API says of its pod; so this is
+//! what ipgc must never hand out twice. Two namespaces with one address are a *double*. When ipgc removed
+//! the address's row after the first had it and before the second was seen with it, the double is of our
+//! making, and the run fails. All others are whereabouts' own (a same-name successor adopts the row of a
+//! sandbox that still lives, DEL frees the row before the interface is gone): counted and shown.
+//!
+//! The networks of the scenarios do not overlap, so an address by itself names its network.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::Client;
+
+use super::{
+    Machine, Tier,
+    frees::{self, Free},
+    namespaces::enter_network,
+};
+use crate::{
+    Error, Result,
+    audit::{AuditLog, Mark},
+};
+
+/// Between two looks: a sandbox lives for a second at the least, and a look costs milliseconds.
+const PERIOD: Duration = Duration::from_millis(150);
+
+/// One address in one namespace, from when to when it was seen there.
+#[derive(Clone, Debug)]
+pub struct Holding {
+    /// The node.
+    pub node: String,
+    /// The namespace's name, under which the runtime has it.
+    pub namespace: String,
+    /// `namespace/name` of the pod and its sandbox, where the runtime still told when it was seen.
+    pub pod: String,
+    /// First seen.
+    pub from: Timestamp,
+    /// Last seen.
+    pub to: Timestamp,
+    /// Whether it is there now.
+    pub there: bool,
+}
+
+/// One address in two namespaces at a time.
+#[derive(Clone, Debug)]
+pub struct Double {
+    /// The address.
+    pub address: IpAddr,
+    /// Who had it.
+    pub first: Holding,
+    /// Who was seen with it later.
+    pub second: Holding,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    addresses: BTreeMap<IpAddr, Vec<Holding>>,
+    /// Doubles by address, namespace and namespace; each once, however long it lasts.
+    doubles: BTreeMap<(IpAddr, String, String), Double>,
+    /// A look that failed: the detector must not go blind unnoticed.
+    failure: Option<String>,
+}
+
+/// The detector. It looks until it is dropped.
+pub struct Detector {
+    seen: Arc<Mutex<Seen>>,
+    stop: Arc<AtomicBool>,
+    looks: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+    client: Client,
+    audit: AuditLog,
+    mark: Mark,
+}
+
+impl Detector {
+    /// Begins to look at all nodes of the tier.
+    pub async fn start(tier: &Tier) -> Result<Self> {
+        let nodes = tier.nodes().to_vec();
+        let (seen, stop, looks) = (
+            Arc::<Mutex<Seen>>::default(),
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicU64>::default(),
+        );
+        let thread = {
+            let (seen, stop, looks) = (Arc::clone(&seen), Arc::clone(&stop), Arc::clone(&looks));
+            // A thread of its own: it goes from namespace to namespace and never comes back.
+            thread::Builder::new()
+                .name("detector".into())
+                .spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        look(&nodes, &seen);
+                        looks.fetch_add(1, Ordering::Relaxed);
+                        thread::sleep(PERIOD);
+                    }
+                })
+                .map_err(Error::io("start a thread"))?
+        };
+        let audit = tier.plane().audit();
+        Ok(Self {
+            seen,
+            stop,
+            looks,
+            thread: Some(thread),
+            client: tier.plane().admin().await?,
+            mark: audit.mark()?,
+            audit,
+        })
+    }
+
+    /// How often it has looked.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// The pods' namespaces that have an address now.
+    #[must_use]
+    pub fn holders(&self, address: IpAddr) -> Vec<Holding> {
+        let mut holders = self
+            .seen()
+            .addresses
+            .get(&address)
+            .cloned()
+            .unwrap_or_default();
+        holders.retain(|holding| holding.there);
+        holders
+    }
+
+    /// All rows that ipgc freed since the beginning.
+    pub async fn frees(&self) -> Result<Vec<Free>> {
+        frees::since(&self.client, &self.audit, self.mark).await
+    }
+
+    /// The doubles that whereabouts made by itself; an error for the first one of our making, or when an
+    /// address was freed that a sandbox still had.
+    pub async fn check(&self) -> Result<Vec<Double>> {
+        let frees = self.frees().await?;
+        let (doubles, failure) = {
+            let seen = self.seen();
+            let all: Vec<Double> = seen.doubles.values().cloned().collect();
+            (all, seen.failure.clone())
+        };
+        if let Some(failure) = failure {
+            return Err(Error::Unsupported(format!(
+                "the detector is blind: {failure}"
+            )));
+        }
+        for double in &doubles {
+            let ours = frees.iter().find(|free| {
+                free.address == double.address
+                    && free.at >= double.first.from
+                    && free.at <= double.second.from
+            });
+            if let Some(free) = ours {
+                return Err(Error::Unsupported(format!(
+                    "{} is doubled after a free of ours:\n{}",
+                    double.address,
+                    self.timeline(double.address, &frees, Some(free))
+                )));
+            }
+        }
+        // A free while the address answers is wrong even if nobody was given it yet.
+        for free in &frees {
+            let answering = self
+                .seen()
+                .addresses
+                .get(&free.address)
+                .and_then(|holdings| {
+                    let at = |holding: &&Holding| {
+                        let id = free.row["id"].as_str().unwrap_or("?");
+                        holding.from <= free.at
+                            && holding.to > free.at
+                            && (holding.pod.is_empty() || holding.pod.ends_with(id))
+                    };
+                    holdings.iter().find(at).cloned()
+                });
+            if let Some(holding) = answering {
+                return Err(Error::Unsupported(format!(
+                    "{} was freed while {holding:?} answered:\n{}",
+                    free.address,
+                    self.timeline(free.address, &frees, Some(free))
+                )));
+            }
+        }
+        Ok(doubles)
+    }
+
+    /// What happened to an address, in order.
+    #[must_use]
+    pub fn timeline(&self, address: IpAddr, frees: &[Free], culprit: Option<&Free>) -> String {
+        let mut lines = BTreeSet::new();
+        if let Some(holdings) = self.seen().addresses.get(&address) {
+            for one in holdings {
+                let who = format!("{} {} {}", one.node, one.namespace, one.pod);
+                lines.insert((one.from, format!("appears in {who}")));
+                if !one.there {
+                    lines.insert((one.to, format!("last seen in {who}")));
+                }
+            }
+        }
+        for free in frees.iter().filter(|free| free.address == address) {
+            let wrong = culprit.is_some_and(|culprit| culprit.at == free.at);
+            let mark = if wrong { "  <== wrong" } else { "" };
+            let line = format!("ipgc frees it in {}: {}{mark}", free.pool, free.row);
+            lines.insert((free.at, line));
+        }
+        let mut text = String::new();
+        for (at, line) in lines {
+            // Writing to a String does not fail.
+            writeln!(text, "  {at} {line}").ok();
+        }
+        text
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Detector {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// Looks once into all namespaces of all nodes.
+fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
+    // Of the beginning: what is gone by the end of the look was seen no later than this.
+    let now = Timestamp::now();
+    let mut found = Vec::new();
+    let mut failure = None;
+    for node in nodes {
+        // One that is powered off has nothing that could answer.
+        let Ok(namespaces) = node.namespaces() else {
+            continue;
+        };
+        let root = namespaces.path("");
+        for entry in fs::read_dir(root.join("run/netns"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            match addresses(&path) {
+                Ok(addresses) => {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    found.push((node.name(), root.clone(), name, addresses));
+                }
+                Err(error) if coming_or_going(&error) => {}
+                Err(error) => failure = Some(format!("{}: {error}", path.display())),
+            }
+        }
+    }
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    for holding in seen.addresses.values_mut().flatten() {
+        holding.there = false;
+    }
+    let mut pods = BTreeMap::new();
+    for (node, root, namespace, addresses) in found {
+        for address in addresses {
+            let holdings = seen.addresses.entry(address).or_default();
+            let known = holdings
+                .iter_mut()
+                .find(|one| one.namespace == namespace && one.node == node);
+            let mut pod = || {
+                pods.entry(root.clone())
+                    .or_insert_with(|| pods_of(&root))
+                    .get(&namespace)
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            if let Some(known) = known {
+                known.to = now;
+                known.there = true;
+                if known.pod.is_empty() {
+                    known.pod = pod();
+                }
+            } else {
+                holdings.push(Holding {
+                    node: node.to_owned(),
+                    namespace: namespace.clone(),
+                    pod: pod(),
+                    from: now,
+                    to: now,
+                    there: true,
+                });
+            }
+        }
+    }
+    let mut doubles = Vec::new();
+    for (address, holdings) in &seen.addresses {
+        let mut there: Vec<&Holding> = holdings.iter().filter(|one| one.there).collect();
+        there.sort_by_key(|one| one.from);
+        for pair in there.windows(2) {
+            doubles.push(Double {
+                address: *address,
+                first: pair[0].clone(),
+                second: pair[1].clone(),
+            });
+        }
+    }
+    for double in doubles {
+        let key = (
+            double.address,
+            double.first.namespace.clone(),
+            double.second.namespace.clone(),
+        );
+        seen.doubles.insert(key, double);
+    }
+    if let Some(failure) = failure {
+        seen.failure.get_or_insert(failure);
+    }
+}
+
+/// The addresses of a namespace, but for those that every one has. Moves the thread into it.
+fn addresses(namespace: &Path) -> Result<BTreeSet<IpAddr>> {
+    enter_network(namespace)?;
+    let read = |name: &str| {
+        let path = format!("/proc/thread-self/net/{name}");
+        fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))
+    };
+    let mut found = BTreeSet::new();
+    // The routing table of what is local: an address on one line, `/32 host LOCAL` on the next.
+    let table = read("fib_trie")?;
+    let mut last = "";
+    for line in table.lines().map(str::trim) {
+        if line == "/32 host LOCAL"
+            && let Some(address) = last
+                .strip_prefix("|-- ")
+                .and_then(|text| text.parse::<Ipv4Addr>().ok())
+            && !address.is_loopback()
+        {
+            found.insert(IpAddr::V4(address));
+        }
+        last = line;
+    }
+    // 32 hex digits without colons, then index, prefix, scope, flags, device. No such file: no IPv6.
+    for line in read("if_inet6").unwrap_or_default().lines() {
+        let digits = line.split_whitespace().next().unwrap_or_default();
+        if let Ok(bits) = u128::from_str_radix(digits, 16) {
+            let address = Ipv6Addr::from_bits(bits);
+            if !address.is_loopback() && !address.is_unicast_link_local() {
+                found.insert(IpAddr::V6(address));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether this is what a namespace's file gives before it is mounted (an empty file) or after (none).
+fn coming_or_going(error: &Error) -> bool {
+    const EINVAL: i32 = 22;
+    matches!(error, Error::Io { source, .. }
+        if source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(EINVAL))
+}
+
+/// Pods by the name of their namespace, from what the CNI library of the runtime keeps of each ADD.
+fn pods_of(root: &Path) -> BTreeMap<String, String> {
+    let mut pods = BTreeMap::new();
+    for entry in fs::read_dir(root.join("var/lib/cni/results"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        let Ok(kept) = serde_json::from_str::<serde_json::Value>(&text) else {
+            continue;
+        };
+        let netns = kept["netns"].as_str().unwrap_or_default();
+        let Some(namespace) = netns.rsplit('/').next().filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        let argument = |name: &str| {
+            let all = kept["cniArgs"].as_array().into_iter().flatten();
+            let mut all = all.filter(|pair| pair[0] == name);
+            all.next()
+                .and_then(|pair| pair[1].as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let pod = format!(
+            "{}/{} {}",
+            argument("K8S_POD_NAMESPACE"),
+            argument("K8S_POD_NAME"),
+            kept["containerId"].as_str().unwrap_or_default()
+        );
+        pods.insert(namespace.to_owned(), pod);
+    }
+    pods
+}

@@ -1,0 +1,109 @@
+//! Which addresses ipgc freed, and when: from the API server's audit log, not from what ipgc says.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use ipgc::core::address::{Offset, Range};
+use jiff::Timestamp;
+use kube::{Client, ResourceExt as _, api::ListParams};
+use serde_json::Value;
+
+use super::install::ACCOUNT;
+use crate::{
+    Error, Result,
+    audit::{AuditLog, Mark, Request},
+    pools,
+};
+
+/// One row that ipgc removed.
+#[derive(Clone, Debug)]
+pub struct Free {
+    /// The address that the row held.
+    pub address: IpAddr,
+    /// When the server answered.
+    pub at: Timestamp,
+    /// The pool, `namespace/name`.
+    pub pool: String,
+    /// The row as it was tested, which is as it was.
+    pub row: Value,
+}
+
+impl Free {
+    /// The pod that the row named.
+    #[must_use]
+    pub fn podref(&self) -> &str {
+        self.row["podref"].as_str().unwrap_or_default()
+    }
+}
+
+/// All rows that ipgc's own account removed since `mark`.
+pub(super) async fn since(client: &Client, audit: &AuditLog, mark: Mark) -> Result<Vec<Free>> {
+    let patches: Vec<Request> = audit
+        .since(mark)?
+        .into_iter()
+        .filter(|request| {
+            request.user == ACCOUNT
+                && request.verb == "patch"
+                && request.resource == "ippools"
+                && request.code == 200
+        })
+        .collect();
+    if patches.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Pools are never deleted here, and a pool's range never changes.
+    let mut ranges = BTreeMap::new();
+    let all = pools::all(client)
+        .list(&ListParams::default())
+        .await
+        .map_err(Error::api("list pools"))?;
+    for pool in all {
+        let key = (pool.namespace().unwrap_or_default(), pool.name_any());
+        let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
+        let range =
+            Range::parse(range).map_err(|_| malformed("a pool", format!("range {range:?}")))?;
+        ranges.insert(key, range);
+    }
+    let mut frees = Vec::new();
+    for patch in patches {
+        let key = (patch.namespace.clone(), patch.name.clone());
+        let range = ranges
+            .get(&key)
+            .ok_or_else(|| malformed("a patch", format!("of the unknown pool {key:?}")))?;
+        let at = patch
+            .answered
+            .parse()
+            .map_err(Error::malformed("a time of the audit log"))?;
+        let operations = patch.body.as_array().cloned().unwrap_or_default();
+        let of = |op: &'static str| {
+            operations
+                .iter()
+                .filter(move |one| one["op"] == op)
+                .filter_map(|one| {
+                    let key = one["path"].as_str()?.strip_prefix("/spec/allocations/")?;
+                    Some((key, &one["value"]))
+                })
+        };
+        let tested: BTreeMap<&str, &Value> = of("test").collect();
+        for (key, _) in of("remove") {
+            let address = Offset::parse(key)
+                .and_then(|offset| range.address_at(offset))
+                .ok_or_else(|| malformed("a patch", format!("it removes {key:?}")))?;
+            let row = tested.get(key).copied().cloned().unwrap_or_default();
+            let pool = format!("{}/{}", patch.namespace, patch.name);
+            frees.push(Free {
+                address,
+                at,
+                pool,
+                row,
+            });
+        }
+    }
+    Ok(frees)
+}
+
+fn malformed(what: &str, why: String) -> Error {
+    Error::Malformed {
+        what: what.to_owned(),
+        why,
+    }
+}

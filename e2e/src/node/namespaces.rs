@@ -1,0 +1,335 @@
+//! Namespaces of the run: what holds them, and how commands and sockets get into them.
+//!
+//! Each set of namespaces belongs to a process that does nothing else. It dies with this one, whatever way
+//! this one ends ([`crate::process`]), and with it goes all that is in them: the first process of a process
+//! namespace takes all others along, a mount namespace its mounts, a network namespace its bridges and
+//! veths. So nothing of a node is left on the machine but the folders that [`super::cgroups`] removes.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{LinkNameSpaceType, move_into_link_name_space},
+};
+
+use crate::{Error, Result, process, process::Process, wait};
+
+/// A namespace is made in milliseconds.
+const START: Duration = Duration::from_secs(30);
+
+/// An `ip` command, a `ctr` command: seconds at worst on a loaded machine.
+const COMMAND: Duration = Duration::from_secs(120);
+
+/// All processes of a namespace are killed by the kernel; runc's take a moment.
+const END: Duration = Duration::from_secs(20);
+
+/// The first process of a machine takes in the processes that others leave.
+const HOLD_MACHINE: &str = "sleep infinity & while :; do wait; done";
+
+/// No child here: it would outlive its parent, and the network with it.
+const HOLD_NETWORK: &str = "exec sleep infinity";
+
+/// What a set of namespaces is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A network, and nothing else.
+    Network,
+    /// A machine: network, mounts, processes, host name, shared memory.
+    Machine,
+}
+
+/// A set of namespaces. Dropping it ends all that is in them.
+#[derive(Debug)]
+pub struct Namespaces {
+    holder: Process,
+    /// The first process in them, by its id outside.
+    first: u32,
+    kind: Kind,
+}
+
+impl Namespaces {
+    /// Makes a set; `setup` runs in it, as shell, before anything else does, with `args` as `$1`, `$2`, ….
+    pub async fn new(
+        kind: Kind,
+        name: &'static str,
+        setup: &str,
+        args: &[&str],
+        log: &Path,
+    ) -> Result<Self> {
+        let ready = log.with_extension("ready");
+        fs::remove_file(&ready).ok();
+        let mut command = process::tied("unshare");
+        match kind {
+            Kind::Network => command.args(["--net"]),
+            // `--kill-child`: the first process dies with `unshare`, which dies with us.
+            Kind::Machine => command.args([
+                "--net",
+                "--mount",
+                "--pid",
+                "--uts",
+                "--ipc",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+            ]),
+        };
+        // The descriptor is opened first: the script may hide the folder by a mount.
+        let hold = match kind {
+            Kind::Network => HOLD_NETWORK,
+            Kind::Machine => HOLD_MACHINE,
+        };
+        let script =
+            format!("set -eu\nexec 3>\"$1\"\nshift\n{setup}\necho ready >&3\nexec 3>&-\n{hold}");
+        command
+            .args(["sh", "-c", &script, name])
+            .arg(&ready)
+            .args(args);
+        let holder = Process::start(name, command, log)?;
+        let begun = || async {
+            if let Some(status) = holder.exited()? {
+                return Err(holder.start_error(format!("its namespaces failed ({status})")));
+            }
+            Ok(fs::read_to_string(&ready).unwrap_or_default())
+        };
+        wait::until_state("namespaces", START, begun, |text| text == "ready\n").await?;
+        let first = match kind {
+            Kind::Network => holder.id(),
+            Kind::Machine => child_of(holder.id())?,
+        };
+        Ok(Self {
+            holder,
+            first,
+            kind,
+        })
+    }
+
+    /// The id of their first process.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// A command that runs in them.
+    #[must_use]
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.first));
+        match self.kind {
+            Kind::Network => command.arg("--net"),
+            Kind::Machine => command.args(["--net", "--mount", "--pid", "--uts", "--ipc"]),
+        };
+        command.arg("--").arg(program);
+        command
+    }
+
+    /// Runs a shell script in them and returns what it printed.
+    pub async fn shell(&self, script: &str, args: &[&str]) -> Result<String> {
+        let mut command = self.command("sh");
+        command.args(["-euc", script, "sh"]).args(args);
+        run("a command in a namespace", command).await
+    }
+
+    /// Starts a server in them.
+    pub fn start(&self, name: &'static str, command: Command, log: &Path) -> Result<Inside> {
+        let process = Process::start(name, command, log)?;
+        let started = Instant::now();
+        // `nsenter` is outside of the process namespace; the server is its child.
+        let pid = loop {
+            match child_of(process.id()) {
+                Ok(pid) => break pid,
+                Err(error) if started.elapsed() > START => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+            if let Some(status) = process.exited()? {
+                return Err(process.start_error(format!("it ended ({status})")));
+            }
+        };
+        Ok(Inside { process, pid, name })
+    }
+
+    /// A path inside as it is seen from outside.
+    #[must_use]
+    pub fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.first))
+    }
+
+    /// Does something in the network namespace, on a thread that ends with it.
+    pub fn in_network<T: Send>(&self, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let path = format!("/proc/{}/ns/net", self.first);
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                enter_network(Path::new(&path))?;
+                act()
+            });
+            inside.join().unwrap_or_else(|_| {
+                Err(Error::Unsupported(
+                    "a thread in a network namespace panicked".into(),
+                ))
+            })
+        })
+    }
+
+    /// A socket that listens in the network namespace, and is served from here.
+    pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
+        self.in_network(|| {
+            let socket = TcpListener::bind(address)
+                .map_err(Error::io(format!("listen on {address} in a namespace")))?;
+            socket
+                .set_nonblocking(true)
+                .map_err(Error::io("set up a socket"))?;
+            Ok(socket)
+        })
+    }
+
+    /// Ends all that is in them, and waits for that.
+    pub fn end(&self) -> Result<()> {
+        if self.kind == Kind::Machine && child_of(self.holder.id()).ok() == Some(self.first) {
+            signal(self.first, Signal::KILL).ok();
+        }
+        self.holder.kill()?;
+        let started = Instant::now();
+        while alive(self.first) {
+            if started.elapsed() > END {
+                return Err(Error::Deadline {
+                    what: "the processes of a namespace to end".into(),
+                    after: END,
+                    state: fs::read_to_string(format!("/proc/{}/stack", self.first))
+                        .unwrap_or_default(),
+                });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        // There is nobody left to tell.
+        self.end().ok();
+    }
+}
+
+/// A server inside namespaces.
+#[derive(Debug)]
+pub struct Inside {
+    /// What started it and waits for it.
+    process: Process,
+    pid: u32,
+    name: &'static str,
+}
+
+impl Inside {
+    /// Its id, outside of the namespaces.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        self.process.log()
+    }
+
+    /// An error with the end of its log, if it has ended by itself.
+    pub fn still_up(&self) -> Result<()> {
+        match self.process.exited()? {
+            None => Ok(()),
+            Some(status) => Err(self.process.start_error(format!("it ended ({status})"))),
+        }
+    }
+
+    /// The error for a server that did not come up.
+    #[must_use]
+    pub fn start_error(&self, why: impl Into<String>) -> Error {
+        self.process.start_error(why)
+    }
+
+    /// Ends it at once, and waits for that. What it started lives on.
+    pub async fn kill(&self) -> Result<()> {
+        self.end_by(Signal::KILL).await
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn terminate(&self) -> Result<()> {
+        self.end_by(Signal::TERM).await
+    }
+
+    async fn end_by(&self, by: Signal) -> Result<()> {
+        if self.process.exited()?.is_some() {
+            return Ok(());
+        }
+        signal(self.pid, by)?;
+        let ended = || async { Ok(self.process.exited()?.is_some()) };
+        wait::until_state(&format!("{} to end", self.name), END, ended, |ended| *ended).await?;
+        Ok(())
+    }
+}
+
+/// Moves the calling thread into a network namespace, for good.
+pub(super) fn enter_network(path: &Path) -> Result<()> {
+    let file = fs::File::open(path).map_err(Error::io(format!("open {}", path.display())))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|errno| Error::io("enter a network namespace")(errno.into()))
+}
+
+/// Runs a command to its end and returns what it printed.
+pub(super) async fn run(what: &str, mut command: Command) -> Result<String> {
+    command.stdin(Stdio::null());
+    let mut command = tokio::process::Command::from(command);
+    let answer = tokio::time::timeout(COMMAND, command.kill_on_drop(true).output())
+        .await
+        .map_err(|_| Error::Deadline {
+            what: what.to_owned(),
+            after: COMMAND,
+            state: format!("{:?} still ran", command.as_std()),
+        })?
+        .map_err(Error::io(format!("start {what}")))?;
+    if answer.status.success() {
+        return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
+    }
+    Err(Error::Command {
+        what: format!("{what} ({:?})", command.as_std()),
+        status: answer.status.to_string(),
+        output: String::from_utf8_lossy(&answer.stderr).into_owned(),
+    })
+}
+
+/// The only child of a process.
+fn child_of(pid: u32) -> Result<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))?;
+    text.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(|| Error::Malformed {
+            what: path,
+            why: "no child is there".into(),
+        })
+}
+
+fn alive(pid: u32) -> bool {
+    // What nobody waited for yet is dead all the same.
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" Z"))
+    })
+}
+
+fn signal(pid: u32, signal: Signal) -> Result<()> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Err(Error::Unsupported(format!("{pid} is no process id")));
+    };
+    kill_process(pid, signal).map_err(|errno| Error::io("send a signal")(errno.into()))
+}

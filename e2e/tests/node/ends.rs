@@ -1,0 +1,309 @@
+//! How pods end on nodes that live: graceful, forced, completed, evicted, with and without DEL.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use e2e::{Error, Result, wait};
+use futures::future::try_join_all;
+use k8s_openapi::api::{apps::v1::StatefulSet, batch::v1::Job};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use rand::RngExt as _;
+use serde_json::json;
+
+use crate::{
+    stage::Stage,
+    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, Wanted, patiently, witnessed},
+};
+
+/// A graceful end of which nothing goes wrong: the kubelet's DEL frees all, ipgc nothing.
+pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "graceful").await?;
+    scene.network("net-a", "10.101.0.0/24").await?;
+    let names: Vec<String> = (0..6).map(|number| format!("web-{number}")).collect();
+    let starting = names.iter().map(|name| {
+        let wanted = Wanted::pod(name, &["net-a"]);
+        let scene = &scene;
+        async move { scene.run(&wanted).await }
+    });
+    let addresses = try_join_all(starting).await?.concat();
+    assert_eq!(addresses.len(), names.len());
+    for name in &names {
+        scene.delete(name, None).await?;
+    }
+    for name in &names {
+        scene.gone(name, PATIENCE).await?;
+    }
+    for address in addresses {
+        scene.silent(address).await?;
+    }
+    scene.ends_clean(PATIENCE).await?;
+    assert!(scene.freed().await?.is_empty(), "DEL was there for that");
+    Ok(())
+}
+
+/// The plugin cannot reach the server when the pod ends: DEL burns its minute and reports success. The
+/// sandbox is stopped by then, as the pod's end shows, and the row goes after the cooldown. The pods are a
+/// ReplicaSet's, whose names never return: it makes no difference how long ipgc has been there.
+pub async fn lost_del_is_freed_after_the_cooldown(stage: Arc<Stage>) -> Result<()> {
+    const PODS: usize = 3;
+    let scene = Scene::new(&stage, "lost").await?;
+    let network = scene.network_apart("net-a", "10.102.0.0/24").await?;
+    let wanted = Wanted::pod("web", &["net-a"]);
+    scene.replicas(&wanted, PODS).await?;
+    let mut addresses: Vec<_> = scene.rows().await?.into_iter().map(|row| row.0).collect();
+    assert_eq!(addresses.len(), PODS);
+    for address in &addresses {
+        scene.answers(*address).await?;
+    }
+    network.lose()?;
+    scene.scale(0).await?;
+    let none = || scene.pods();
+    wait::until_state("the pods to be gone", LOST_DEL + PATIENCE, none, |pods| {
+        *pods == 0
+    })
+    .await?;
+    let gone = Instant::now();
+    tokio::time::sleep(COOLDOWN + Duration::from_secs(8)).await;
+    let slow = scene.rows().await?.len();
+    println!(
+        "     lost DEL: {} of {PODS} free within 10 s of the last pod's end",
+        PODS - slow
+    );
+    // A kubelet on a busy machine may tell of a sandbox that is down before the pod is at its end, and then
+    // nothing proves that it is the last one: such a row waits for W.
+    assert!(slow < PODS, "not one went after the cooldown");
+    scene.empty(witnessed(1) + LEASE + PATIENCE).await?;
+    println!(
+        "     lost DEL: the last one after {:.0} s",
+        gone.elapsed().as_secs_f64()
+    );
+    let mut freed = scene.freed().await?;
+    freed.sort();
+    addresses.sort();
+    assert_eq!(freed, addresses);
+    // They are given out again.
+    network.mend()?;
+    let again = scene.run(&Wanted::pod("late", &["net-a"])).await?;
+    assert!(addresses.contains(&again[0]), "{again:?}");
+    scene.delete("late", None).await?;
+    scene.ends_clean(PATIENCE).await
+}
+
+/// By force, and the kubelet lives: it stops the sandbox by itself. Where DEL is lost, the row waits for
+/// all of W; where it is not, DEL frees it and ipgc nothing.
+pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "forced").await?;
+    let network = scene.network_apart("net-a", "10.103.0.0/24").await?;
+    scene.network("net-b", "10.104.0.0/24").await?;
+    let lost = scene.run(&Wanted::pod("lost", &["net-a"])).await?;
+    let heard = scene.run(&Wanted::pod("heard", &["net-b"])).await?;
+    network.lose()?;
+    let deleted = Instant::now();
+    scene.delete("lost", Some(0)).await?;
+    scene.delete("heard", Some(0)).await?;
+    for address in lost.iter().chain(&heard) {
+        scene.silent(*address).await?;
+    }
+    // Not before its time, though nobody answers on it any more.
+    let before = witnessed(1).saturating_sub(deleted.elapsed() + Duration::from_secs(5));
+    let rows = || scene.rows_of("lost");
+    wait::holds_for("the row of the lost pod", before, rows, |rows| {
+        rows.len() == 1
+    })
+    .await?;
+    // The kubelet's Lease has to be seen to change first.
+    scene.ends_clean(LEASE + PATIENCE).await?;
+    println!(
+        "     forced: free {:.0} s after the deletion",
+        deleted.elapsed().as_secs_f64()
+    );
+    assert_eq!(scene.freed().await?, lost, "the other one was DEL's");
+    Ok(())
+}
+
+/// A Job completes, and its pod stays. DEL is lost: the pod holds its address until it has been at its
+/// end for long enough.
+pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "job").await?;
+    let network = scene.network_apart("net-a", "10.105.0.0/24").await?;
+    let mut template = Wanted::pod("work", &["net-a"])
+        .args(&["exit", "8"])
+        .template();
+    template["spec"]["restartPolicy"] = "Never".into();
+    let job: Job = serde_json::from_value(json!({
+        "metadata": {"name": "work"}, "spec": {"template": template},
+    }))
+    .map_err(Error::malformed("a job of ours"))?;
+    let jobs: Api<Job> = scene.namespace.api();
+    jobs.create(&PostParams::default(), &job)
+        .await
+        .map_err(Error::api("create a job"))?;
+    let held = || scene.rows();
+    let rows = wait::until_state("the job's row", PATIENCE, held, |rows| rows.len() == 1).await?;
+    let (address, _) = rows[0].clone();
+    scene.answers(address).await?;
+    network.lose()?;
+    let jobs = &jobs;
+    let done = || async move {
+        let job = jobs.get("work").await.map_err(Error::api("get a job"))?;
+        Ok(job.status.and_then(|status| status.succeeded))
+    };
+    wait::until_state("the job to be done", LOST_DEL + PATIENCE, done, |done| {
+        *done == Some(1)
+    })
+    .await?;
+    // `--grace` from the end.
+    scene
+        .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
+        .await?;
+    assert_eq!(scene.freed().await?, [address]);
+    assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
+    Ok(())
+}
+
+/// The kubelet evicts a pod that writes too much, and its object stays as Failed. DEL is lost.
+pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "evicted").await?;
+    let network = scene.network_apart("net-a", "10.106.0.0/24").await?;
+    let wanted = Wanted::pod("greedy", &["net-a"]).args(&["fill", "/data/file", "20"]);
+    let mut pod = wanted.template();
+    pod["metadata"]["name"] = "greedy".into();
+    pod["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}]);
+    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    let pod = serde_json::from_value(pod).map_err(Error::malformed("a pod of ours"))?;
+    let pods = &scene.namespace.pods();
+    pods.create(&PostParams::default(), &pod)
+        .await
+        .map_err(Error::api("create a pod"))?;
+    let held = || scene.rows();
+    let rows = wait::until_state("the pod's row", PATIENCE, held, |rows| rows.len() == 1).await?;
+    network.lose()?;
+    let evicted = || async move {
+        let pod = pods.get("greedy").await.map_err(Error::api("get a pod"))?;
+        Ok(pod.status.and_then(|status| status.reason))
+    };
+    wait::until_state("the eviction", LOST_DEL + PATIENCE, evicted, |reason| {
+        reason.as_deref() == Some("Evicted")
+    })
+    .await?;
+    scene
+        .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
+        .await?;
+    assert_eq!(scene.freed().await?, [rows[0].0]);
+    assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
+    Ok(())
+}
+
+/// A pod is deleted, and its kubelet restarted, while the second interface is still being set up: the first
+/// one answers on, though the kubelet knows of no sandbox and lets the pod go. What is freed while an
+/// address answers, the detector reports.
+pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "setup").await?;
+    scene.network("net-a", "10.109.0.0/24").await?;
+    let network = scene.network_apart("net-b", "10.110.0.0/24").await?;
+    // Its ADD gives up after a minute or two.
+    network.lose()?;
+    let node = &stage.tier.nodes()[1];
+    scene
+        .create(&Wanted::pod("web", &["net-a", "net-b"]).on(node))
+        .await?;
+    let rows = || scene.rows();
+    let rows = wait::until_state("the first row", PATIENCE, rows, |rows| rows.len() == 1).await?;
+    let (address, _) = rows[0];
+    scene.answers(address).await?;
+    scene.delete("web", None).await?;
+    node.kill_kubelet().await?;
+    node.start_kubelet().await?;
+    scene.gone("web", LOST_DEL * 3 + PATIENCE).await?;
+    let gone = Instant::now();
+    // The kubelet has forgotten it; the runtime waits for the plugin's ADD and then for its DEL.
+    scene.silent_within(address, LOST_DEL * 4).await?;
+    println!(
+        "     set-up cut: the first interface answered for {:.0} s after the pod was gone",
+        gone.elapsed().as_secs_f64()
+    );
+    network.mend()?;
+    scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
+}
+
+/// A StatefulSet goes up and down, and some of its pods go by force. Each address is some pod's own, pods
+/// never hang, and in the end nothing is left.
+pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "churn").await?;
+    scene.network("net-a", "10.107.0.0/24").await?;
+    scene.network("net-b", "10.108.0.0/24").await?;
+    churn(&scene, 6).await?;
+    // What a forced deletion left waits for W of two rows.
+    scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
+}
+
+/// Up and down this many times, on the networks `net-a` and `net-b`.
+pub async fn churn(scene: &Scene, rounds: usize) -> Result<()> {
+    const REPLICAS: usize = 4;
+    let set: StatefulSet = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "serviceName": "web", "replicas": 0, "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": Wanted::pod("web", &["net-a", "net-b"]).template(),
+        },
+    }))
+    .map_err(Error::malformed("a set of ours"))?;
+    let sets: &Api<StatefulSet> = &scene.namespace.api();
+    sets.create(&PostParams::default(), &set)
+        .await
+        .map_err(Error::api("create a set"))?;
+    let scale = |replicas: usize| async move {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let (parameters, patch) = (&PatchParams::default(), &patch);
+        patiently(|| async move {
+            let scaled = sets.patch("web", parameters, patch).await;
+            scaled.map_err(Error::api("scale a set"))
+        })
+        .await?;
+        let ready = || {
+            patiently(|| async move {
+                let set = sets.get("web").await.map_err(Error::api("get a set"))?;
+                let status = set.status.unwrap_or_default();
+                let ready = usize::try_from(status.ready_replicas.unwrap_or_default());
+                let all = usize::try_from(status.replicas);
+                Ok((ready.unwrap_or_default(), all.unwrap_or_default()))
+            })
+        };
+        let what = format!("{replicas} pods of the set");
+        let wanted = (replicas, replicas);
+        wait::until_state(&what, PATIENCE * 2, ready, |counts| *counts == wanted).await
+    };
+    for round in 0..rounds {
+        scale(REPLICAS).await?;
+        let rows = patiently(|| scene.rows()).await?;
+        let live = 2 * REPLICAS;
+        assert!(rows.len() >= live, "round {round}: {rows:?}");
+        // One or two by force; their successors come under the same names.
+        let victims: Vec<usize> = {
+            let mut rng = rand::rng();
+            let first = rng.random_range(0..REPLICAS);
+            let both = rng.random_bool(0.5);
+            std::iter::once(first)
+                .chain(both.then_some((first + 1) % REPLICAS))
+                .collect()
+        };
+        for victim in victims {
+            let name = &format!("web-{victim}");
+            patiently(|| scene.delete(name, Some(0))).await?;
+        }
+        if round % 2 == 0 {
+            scale(REPLICAS).await?;
+        }
+        scale(0).await?;
+    }
+    sets.delete("web", &DeleteParams::default())
+        .await
+        .map_err(Error::api("delete a set"))?;
+    Ok(())
+}

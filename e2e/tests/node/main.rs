@@ -1,0 +1,221 @@
+//! ipgc on real nodes: installed by its manifests, beside kubelets, containerd, multus and whereabouts.
+//!
+//! ```text
+//!  scenario ──▶ pods, networks ──▶ kube-apiserver ◀── ipgc, two replicas, as users run it
+//!     │                                 ▲ ▲
+//!     │ kills, cuts, loses DEL          │ └── kubelets ─▶ containerd ─▶ multus ─▶ whereabouts
+//!     └──▶ nodes ───────────────────────┘
+//!  detector: reads every address in every sandbox, from the first scenario to the last
+//! ```
+//!
+//! ```sh
+//! cargo test -p e2e --test node                  # the short set
+//! cargo test -p e2e --test node -- --long        # all of it
+//! cargo test -p e2e --test node -- lost churn    # those whose name has one of these words
+//! ```
+//!
+//! A harness of its own: most scenarios wait for minutes, so they wait together, on one cluster, each in a
+//! namespace and a range of its own; those that hurt a node or ipgc run alone. It needs root; without, it
+//! fails, and so `cargo test` leaves it out unless it is named.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ends;
+mod figures;
+mod networks;
+mod outages;
+mod stage;
+mod support;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::Parser;
+use e2e::{Error, Result};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+
+use stage::Stage;
+
+/// The longest scenario of all needs half of it.
+const SCENARIO: Duration = Duration::from_secs(1200);
+
+/// The scenarios of the node tier.
+#[derive(Parser)]
+struct Arguments {
+    /// Words of names; none: all
+    words: Vec<String>,
+    /// The long ones as well
+    #[arg(long)]
+    long: bool,
+    /// Print the names and do nothing
+    #[arg(long)]
+    list: bool,
+    /// The static binary of ipgc; none: it is built
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+/// When a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Beside others.
+    Together,
+    /// Alone, since it hurts a node, ipgc or the API server.
+    Alone,
+}
+
+/// Which set a scenario belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set {
+    Short,
+    Long,
+}
+
+/// One scenario.
+struct Scenario {
+    name: &'static str,
+    turn: Turn,
+    set: Set,
+    run: fn(Arc<Stage>) -> BoxFuture<'static, Result<()>>,
+}
+
+macro_rules! scenarios {
+    ($($turn:ident $set:ident $module:ident :: $name:ident),* $(,)?) => {
+        &[$(Scenario {
+            name: stringify!($name),
+            turn: Turn::$turn,
+            set: Set::$set,
+            run: |stage| $module::$name(stage).boxed(),
+        }),*]
+    };
+}
+
+/// In the order in which those that run alone run.
+const SCENARIOS: &[Scenario] = scenarios![
+    Together Short ends::graceful_delete_leaves_nothing_to_do,
+    Together Short ends::lost_del_is_freed_after_the_cooldown,
+    Together Short ends::forced_delete_with_a_live_kubelet,
+    Together Short ends::completed_job_gives_its_address_back,
+    Together Short ends::evicted_pod_gives_its_address_back,
+    Together Short networks::default_network_by_whereabouts,
+    Together Short networks::attachments_without_version,
+    Together Short networks::dual_stack_goes_in_both_families,
+    Together Short networks::attachment_deleted_before_its_pod,
+    Together Short networks::node_slices_are_pools_of_their_own,
+    Together Short ends::deleted_while_it_is_set_up,
+    Together Short ends::stateful_set_up_and_down,
+    Alone Short outages::silent_node_holds_until_it_is_fenced,
+    Alone Long outages::silent_node_holds_until_it_is_back,
+    Alone Long outages::removed_node_is_waited_for,
+    Alone Long outages::churn_under_fire,
+    Alone Long figures::time_to_free_beside_upstream,
+];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let chosen: Vec<&Scenario> = SCENARIOS
+        .iter()
+        .filter(|one| {
+            let words = &arguments.words;
+            let named = words.iter().any(|word| one.name.contains(word.as_str()));
+            named || words.is_empty() && (arguments.long || one.set == Set::Short)
+        })
+        .collect();
+    if arguments.list {
+        for one in &chosen {
+            println!("{:?} {:?} {}", one.turn, one.set, one.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if chosen.is_empty() {
+        eprintln!("node: no scenario has one of these words in its name");
+        return ExitCode::FAILURE;
+    }
+    match run(&chosen, arguments.program).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("node: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(chosen: &[&Scenario], program: Option<PathBuf>) -> Result<()> {
+    let began = std::time::Instant::now();
+    let stage = Arc::new(Stage::new(program).await?);
+    println!("node: up after {} s", began.elapsed().as_secs());
+    let mut failures = Vec::new();
+    let turns = [Turn::Together, Turn::Alone];
+    for turn in turns {
+        let mut running: FuturesUnordered<_> = FuturesUnordered::new();
+        for one in chosen.iter().filter(|one| one.turn == turn) {
+            running.push(one_scenario(one, Arc::clone(&stage)));
+            if turn == Turn::Alone {
+                drain(&mut running, &stage, &mut failures).await;
+            }
+        }
+        drain(&mut running, &stage, &mut failures).await;
+    }
+    if failures.is_empty() {
+        stage.end().await?;
+    } else {
+        stage.keep_evidence();
+    }
+    println!(
+        "node: {} scenarios in {} s",
+        chosen.len(),
+        began.elapsed().as_secs()
+    );
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Unsupported(format!(
+        "failed: {}",
+        failures.join(", ")
+    )))
+}
+
+/// Waits for all that run; a double of our making ends them at once.
+async fn drain(
+    running: &mut FuturesUnordered<impl Future<Output = (&'static str, Result<()>)>>,
+    stage: &Stage,
+    failures: &mut Vec<String>,
+) {
+    while !running.is_empty() {
+        tokio::select! {
+            Some((name, result)) = running.next() => {
+                if let Err(error) = result {
+                    println!("FAIL {name}\n{error}");
+                    failures.push(name.to_owned());
+                }
+            }
+            error = stage.wrong_free() => {
+                println!("FAIL detector\n{error}");
+                failures.push("detector".to_owned());
+                running.clear();
+            }
+        }
+    }
+}
+
+async fn one_scenario(one: &Scenario, stage: Arc<Stage>) -> (&'static str, Result<()>) {
+    let began = std::time::Instant::now();
+    // A panic is a failure of this scenario, not the end of all.
+    let task = tokio::spawn((one.run)(stage));
+    let abort = task.abort_handle();
+    let result = match tokio::time::timeout(SCENARIO, task).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(Error::Unsupported(panic.to_string())),
+        Err(_) => {
+            abort.abort();
+            Err(Error::Deadline {
+                what: one.name.to_owned(),
+                after: SCENARIO,
+                state: "it still ran".into(),
+            })
+        }
+    };
+    if result.is_ok() {
+        println!("ok   {} ({} s)", one.name, began.elapsed().as_secs());
+    }
+    (one.name, result)
+}

@@ -1,0 +1,177 @@
+//! Networks that are not the plain case: default network, no version, two families, deleted definitions.
+
+use std::{sync::Arc, time::Duration};
+
+use e2e::Result;
+use serde_json::json;
+
+use crate::{
+    stage::Stage,
+    support::{LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, Wanted, YOUNG, witnessed},
+};
+
+/// The pod's first interface has its address from whereabouts, and no other network is asked for.
+pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
+    const DEFAULT: &str = "v1.multus-cni.io/default-network";
+    let scene = Scene::new(&stage, "default").await?;
+    let network = scene.network_apart("net-a", "10.111.0.0/24").await?;
+    let definition = format!("{}/net-a", scene.namespace.name);
+    let wanted = |name: &str| Wanted::pod(name, &[]).annotated(DEFAULT, &definition);
+    let first = scene.run(&wanted("stays")).await?;
+    let second = scene.run(&wanted("goes")).await?;
+    network.lose()?;
+    scene.delete("goes", None).await?;
+    scene.gone("goes", LOST_DEL + PATIENCE).await?;
+    // Its own row, and not the one of the pod that lives.
+    let rows = || scene.rows();
+    let only_first =
+        |rows: &Vec<(std::net::IpAddr, _)>| rows.iter().map(|row| row.0).eq(first.iter().copied());
+    e2e::wait::until_state("one row to go", YOUNG + PATIENCE, rows, only_first).await?;
+    e2e::wait::holds_for("the other row", Duration::from_secs(10), rows, only_first).await?;
+    assert_eq!(scene.freed().await?, second);
+    network.mend()?;
+    scene.delete("stays", None).await?;
+    scene.ends_clean(PATIENCE).await
+}
+
+/// Without `cniVersion` multus reports nothing of the interface, though it is up.
+pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "bare").await?;
+    let ipam = json!({"type": "whereabouts", "range": "10.112.0.0/24"});
+    let config = json!({"name": "net-a", "type": "bridge", "bridge": "lan0", "ipam": ipam});
+    scene.namespace.network_attachment("net-a", &config).await?;
+    let network = scene.network_apart("net-b", "10.113.0.0/24").await?;
+    let lives = scene
+        .run(&Wanted::pod("lives", &["net-a", "net-b"]))
+        .await?;
+    let goes = scene.run(&Wanted::pod("goes", &["net-a", "net-b"])).await?;
+    assert_eq!((lives.len(), goes.len()), (2, 2));
+    let pod = scene.namespace.pods().get("lives").await.unwrap();
+    let status = &pod.metadata.annotations.unwrap()["k8s.v1.cni.cncf.io/network-status"];
+    assert!(
+        !status.contains("/net-a"),
+        "multus reports it after all: {status}"
+    );
+    network.lose()?;
+    scene.delete("goes", None).await?;
+    scene.gone("goes", LOST_DEL * 2 + PATIENCE).await?;
+    let rows = || scene.rows();
+    let those_that_live =
+        |rows: &Vec<(std::net::IpAddr, _)>| rows.iter().map(|row| row.0).eq(lives.iter().copied());
+    // A row without a report is not known to be the pod's own, so it may wait for W.
+    let patience = witnessed(2) + LEASE + PATIENCE;
+    e2e::wait::until_state(
+        "the rows of the pod that is gone to go",
+        patience,
+        rows,
+        those_that_live,
+    )
+    .await?;
+    e2e::wait::holds_for(
+        "the other rows",
+        Duration::from_secs(10),
+        rows,
+        those_that_live,
+    )
+    .await?;
+    network.mend()?;
+    scene.delete("lives", None).await?;
+    scene.ends_clean(PATIENCE).await
+}
+
+/// One interface with an address of each family: both rows and both reservations go.
+pub async fn dual_stack_goes_in_both_families(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "dual").await?;
+    // Only to have a kubeconfig that can be taken away.
+    let network = scene.network_apart("unused", "10.115.0.0/24").await?;
+    let ipam = json!({
+        "type": "whereabouts", "kubernetes": {"kubeconfig": network.path()},
+        "ipRanges": [{"range": "10.114.0.0/24"}, {"range": "fd00:114::/64"}],
+    });
+    let config = Scene::config("net-a", &ipam);
+    scene.namespace.network_attachment("net-a", &config).await?;
+    let mut addresses = scene.run(&Wanted::pod("web", &["net-a"])).await?;
+    assert_eq!(addresses.len(), 2);
+    assert_eq!(scene.reservations().await?.len(), 2);
+    network.lose()?;
+    scene.delete("web", None).await?;
+    scene.gone("web", LOST_DEL * 2 + PATIENCE).await?;
+    // The pod has two rows, so what is waited for on behalf of an earlier bearer of its name is longer.
+    scene
+        .ends_clean(YOUNG + Duration::from_secs(60) + PATIENCE)
+        .await?;
+    let mut freed = scene.freed().await?;
+    freed.sort();
+    addresses.sort();
+    assert_eq!(freed, addresses);
+    Ok(())
+}
+
+/// The definition is deleted while its pod runs; DEL cannot be called without it, and no pool is found by
+/// it either. The sweep needs none.
+pub async fn attachment_deleted_before_its_pod(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "undefined").await?;
+    let network = scene.network_apart("net-a", "10.116.0.0/24").await?;
+    let addresses = scene.run(&Wanted::pod("web", &["net-a"])).await?;
+    network.lose()?;
+    scene
+        .namespace
+        .kubectl(&["delete", "network-attachment-definitions", "net-a"])
+        .await?;
+    scene.delete("web", None).await?;
+    scene.gone("web", LOST_DEL * 2 + PATIENCE).await?;
+    // By the next sweep at the latest, which comes within five minutes and a little.
+    scene.ends_clean(SWEEP + PATIENCE).await?;
+    assert_eq!(scene.freed().await?, addresses);
+    Ok(())
+}
+
+/// Each node has a slice of the range and a pool of its own. What the slice controller would write is
+/// written by hand.
+pub async fn node_slices_are_pools_of_their_own(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "slice").await?;
+    let unused = scene.network_apart("unused", "10.118.0.0/24").await?;
+    let slices = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "NodeSlicePool",
+        "metadata": {"name": "sliced", "namespace": "kube-system"},
+        "spec": {"range": "10.117.0.0/16", "sliceSize": "/24"},
+        "status": {"allocations": [
+            {"nodeName": "node-1", "sliceRange": "10.117.1.0/24"},
+            {"nodeName": "node-2", "sliceRange": "10.117.2.0/24"},
+        ]},
+    });
+    let file = stage.cluster.dir().join("slices.json");
+    std::fs::write(&file, slices.to_string()).unwrap();
+    let apply = ["apply".as_ref(), "-f".as_ref(), file.as_os_str()];
+    stage.cluster.kubectl(apply).await?;
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.117.0.0/16", "node_slice_size": "/24",
+        "network_name": "sliced", "kubernetes": {"kubeconfig": unused.path()},
+    });
+    let config = Scene::config("net-a", &ipam);
+    scene.namespace.network_attachment("net-a", &config).await?;
+    for (node, name) in stage.tier.nodes().iter().zip(["one", "two"]) {
+        let addresses = scene.run(&Wanted::pod(name, &["net-a"]).on(node)).await?;
+        let slice = format!("10.117.{}.", node.number());
+        assert!(
+            addresses[0].to_string().starts_with(&slice),
+            "{addresses:?}"
+        );
+    }
+    // With slices the plugin needs the server before anything else, and its DEL fails instead of lying. Of
+    // a pod that is there the kubelet would try it for ever; of one that is gone multus forgets what it
+    // had to call, and the second try succeeds.
+    unused.lose()?;
+    for name in ["one", "two"] {
+        scene.delete(name, Some(0)).await?;
+    }
+    for (address, _) in scene.rows().await? {
+        scene.silent(address).await?;
+    }
+    scene
+        .ends_clean(YOUNG + witnessed(1) + LEASE + PATIENCE)
+        .await?;
+    assert_eq!(scene.freed().await?.len(), 2);
+    Ok(())
+}

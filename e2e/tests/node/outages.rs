@@ -1,0 +1,148 @@
+//! Nodes that fall silent while their sandboxes answer on, and what releases what they hold.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use e2e::{Error, Result, wait};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use rand::RngExt as _;
+use serde_json::json;
+
+use crate::{
+    ends,
+    stage::Stage,
+    support::{PATIENCE, SWEEP, Scene, Wanted, witnessed},
+};
+
+/// Longer than W of a pod with one row by this much: a hold that is none would be over.
+const BEYOND: Duration = Duration::from_secs(40);
+
+/// A pod on the second node, deleted by force while the kubelet there is dead: its row is held for longer
+/// than any wait, also across a restart of ipgc, and its address answers all the time.
+async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, IpAddr)> {
+    let scene = Scene::new(stage, prefix).await?;
+    scene.network("net-a", range).await?;
+    let node = &stage.tier.nodes()[1];
+    let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
+    let address = addresses[0];
+    node.kill_kubelet().await?;
+    scene.delete("web", Some(0)).await?;
+    scene.gone("web", PATIENCE).await?;
+    let both = || async { Ok((scene.rows().await?, stage.detector.holders(address))) };
+    let as_before = |(rows, holders): &(Vec<(IpAddr, _)>, Vec<_>)| {
+        rows.iter().map(|row| row.0).eq([address]) && holders.len() == 1
+    };
+    let what = "the row and the sandbox of a silent node";
+    wait::holds_for(what, Duration::from_secs(45), both, as_before).await?;
+    // All that was witnessed is forgotten.
+    let killed = stage.tier.kill_ipgc().await?;
+    assert!(killed > 0, "no process of ipgc was found");
+    wait::holds_for(what, witnessed(1) + BEYOND, both, as_before).await?;
+    // An audit says that it is held, and by what.
+    let findings = scene.findings().await?;
+    let reasons: Vec<_> = findings.iter().map(|one| one["problem"].clone()).collect();
+    assert_eq!(reasons, ["held-unfenced"], "{findings:#?}");
+    assert!(scene.freed().await?.is_empty());
+    Ok((scene, address))
+}
+
+/// The node is powered off, and somebody says so: at once.
+pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<()> {
+    let (scene, address) = held(&stage, "fenced", "10.121.0.0/24").await?;
+    let node = &stage.tier.nodes()[1];
+    node.power_off()?;
+    scene.silent(address).await?;
+    stage
+        .cluster
+        .kubectl([
+            "taint",
+            "node",
+            node.name(),
+            "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        ])
+        .await?;
+    // An unwitnessed row waits for W from the restart, which is over; the sweep looks every five minutes.
+    scene.ends_clean(PATIENCE).await?;
+    assert_eq!(scene.freed().await?, [address]);
+    stage
+        .cluster
+        .kubectl([
+            "taint",
+            "node",
+            node.name(),
+            "node.kubernetes.io/out-of-service-",
+        ])
+        .await?;
+    node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
+    recovered(&stage).await
+}
+
+/// The kubelet comes back, finds a sandbox without a pod, and stops it.
+pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()> {
+    let (scene, address) = held(&stage, "back", "10.122.0.0/24").await?;
+    let node = &stage.tier.nodes()[1];
+    node.start_kubelet().await?;
+    recovered(&stage).await?;
+    scene.silent(address).await?;
+    scene.ends_clean(witnessed(1) + PATIENCE).await
+}
+
+/// The node is powered off and its object deleted: W after that.
+pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
+    let (scene, address) = held(&stage, "removed", "10.123.0.0/24").await?;
+    let node = &stage.tier.nodes()[1];
+    node.power_off()?;
+    scene.silent(address).await?;
+    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
+    nodes
+        .delete(node.name(), &DeleteParams::default())
+        .await
+        .map_err(Error::api("delete a node"))?;
+    scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
+    assert_eq!(scene.freed().await?, [address]);
+    node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
+    recovered(&stage).await
+}
+
+/// Pods come and go, some by force, while ipgc is killed again and again and the API server once.
+pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "fire").await?;
+    scene.network("net-a", "10.124.0.0/24").await?;
+    scene.network("net-b", "10.125.0.0/24").await?;
+    let kills = async {
+        for round in 0_usize.. {
+            let pause = rand::rng().random_range(3..25);
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+            stage.tier.kill_ipgc().await?;
+            if round == 3 {
+                stage.tier.plane().api_server().kill()?;
+                stage.tier.plane().restart_api_server().await?;
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    tokio::select! {
+        done = ends::churn(&scene, 20) => done?,
+        failed = kills => failed?,
+    }
+    stage.tier.ipgc_ready().await?;
+    // Nobody saw those ends; the kubelets back off before they start ipgc anew.
+    scene.ends_clean(witnessed(2) * 2 + SWEEP + PATIENCE).await
+}
+
+/// Waits until all is as it was: the node is Ready and tolerated again, ipgc has its replicas.
+async fn recovered(stage: &Stage) -> Result<()> {
+    let node = &stage.tier.nodes()[1];
+    node.ready(stage.tier.plane()).await?;
+    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
+    // What `kubectl uncordon` does.
+    let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
+    nodes
+        .patch(node.name(), &PatchParams::default(), &patch)
+        .await
+        .map_err(Error::api("patch a node"))?;
+    stage.tier.ipgc_ready().await
+}

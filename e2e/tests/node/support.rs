@@ -1,0 +1,469 @@
+//! A scenario's part of the stage: a namespace, a network, pods, and what is known of their addresses.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+use e2e::{
+    Error, Namespace, Result,
+    cluster::unique,
+    node::{Machine, WHEREABOUTS_KUBECONFIG, detector::Holding},
+    pools::{self, Row},
+    wait::{self, Probe},
+};
+use ipgc::core::address::{Offset, Range};
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Pod, ServiceAccount},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
+};
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+/// For what takes seconds, on a machine of two cores that compiles.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A DEL that cannot reach the server gives up after a minute.
+pub const LOST_DEL: Duration = Duration::from_secs(60);
+
+/// For this long after its start ipgc takes it that a name which may return bore another pod before: W of a
+/// pod that nobody knows, with one row.
+pub const YOUNG: Duration = Duration::from_secs(120 + 30 + 60 + 5);
+
+/// A kubelet renews its Lease every ten seconds, and ipgc looks at Leases now and then.
+pub const LEASE: Duration = Duration::from_secs(45);
+
+/// `--sweep-interval`, and what it is jittered by.
+pub const SWEEP: Duration = Duration::from_secs(330);
+
+/// `--cooldown`, as users have it.
+pub const COOLDOWN: Duration = Duration::from_secs(2);
+
+/// The wait after an end that was only witnessed, of a pod with a grace of one second and this many rows:
+/// `--grace`, the pod's own, `--del-budget` for each row.
+pub fn witnessed(rows: u32) -> Duration {
+    Duration::from_secs(120 + 1) + Duration::from_secs(60) * rows
+}
+
+/// One scenario.
+pub struct Scene {
+    pub stage: Arc<Stage>,
+    pub namespace: Namespace,
+}
+
+/// What a scenario wants of a pod.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    name: String,
+    networks: Vec<String>,
+    node: Option<String>,
+    args: Vec<String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Wanted {
+    /// A pod of one container, with these network attachments.
+    pub fn pod(name: &str, networks: &[&str]) -> Self {
+        Self {
+            name: name.to_owned(),
+            networks: networks.iter().map(ToString::to_string).collect(),
+            node: None,
+            args: Vec::new(),
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    pub fn on(mut self, node: &Machine) -> Self {
+        self.node = Some(node.name().to_owned());
+        self
+    }
+
+    /// What the program does (e2e/tools/pause).
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Metadata and spec, as a template has them.
+    pub fn template(&self) -> Value {
+        let mut annotations = self.annotations.clone();
+        if !self.networks.is_empty() {
+            annotations.insert(
+                "k8s.v1.cni.cncf.io/networks".into(),
+                self.networks.join(","),
+            );
+        }
+        let selector = self
+            .node
+            .iter()
+            .map(|node| ("kubernetes.io/hostname", node))
+            .collect::<BTreeMap<_, _>>();
+        json!({
+            "metadata": {"annotations": annotations, "labels": {"app": self.name}},
+            "spec": {
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": false,
+                "enableServiceLinks": false,
+                "dnsPolicy": "Default",
+                "nodeSelector": selector,
+                // A pod of a node that is away is ended by the scenario, not by a taint.
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{
+                    "name": "main", "image": Machine::image(), "imagePullPolicy": "Never",
+                    "args": self.args,
+                }],
+            },
+        })
+    }
+}
+
+impl Scene {
+    /// A namespace, with the service account that pods need.
+    pub async fn new(stage: &Arc<Stage>, prefix: &str) -> Result<Self> {
+        let namespace = stage.cluster.namespace(prefix).await?;
+        let accounts: &Api<ServiceAccount> = &namespace.api();
+        wait::until("the default service account", PATIENCE, || async move {
+            let found = accounts
+                .get_opt("default")
+                .await
+                .map_err(Error::api("get a service account"))?;
+            Ok(found.map_or_else(|| Probe::NotYet("not there".into()), |_| Probe::Done(())))
+        })
+        .await?;
+        Ok(Self {
+            stage: Arc::clone(stage),
+            namespace,
+        })
+    }
+
+    /// The configuration of a network on the Ethernet through all nodes.
+    pub fn config(name: &str, ipam: &Value) -> Value {
+        json!({
+            "cniVersion": "1.0.0", "name": name, "type": "bridge", "bridge": "lan0", "ipam": ipam,
+        })
+    }
+
+    /// A network attachment with addresses of one range.
+    pub async fn network(&self, name: &str, range: &str) -> Result<()> {
+        let ipam = json!({"type": "whereabouts", "range": range});
+        self.namespace
+            .network_attachment(name, &Self::config(name, &ipam))
+            .await
+    }
+
+    /// One whose way to the API server is its own, so that it can be taken away for it alone.
+    pub async fn network_apart(&self, name: &str, range: &str) -> Result<Apart> {
+        let path = format!("/etc/cni/net.d/whereabouts.d/{}.kubeconfig", unique(name));
+        let apart = Apart {
+            stage: Arc::clone(&self.stage),
+            path: path.clone(),
+        };
+        apart.mend()?;
+        let ipam = json!({
+            "type": "whereabouts", "range": range, "kubernetes": {"kubeconfig": path},
+        });
+        self.namespace
+            .network_attachment(name, &Self::config(name, &ipam))
+            .await?;
+        Ok(apart)
+    }
+
+    /// Makes a pod.
+    pub async fn create(&self, wanted: &Wanted) -> Result<()> {
+        let mut pod = wanted.template();
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["metadata"]["name"] = wanted.name.as_str().into();
+        let pod: Pod = serde_json::from_value(pod).map_err(Error::malformed("a pod of ours"))?;
+        self.namespace
+            .pods()
+            .create(&PostParams::default(), &pod)
+            .await
+            .map_err(Error::api(format!("create pod {}", wanted.name)))?;
+        Ok(())
+    }
+
+    /// Makes the ReplicaSet `web` and waits until its pods run.
+    pub async fn replicas(&self, wanted: &Wanted, count: usize) -> Result<()> {
+        let set: ReplicaSet = serde_json::from_value(json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": count, "selector": {"matchLabels": {"app": wanted.name}},
+                "template": wanted.template(),
+            },
+        }))
+        .map_err(Error::malformed("a set of ours"))?;
+        let sets: &Api<ReplicaSet> = &self.namespace.api();
+        sets.create(&PostParams::default(), &set)
+            .await
+            .map_err(Error::api("create a set"))?;
+        let ready = || async move {
+            let set = sets.get("web").await.map_err(Error::api("get a set"))?;
+            let ready = set.status.and_then(|status| status.ready_replicas);
+            Ok(usize::try_from(ready.unwrap_or_default()).unwrap_or_default())
+        };
+        wait::until_state("the set's pods", PATIENCE * 2, ready, |ready| {
+            *ready == count
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Scales the ReplicaSet `web`.
+    pub async fn scale(&self, count: usize) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"replicas": count}}));
+        self.namespace
+            .api::<ReplicaSet>()
+            .patch("web", &PatchParams::default(), &patch)
+            .await
+            .map_err(Error::api("scale a set"))?;
+        Ok(())
+    }
+
+    /// Makes a pod and waits until it runs. Its addresses in whereabouts' pools, as its rows tell them.
+    pub async fn run(&self, wanted: &Wanted) -> Result<Vec<IpAddr>> {
+        self.create(wanted).await?;
+        self.running(&wanted.name).await?;
+        let rows = self.rows_of(&wanted.name).await?;
+        let addresses: Vec<IpAddr> = rows.into_iter().map(|(address, _)| address).collect();
+        // The detector must see what is there, or it would see nothing wrong either.
+        for address in &addresses {
+            self.answers(*address).await?;
+        }
+        Ok(addresses)
+    }
+
+    /// Waits until a pod is ready.
+    pub async fn running(&self, name: &str) -> Result<()> {
+        let pods = &self.namespace.pods();
+        let what = format!("{}/{name} to run", self.namespace.name);
+        wait::until(&what, PATIENCE, || async move {
+            let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
+            let status = pod.and_then(|pod| pod.status).unwrap_or_default();
+            let conditions = status.conditions.clone().unwrap_or_default();
+            let ready = conditions
+                .iter()
+                .any(|one| one.type_ == "Ready" && one.status == "True");
+            Ok(if ready {
+                Probe::Done(())
+            } else {
+                Probe::NotYet(format!("{status:?}"))
+            })
+        })
+        .await
+    }
+
+    /// Waits until some namespace of a pod has the address.
+    pub async fn answers(&self, address: IpAddr) -> Result<Holding> {
+        let what = format!("the detector to see {address}");
+        let read = || async { Ok(self.stage.detector.holders(address)) };
+        let holders =
+            wait::until_state(&what, PATIENCE, read, |holders| !holders.is_empty()).await?;
+        Ok(holders[0].clone())
+    }
+
+    /// Waits until no namespace of a pod has the address.
+    pub async fn silent(&self, address: IpAddr) -> Result<()> {
+        self.silent_within(address, PATIENCE).await
+    }
+
+    /// The same, with a deadline of its own.
+    pub async fn silent_within(&self, address: IpAddr, deadline: Duration) -> Result<()> {
+        let what = format!("no sandbox to have {address}");
+        let read = || async { Ok(self.stage.detector.holders(address)) };
+        wait::until_state(&what, deadline, read, Vec::is_empty).await?;
+        Ok(())
+    }
+
+    /// Deletes a pod; `grace` 0 is by force.
+    pub async fn delete(&self, name: &str, grace: Option<u32>) -> Result<()> {
+        let parameters = DeleteParams {
+            grace_period_seconds: grace,
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        self.namespace
+            .pods()
+            .delete(name, &parameters)
+            .await
+            .map_err(Error::api(format!("delete pod {name}")))?;
+        Ok(())
+    }
+
+    /// Waits until a pod is gone.
+    pub async fn gone(&self, name: &str, deadline: Duration) -> Result<()> {
+        let pods = &self.namespace.pods();
+        let what = format!("{}/{name} to be gone", self.namespace.name);
+        wait::until(&what, deadline, || async move {
+            let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
+            Ok(match pod {
+                None => Probe::Done(()),
+                // Its status alone fills a screen.
+                Some(pod) => {
+                    let phase = pod.status.and_then(|status| status.phase);
+                    Probe::NotYet(format!("{phase:?} {:?}", pod.metadata.deletion_timestamp))
+                }
+            })
+        })
+        .await
+    }
+
+    /// The rows of this scenario's pods in all pools, with their addresses.
+    pub async fn rows(&self) -> Result<Vec<(IpAddr, Row)>> {
+        let all = pools::all(self.namespace.client())
+            .list(&ListParams::default())
+            .await
+            .map_err(Error::api("list pools"))?;
+        let prefix = format!("{}/", self.namespace.name);
+        let mut rows = Vec::new();
+        for pool in all {
+            let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
+            let range = Range::parse(range).map_err(|_| malformed(range))?;
+            let held = pool.data["spec"]["allocations"].as_object().cloned();
+            for (key, row) in held.unwrap_or_default() {
+                let row: Row = serde_json::from_value(row).map_err(Error::malformed("a row"))?;
+                let offset = Offset::parse(&key);
+                let address = offset.and_then(|offset| range.address_at(offset));
+                if row.podref.starts_with(&prefix) {
+                    rows.push((address.ok_or_else(|| malformed(&key))?, row));
+                }
+            }
+        }
+        rows.sort_by_key(|(address, _)| *address);
+        Ok(rows)
+    }
+
+    /// The rows of one pod.
+    pub async fn rows_of(&self, name: &str) -> Result<Vec<(IpAddr, Row)>> {
+        let podref = format!("{}/{name}", self.namespace.name);
+        let mut rows = self.rows().await?;
+        rows.retain(|(_, row)| row.podref == podref);
+        Ok(rows)
+    }
+
+    /// Names of the reservations of this scenario's pods.
+    pub async fn reservations(&self) -> Result<Vec<String>> {
+        let prefix = format!("{}/", self.namespace.name);
+        let mut all = self.stage.pools.reservations().await?;
+        all.retain(|_, one| {
+            let claimed = one.annotations.get("ipgc.dev/claimed-from");
+            one.podref.starts_with(&prefix)
+                || claimed.is_some_and(|podref| podref.starts_with(&prefix))
+        });
+        Ok(all.into_keys().collect())
+    }
+
+    /// Waits until this scenario's pods hold no rows and no reservations.
+    pub async fn empty(&self, deadline: Duration) -> Result<()> {
+        let what = format!("all rows of {} to be gone", self.namespace.name);
+        let read = || async { Ok((self.rows().await?, self.reservations().await?)) };
+        wait::until_state(&what, deadline, read, |(rows, reservations)| {
+            rows.is_empty() && reservations.is_empty()
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The addresses of this scenario's pods that ipgc freed, in order.
+    pub async fn freed(&self) -> Result<Vec<IpAddr>> {
+        let prefix = format!("{}/", self.namespace.name);
+        let frees = self.stage.detector.frees().await?;
+        Ok(frees
+            .into_iter()
+            .filter(|free| free.podref().starts_with(&prefix))
+            .map(|free| free.address)
+            .collect())
+    }
+
+    /// How many pods of this scenario there are.
+    pub async fn pods(&self) -> Result<usize> {
+        let all = self.namespace.pods().list(&ListParams::default()).await;
+        Ok(all.map_err(Error::api("list pods"))?.items.len())
+    }
+
+    /// What an audit finds of this scenario's pods.
+    pub async fn findings(&self) -> Result<Vec<Value>> {
+        let prefix = format!("{}/", self.namespace.name);
+        let mut findings = self.stage.audit().await?;
+        findings.retain(|one| {
+            let mut pods = one["pods"].as_array().into_iter().flatten();
+            pods.any(|pod| pod.as_str().is_some_and(|pod| pod.starts_with(&prefix)))
+        });
+        Ok(findings)
+    }
+
+    /// The end of every scenario: nothing of it is in any pool, an audit finds nothing, and no wrong free
+    /// was seen.
+    pub async fn ends_clean(&self, deadline: Duration) -> Result<()> {
+        self.empty(deadline).await?;
+        let findings = self.findings().await?;
+        assert!(findings.is_empty(), "the audit found {findings:#?}");
+        self.stage.detector.check().await?;
+        Ok(())
+    }
+}
+
+/// Asks again while the server cannot be reached, for as long as a restart of it takes; what it answers
+/// counts.
+pub async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let began = std::time::Instant::now();
+    loop {
+        match ask().await {
+            Err(error @ Error::Api { .. })
+                if error.api_code().is_none() && began.elapsed() < PATIENCE =>
+            {
+                tokio::time::sleep(wait::POLL).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// A network whose whereabouts asks by a kubeconfig of its own.
+pub struct Apart {
+    stage: Arc<Stage>,
+    path: String,
+}
+
+impl Apart {
+    /// Its kubeconfig, as the nodes see it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// From now on its DEL and ADD reach no server.
+    pub fn lose(&self) -> Result<()> {
+        // Nobody listens on this port of the forwarder's address.
+        self.point("https://10.96.0.1:444")
+    }
+
+    /// From now on they do again.
+    pub fn mend(&self) -> Result<()> {
+        self.point("https://10.96.0.1:443")
+    }
+
+    fn point(&self, url: &str) -> Result<()> {
+        debug_assert_ne!(self.path, WHEREABOUTS_KUBECONFIG);
+        for node in self.stage.tier.nodes() {
+            node.whereabouts_asks(self.stage.tier.plane(), &self.path, url)?;
+        }
+        Ok(())
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::Malformed {
+        what: "a pool".into(),
+        why: format!("{what:?}"),
+    }
+}
