@@ -99,6 +99,33 @@ impl AuditLog {
         Ok(requests)
     }
 
+    /// The requests among the lines after the mark that are `wanted` by their text, and the place behind
+    /// the last whole line: a log is read once however often it is asked for, and little of it is parsed.
+    pub fn follow(
+        &self,
+        mark: Mark,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<(Vec<Request>, Mark)> {
+        let failed = || Error::io(format!("read {}", self.path.display()));
+        let mut file = File::open(&self.path).map_err(failed())?;
+        file.seek(SeekFrom::Start(mark.0)).map_err(failed())?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(failed())?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let mut requests = Vec::new();
+        for line in String::from_utf8_lossy(&text[..whole]).lines() {
+            if wanted(line) {
+                let request = serde_json::from_str(line);
+                requests.push(request.map_err(Error::malformed("a line of the audit log"))?);
+            }
+        }
+        let read = u64::try_from(whole).unwrap_or_default();
+        Ok((requests, Mark(mark.0 + read)))
+    }
+
     /// The requests of one user agent (the text up to its first blank or the whole) after the mark.
     pub fn by_agent(&self, mark: Mark, user_agent: &str) -> Result<Vec<Request>> {
         let mut requests = self.since(mark)?;

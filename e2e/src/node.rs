@@ -169,7 +169,7 @@ impl Tier {
             plane,
         } = self;
         for node in &nodes {
-            node.power_off()?;
+            node.power_off().await?;
         }
         drop(nodes);
         hub.namespaces().end()?;

@@ -83,7 +83,8 @@ pub struct Detector {
     thread: Option<JoinHandle<()>>,
     client: Client,
     audit: AuditLog,
-    mark: Mark,
+    /// What was freed so far, and how far the audit log has been read.
+    book: tokio::sync::Mutex<(Vec<Free>, Mark)>,
 }
 
 impl Detector {
@@ -116,7 +117,7 @@ impl Detector {
             looks,
             thread: Some(thread),
             client: tier.plane().admin().await?,
-            mark: audit.mark()?,
+            book: tokio::sync::Mutex::new((Vec::new(), audit.mark()?)),
             audit,
         })
     }
@@ -142,7 +143,11 @@ impl Detector {
 
     /// All rows that ipgc freed since the beginning.
     pub async fn frees(&self) -> Result<Vec<Free>> {
-        frees::since(&self.client, &self.audit, self.mark).await
+        let mut book = self.book.lock().await;
+        let (new, mark) = frees::follow(&self.client, &self.audit, book.1).await?;
+        book.0.extend(new);
+        book.1 = mark;
+        Ok(book.0.clone())
     }
 
     /// The doubles that whereabouts made by itself; an error for the first one of our making, or when an

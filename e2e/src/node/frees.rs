@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::install::ACCOUNT;
 use crate::{
     Error, Result,
-    audit::{AuditLog, Mark, Request},
+    audit::{AuditLog, Mark},
     pools,
 };
 
@@ -35,20 +35,22 @@ impl Free {
     }
 }
 
-/// All rows that ipgc's own account removed since `mark`.
-pub(super) async fn since(client: &Client, audit: &AuditLog, mark: Mark) -> Result<Vec<Free>> {
-    let patches: Vec<Request> = audit
-        .since(mark)?
-        .into_iter()
-        .filter(|request| {
-            request.user == ACCOUNT
-                && request.verb == "patch"
-                && request.resource == "ippools"
-                && request.code == 200
-        })
-        .collect();
+/// The rows that ipgc's own account removed since `mark`, and the place to go on from.
+pub(super) async fn follow(
+    client: &Client,
+    audit: &AuditLog,
+    mark: Mark,
+) -> Result<(Vec<Free>, Mark)> {
+    let ours = |line: &str| line.contains(ACCOUNT) && line.contains("/ippools/");
+    let (mut patches, mark) = audit.follow(mark, ours)?;
+    patches.retain(|request| {
+        request.user == ACCOUNT
+            && request.verb == "patch"
+            && request.resource == "ippools"
+            && request.code == 200
+    });
     if patches.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), mark));
     }
     // Pools are never deleted here, and a pool's range never changes.
     let mut ranges = BTreeMap::new();
@@ -98,7 +100,7 @@ pub(super) async fn since(client: &Client, audit: &AuditLog, mark: Mark) -> Resu
             });
         }
     }
-    Ok(frees)
+    Ok((frees, mark))
 }
 
 fn malformed(what: &str, why: String) -> Error {

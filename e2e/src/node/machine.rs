@@ -171,14 +171,19 @@ impl Machine {
     }
 
     /// Ends every process of it at once, and waits for that: its sandboxes are gone for certain.
-    pub fn power_off(&self) -> Result<()> {
+    pub async fn power_off(&self) -> Result<()> {
         let namespaces = lock(&self.namespaces).take();
-        lock(&self.kubelet).take();
-        lock(&self.containerd).take();
-        match namespaces {
-            Some(namespaces) => namespaces.end(),
-            None => Ok(()),
-        }
+        let servers = (lock(&self.kubelet).take(), lock(&self.containerd).take());
+        let Some(namespaces) = namespaces else {
+            return Ok(());
+        };
+        // It blocks, and the forwarder's connections are on the same threads.
+        crate::tools::blocking(move || {
+            let ended = namespaces.end();
+            drop(servers);
+            ended
+        })
+        .await
     }
 
     /// Its name, as the API has it.

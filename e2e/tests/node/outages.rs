@@ -53,7 +53,7 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
 pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<()> {
     let (scene, address) = held(&stage, "fenced", "10.121.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
-    node.power_off()?;
+    node.power_off().await?;
     scene.silent(address).await?;
     stage
         .cluster
@@ -94,7 +94,7 @@ pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()>
 pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
     let (scene, address) = held(&stage, "removed", "10.123.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
-    node.power_off()?;
+    node.power_off().await?;
     scene.silent(address).await?;
     let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
     nodes
