@@ -48,6 +48,14 @@ async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Res
         ["Normal IPAddressGarbageCollected web-0 \
           successful cleanup of IP address [10.1.0.1] from network net-a"]
     );
+    let podref = scene.podref("web-0");
+    assert_eq!(
+        scene.events_of("IPPool").await?,
+        [format!(
+            "Normal IPAddressGarbageCollected {POOL} \
+             freed 1 address of deleted pods: 10.1.0.1 ({podref})"
+        )]
+    );
     Ok(())
 }
 

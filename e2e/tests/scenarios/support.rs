@@ -202,10 +202,15 @@ impl Scene {
 
     /// What the real kubectl shows of the events about pods: `type reason pod message`, sorted.
     pub async fn pod_events(&self) -> Result<Vec<String>> {
-        const COLUMNS: &str = "custom-columns=TYPE:.type,REASON:.reason,POD:.involvedObject.name,\
+        self.events_of("Pod").await
+    }
+
+    /// The same of another kind.
+    pub async fn events_of(&self, kind: &str) -> Result<Vec<String>> {
+        const COLUMNS: &str = "custom-columns=TYPE:.type,REASON:.reason,NAME:.involvedObject.name,\
                                MESSAGE:.message";
-        let of_pods = "--field-selector=involvedObject.kind=Pod";
-        let listed = ["get", "events", of_pods, "--no-headers", "-o", COLUMNS];
+        let of_kind = format!("--field-selector=involvedObject.kind={kind}");
+        let listed = ["get", "events", &of_kind, "--no-headers", "-o", COLUMNS];
         let listed = self.namespace.kubectl(&listed).await?;
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut events: Vec<_> = listed.lines().map(words).collect();
