@@ -30,9 +30,11 @@ use crate::{Error, Result};
 pub const API_SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)), 443);
 
+/// The bridge's address is set: by itself it takes the lowest one of its ports, and when that node is
+/// powered off, the others send to an address that nobody has, for as long as they remember it.
 const SETUP: &str = "
 ip link set lo up
-ip link add nodes type bridge
+ip link add nodes address 02:00:00:00:00:01 type bridge
 ip address add 172.30.0.1/24 dev nodes
 ip address add 10.96.0.1/32 dev nodes
 ip link set nodes up

@@ -213,7 +213,8 @@ pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
         .create(&Wanted::pod("web", &["net-a", "net-b"]).on(node))
         .await?;
     let rows = || scene.rows();
-    let rows = wait::until_state("the first row", PATIENCE, rows, |rows| rows.len() == 1).await?;
+    let rows =
+        wait::until_state("the first row", PATIENCE * 2, rows, |rows| rows.len() == 1).await?;
     let (address, _) = rows[0];
     scene.answers(address).await?;
     scene.delete("web", None).await?;

@@ -128,8 +128,11 @@ pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
         done = ends::churn(&scene, 20) => done?,
         failed = kills => failed?,
     }
+    // The kubelets back off for minutes before they start what ended so often; new pods start at once.
+    let all = ["delete", "pods", "--all", "--namespace=ipgc-system"];
+    stage.cluster.kubectl(all).await?;
     stage.tier.ipgc_ready().await?;
-    // Nobody saw those ends; the kubelets back off before they start ipgc anew.
+    // Nobody saw those ends.
     scene.ends_clean(witnessed(2) * 2 + SWEEP + PATIENCE).await
 }
 
