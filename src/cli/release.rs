@@ -95,7 +95,7 @@ takes some minutes: the kubelets of all nodes have to show that they are at work
 Exit code: 0 all is free, 1 something is kept or still waits, 2 error
 
 Examples:
-  ipgc audit -o json > report.json && ipgc release --from report.json
+  ipgc audit -o json > report.json; ipgc release --from report.json
   ipgc release --from report.json --dry-run --yes
   ipgc release --from report.json --assume-dead worker-3
   ipgc release --force 10.0.0.7";
