@@ -182,6 +182,11 @@ impl Ipgc {
         .await
     }
 
+    /// Waits until its caches are complete and its workers run. That it will serve `/readyz` it says before.
+    pub async fn is_ready(&self) -> Result<()> {
+        self.says("workers").await
+    }
+
     /// An error with the end of its log, if it has ended by itself.
     pub fn still_up(&self) -> Result<()> {
         match self.0.exited()? {

@@ -252,7 +252,7 @@ fn ipgc<'s>(
         let args = ["--pool-namespace", &replica.namespace.name];
         let cluster = replica.namespace.cluster();
         let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
-        ipgc.says("ready").await?;
+        ipgc.is_ready().await?;
         if setting == Setting::GetRefused {
             // Without this right it would not have started.
             unbind(cluster.client(), GET_PODS).await?;

@@ -129,7 +129,7 @@ async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() ->
     };
     until_missing(&access, &config, &[]).await?;
     let ipgc = run(cluster, &access, &here).await?;
-    ipgc.says("ready").await?;
+    ipgc.is_ready().await?;
     let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
 
@@ -157,7 +157,7 @@ async fn an_api_server_may_start_later() -> Result<()> {
     let ipgc = run(&cluster, cluster.access(), &[]).await?;
     ipgc.says("cannot ask for rights").await?;
     plane.restart_api_server().await?;
-    ipgc.says("ready").await?;
+    ipgc.is_ready().await?;
     let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
     plane.stop().await

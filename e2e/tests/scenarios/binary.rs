@@ -102,7 +102,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
         "--max-pod-grace=1s",
     ];
     let ipgc = run(cluster, &account, &args).await?;
-    ipgc.says("ready").await?;
+    ipgc.is_ready().await?;
     tokio::time::sleep(wait_of(1)).await;
 
     scene
@@ -136,7 +136,7 @@ async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() 
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let args = ["--pool-namespace", &scene.namespace.name, "--cooldown=1h"];
     let ipgc = run(scene.namespace.cluster(), &account, &args).await?;
-    ipgc.says("ready").await?;
+    ipgc.is_ready().await?;
     scene
         .start_pod(&plan("web-0", "net-a"), &[&network])
         .await?;

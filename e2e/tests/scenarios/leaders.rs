@@ -37,7 +37,7 @@ async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
     let settings = [("LEADER_ELECT", elects), ("LEASE_NAMESPACE", namespace)];
     let cluster = scene.namespace.cluster();
     let copy = Ipgc::start(cluster, cluster.access(), &args, &settings).await?;
-    copy.says("ready").await?;
+    copy.is_ready().await?;
     Ok(copy)
 }
 
