@@ -1,10 +1,11 @@
 //! `ipgc release` and `ipgc repair` as a person uses them, on the real API server with rows of the real plugin.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{path::PathBuf, process::Stdio, sync::Arc};
 
 use e2e::{
     Cluster, ControlPlane, Error, Result,
     cluster::unique,
+    cni::Network,
     control_plane::Options,
     ours::{clean, program},
     wait,
@@ -12,7 +13,7 @@ use e2e::{
 use ipgc::audit::report::{Problem, Report};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::support::{POOL, Scene, plan, rows};
+use crate::support::{POOL, RANGE, Scene, plan, rows};
 
 /// What a command said.
 #[derive(Debug)]
@@ -61,16 +62,21 @@ fn file(cluster: &Cluster, kind: &str) -> PathBuf {
     cluster.dir().join(unique("byhand")).with_extension(kind)
 }
 
+/// A scene on servers of its own: a node that is silent holds what others wait for, and theirs ours.
+async fn alone(prefix: &str) -> Result<(ControlPlane, Arc<Scene>, Network)> {
+    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
+    let scene = Scene::on(&Cluster::of(&plane).await?, prefix).await?;
+    let network = Network::range("net-a", RANGE);
+    scene.attach(&network).await?;
+    Ok((plane, scene, network))
+}
+
 /// The stale row of a report goes with its reservation, that of a pod which lives stays, and so does one that was not
 /// stale when the report was made.
 #[tokio::test]
 async fn the_stale_rows_of_a_report_go() -> Result<()> {
-    // No other scenario's nodes.
-    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
-    let cluster = Cluster::of(&plane).await?;
-    let scene = Scene::on(&cluster, "from").await?;
-    let network = e2e::cni::Network::range("net-a", crate::support::RANGE);
-    scene.attach(&network).await?;
+    let (plane, scene, network) = alone("from").await?;
+    let cluster = scene.namespace.cluster().clone();
     let node = cluster.live_node("at-work").await?;
     let mut held = Vec::new();
     for pod in ["web-0", "web-1", "web-2"] {
@@ -128,7 +134,7 @@ async fn the_stale_rows_of_a_report_go() -> Result<()> {
 
 #[tokio::test]
 async fn one_address_goes_once_it_is_typed() -> Result<()> {
-    let (scene, network) = Scene::with_network("force").await?;
+    let (plane, scene, network) = alone("force").await?;
     let node = scene.namespace.cluster().live_node("dies").await?;
     let mut held = Vec::new();
     for pod in ["web-0", "web-1"] {
@@ -161,7 +167,7 @@ async fn one_address_goes_once_it_is_typed() -> Result<()> {
         rows([(2, &held[1], "net1")])
     );
     scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
-    Ok(())
+    plane.stop().await
 }
 
 /// The plugin's DEL removes it like its own.
