@@ -12,7 +12,7 @@ use common::{
 };
 use ipgc_core::{
     clearance::Wait,
-    evidence::Policy,
+    evidence::{Policy, Sandboxes},
     judge::{Verdict, judge},
     networks::Status,
     node::Nodes,
@@ -186,6 +186,8 @@ proptest! {
             end.last.status = status(&[("net1", &["10.0.0.6"])]);
             end.last.mirror = false;
             end.last.name_may_return = true;
+            // Had the row been seen with it, that would be evidence of its own: the row is older than it looks.
+            end.sandboxes = Sandboxes::default();
         });
         let mut longer = known.clone();
         longer.ended.push(more);
