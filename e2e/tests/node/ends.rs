@@ -170,7 +170,10 @@ pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<(
 pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "evicted").await?;
     let network = scene.network_apart("net-a", "10.106.0.0/24").await?;
-    let wanted = Wanted::pod("greedy", &["net-a"]).args(&["fill", "/data/file", "20"]);
+    // The kubelet of the other node is restarted by a scenario beside this one, and measures volumes once a minute.
+    let node = &stage.tier.nodes()[0];
+    let wanted = Wanted::pod("greedy", &["net-a"]).on(node);
+    let wanted = wanted.args(&["fill", "/data/file", "20"]);
     let mut pod = wanted.template();
     pod["metadata"]["name"] = "greedy".into();
     pod["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}]);
@@ -187,7 +190,7 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
         let pod = pods.get("greedy").await.map_err(Error::api("get a pod"))?;
         Ok(pod.status.and_then(|status| status.reason))
     };
-    wait::until_state("the eviction", LOST_DEL + PATIENCE, evicted, |reason| {
+    wait::until_state("the eviction", LOST_DEL + PATIENCE * 2, evicted, |reason| {
         reason.as_deref() == Some("Evicted")
     })
     .await?;
