@@ -86,3 +86,10 @@ fn said(error: &(dyn Error + 'static)) -> String {
     }
     error.to_string()
 }
+
+/// The only namespace whose pools are looked at, if there is one: what was `given`, or else what whereabouts goes by.
+pub(super) fn pool_namespace(given: Option<&str>) -> Option<String> {
+    let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
+    let namespace = given.map(str::to_owned).or_else(from_environment);
+    namespace.filter(|namespace| !namespace.is_empty())
+}

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
-    log,
+    cluster, log,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
 };
@@ -32,7 +32,7 @@ use crate::{
 )]
 pub struct Args {
     #[command(flatten)]
-    cluster: super::cluster::Args,
+    cluster: cluster::Args,
 
     /// Look for IPPools in this namespace only; where it is not set, in the one that
     /// WHEREABOUTS_NAMESPACE names, or else in all
@@ -277,13 +277,8 @@ impl Args {
             unwitnessed_hold: self.unwitnessed_hold.0,
             ..self.waits.policy()
         };
-        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
         Ok(Config {
-            pool_namespace: self
-                .pool_namespace
-                .clone()
-                .or_else(from_environment)
-                .filter(|namespace| !namespace.is_empty()),
+            pool_namespace: cluster::pool_namespace(self.pool_namespace.as_deref()),
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,

@@ -93,9 +93,7 @@ impl Live {
     /// The only namespace whose pools are looked at, if there is one.
     #[must_use]
     pub fn pool_namespace(&self) -> Option<String> {
-        let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
-        let namespace = self.pool_namespace.clone().or_else(from_environment);
-        namespace.filter(|namespace| !namespace.is_empty())
+        cluster::pool_namespace(self.pool_namespace.as_deref())
     }
 
     /// A client below which nothing can be written, and what is read with it.

@@ -5,8 +5,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod force;
+mod reading;
 mod repair;
 mod report;
+mod reservations;
 
 use std::{future::pending, sync::Arc, time::Duration};
 
