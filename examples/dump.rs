@@ -203,10 +203,27 @@ fn main() -> io::Result<()> {
     let pools = pods.div_ceil(POOL);
     let definition =
         |n: u64| fixtures::nad("default", &format!("net-{n}"), &format!("10.{n}.0.0/16"));
-    let objects = (0..pools)
-        .map(|number| pool(number, pods))
-        .chain((0..pods).flat_map(|pod| [1, 2].map(|interface| reservation(pod, interface))))
-        .chain((gone..pods).map(pod))
+    // Each kind in the order of its names, as the API server lists it.
+    let sorted = |count: u64, name: &dyn Fn(u64) -> String| {
+        let mut numbers: Vec<_> = (0..count).collect();
+        numbers.sort_by_cached_key(|number| name(*number));
+        numbers
+    };
+    let reservations = sorted(pods * 2, &|it| address(it / 2, it % 2 + 1));
+    let names = sorted(pods, &|number| {
+        let (namespace, name) = podref(number);
+        format!("{namespace}/{name}")
+    });
+    let numbers = sorted(pools, &|number| number.to_string());
+    let objects = numbers
+        .iter()
+        .map(|number| pool(*number, pods))
+        .chain(
+            reservations
+                .into_iter()
+                .map(|it| reservation(it / 2, it % 2 + 1)),
+        )
+        .chain(names.into_iter().filter(|it| *it >= gone).map(pod))
         .chain((0..NODES).map(|node| fixtures::node(&format!("node-{node}"), node >= silent)))
         .chain((0..pools).map(definition));
     let mut output = BufWriter::new(io::stdout().lock());

@@ -91,7 +91,7 @@ fn facts_of(number: usize) -> (PodRef, (Presence, Vec<Arc<Ended>>)) {
     let known = match number % ONE_GONE_OF {
         0 => (Presence::Absent, vec![Arc::new(settled(last))]),
         1 => (Presence::Absent, Vec::new()),
-        _ => (Presence::Present(Some(Box::new(last))), Vec::new()),
+        _ => (Presence::Present(Some(Arc::new(last))), Vec::new()),
     };
     (podref, known)
 }

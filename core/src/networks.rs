@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use crate::address::excerpt;
+use crate::{address::excerpt, text::Text};
 
 /// Annotation that multus writes once, after the last interface of the pod is up.
 pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
@@ -44,23 +44,25 @@ impl Status {
         if annotation.trim().is_empty() {
             return Self::Malformed("empty text".into());
         }
-        let raw: Vec<RawEntry> = match serde_json::from_str(annotation) {
+        let raw: Vec<RawEntry<'_>> = match serde_json::from_str(annotation) {
             Ok(raw) => raw,
             Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
         let mut entries = Vec::with_capacity(raw.len());
         for entry in raw {
-            let mut addresses = Vec::new();
-            for text in entry.ips.unwrap_or_default() {
-                let Some(address) = parse_address(&text) else {
-                    let reason = format!("not an address: {:?}", excerpt(&text));
+            let texts = entry.ips.unwrap_or_default();
+            let mut addresses = Vec::with_capacity(texts.len());
+            for text in &texts {
+                let text = text.as_ref();
+                let Some(address) = parse_address(text) else {
+                    let reason = format!("not an address: {:?}", excerpt(text));
                     return Self::Malformed(reason.into());
                 };
                 addresses.push(address);
             }
             entries.push(StatusEntry {
-                network: entry.name.unwrap_or_default().into(),
-                interface: entry.interface.unwrap_or_default().into(),
+                network: boxed(entry.name.as_ref()),
+                interface: boxed(entry.interface.as_ref()),
                 addresses: addresses.into(),
             });
         }
@@ -114,10 +116,17 @@ impl Status {
 }
 
 #[derive(Deserialize)]
-struct RawEntry {
-    name: Option<String>,
-    interface: Option<String>,
-    ips: Option<Vec<String>>,
+struct RawEntry<'t> {
+    #[serde(borrow)]
+    name: Option<Text<'t>>,
+    #[serde(borrow)]
+    interface: Option<Text<'t>>,
+    #[serde(borrow)]
+    ips: Option<Vec<Text<'t>>>,
+}
+
+fn boxed(text: Option<&Text<'_>>) -> Box<str> {
+    text.map(AsRef::as_ref).unwrap_or_default().into()
 }
 
 /// An address, with or without a prefix length behind it.

@@ -1,10 +1,10 @@
 //! The items of a dump, as fast as they can be stepped over.
 //!
-//! A dump of a large cluster is a gigabyte, nine tenths of which decide nothing. What there are most of, pods and
-//! reservations, is read here to the facts, in one pass; of all else only the length is found. It lives in this
+//! A dump of a large cluster is a gigabyte, nine tenths of which decide nothing. What most of it is, pods,
+//! reservations and pools, is read here to what is kept of it; of all else only the length is found. It lives in this
 //! crate because code is made fast here, and small in the other.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
@@ -14,6 +14,7 @@ use crate::{
         PodState,
         wire::{Metadata, PodStatus, Spec, Wire},
     },
+    pool::{self, LeanPool},
     reservation::{Reservation, Typed},
     text::Text,
 };
@@ -22,9 +23,11 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A pod that can be read.
-    Pod(Box<PodState>),
+    Pod(Arc<PodState>),
     /// A reservation that can be read.
     Reservation(Box<Reservation>),
+    /// A pool that can be read.
+    Pool(Box<LeanPool>),
     /// Whatever else: its text tells.
     Other,
 }
@@ -35,16 +38,22 @@ pub enum Item {
 /// # Errors
 /// When it is none, or when the text ends within it.
 pub fn first_item(text: &[u8], whole_pods: bool) -> serde_json::Result<(Item, usize)> {
-    if !whole_pods && let Some((pod, length)) = first::<Pod<'_>>(text)? {
-        // What is wrong with any other, whoever reads it as a whole finds out.
-        if let Some(state) = pod.into_state() {
-            return Ok((Item::Pod(state.into()), length));
-        }
+    // What is wrong with one that cannot be read, whoever reads it as a whole finds out.
+    if !whole_pods
+        && let Some((pod, length)) = first::<Pod<'_>>(text)?
+        && let Some(state) = pod.into_wire().state()
+    {
+        return Ok((Item::Pod(state.into()), length));
     }
-    if let Some((reservation, length)) = first::<Typed>(text)?
+    if let Some((reservation, length)) = first::<Typed<'_>>(text)?
         && let Some(reservation) = reservation.into_reservation()
     {
         return Ok((Item::Reservation(reservation.into()), length));
+    }
+    if let Some((pool, length)) = first::<pool::Typed<'_>>(text)?
+        && let Some(pool) = pool.lean()
+    {
+        return Ok((Item::Pool(pool.into()), length));
     }
     first_length(text).map(|length| (Item::Other, length))
 }
@@ -127,20 +136,19 @@ struct Pod<'t> {
     status: Option<PodStatus<Text<'t>>>,
 }
 
-impl Pod<'_> {
-    fn into_state(self) -> Option<PodState> {
+impl<'t> Pod<'t> {
+    fn into_wire(self) -> Wire<Text<'t>, IgnoredAny> {
         let Self {
             metadata,
             spec,
             status,
             ..
         } = self;
-        let wire = Wire {
+        Wire {
             metadata,
             spec,
             status,
-        };
-        wire.state()
+        }
     }
 }
 
@@ -155,6 +163,8 @@ mod tests {
     const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p\u0061","namespace":"d","uid":"u","labels":{"a":"b"},"annotations":{"x":"y","k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"env":[]}],"nodeName":"n"},"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"i","state":{"running":{}}}]}}"#;
     const RESERVATION: &str = r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","namespace":"k","uid":"r","resourceVersion":"7"},"spec":{"podref":"d/p"}}"#;
 
+    const POOL: &str = r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p","namespace":"k","uid":"r","managedFields":[]},"spec":{"range":"10.0.0.0/24","allocations":{"1":{"id":"x","podref":"d/p"}}}}"#;
+
     #[test]
     fn pods_and_reservations_are_read() {
         let text = format!("  {POD}, {{");
@@ -163,7 +173,7 @@ mod tests {
             panic!("{item:?}")
         };
         let wire: Wire<String, String> = serde_json::from_str(POD).unwrap();
-        assert_eq!(Some(*pod), wire.state());
+        assert_eq!(Some(pod), wire.state().map(Arc::new));
         assert_eq!(length, POD.len() + 2);
         assert_eq!(first_length(text.as_bytes()).unwrap(), POD.len() + 2);
         let whole = first_item(text.as_bytes(), true).unwrap();
@@ -172,6 +182,16 @@ mod tests {
         let known = Reservation::parse(RESERVATION).unwrap();
         assert_eq!(item, Item::Reservation(known.into()));
         assert_eq!(length, RESERVATION.len());
+    }
+
+    #[test]
+    fn pools_are_made_lean() {
+        let (item, length) = first_item(POOL.as_bytes(), false).unwrap();
+        let Item::Pool(pool) = item else {
+            panic!("{item:?}")
+        };
+        assert_eq!(*pool, LeanPool::parse(POOL).unwrap());
+        assert_eq!(length, POOL.len());
     }
 
     #[rstest]
@@ -183,6 +203,7 @@ mod tests {
     #[case::odd(r#"{"apiVersion":"v1","kind":"Pod","metadata":7}"#)]
     #[case::nameless(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u"}}"#)]
     #[case::nobodys(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","uid":"r","resourceVersion":"7"},"spec":{}}"#)]
+    #[case::uidless(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p"},"spec":{}}"#)]
     #[case::untyped("{}")]
     fn what_cannot_be_read_is_left_alone(#[case] text: &str) {
         let (item, length) = first_item(text.as_bytes(), false).unwrap();
@@ -191,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_text_that_ends_too_early_says_so() {
-        for text in [POD, RESERVATION] {
+        for text in [POD, RESERVATION, POOL] {
             for length in 0..text.len() {
                 let text = &text.as_bytes()[..length];
                 assert!(first_length(text).unwrap_err().is_eof(), "{length}");
@@ -208,9 +229,9 @@ mod tests {
         assert_eq!(texts, [POD, RESERVATION, "{}"]);
         assert!(matches!(items_of[0].0, Item::Pod(_)));
         for wrong in [POD, "{},,", "{} {},", "{", ",", "{},]", "{},x"] {
-            assert_eq!(items(wrong.as_bytes(), false), None, "{wrong}");
+            assert!(items(wrong.as_bytes(), false).is_none(), "{wrong}");
         }
-        assert_eq!(items(b" ", false), Some(Vec::new()));
+        assert_eq!(items(b" ", false).unwrap(), []);
     }
 
     proptest! {

@@ -2,13 +2,16 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | `lean` | a pool as text, as little of it as is read |
 //! | `row` | one row: as it stands there, and what it says |
 //! | `wire` | the text of a pool |
 
+mod lean;
 mod row;
 mod wire;
 
 use std::{
+    array::from_fn,
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
@@ -18,6 +21,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::lean::LeanPool;
+pub(crate) use self::lean::Typed;
 pub use self::row::{Glance, Row, RowContent, Unreadable};
 use self::wire::{List, Plain, PoolText, RowText};
 use crate::{
@@ -168,15 +173,16 @@ impl ObservedPool {
         let total_rows = allocations.len();
         let mut rows = Vec::new();
         for allocations in allocations.chunks(ROWS_AT_A_TIME) {
-            let heads: Vec<_> = allocations.iter().map(|(_, row)| row.head()).collect();
-            let glances = allocations.iter().zip(&heads);
-            let glances = glances.map(|((key, _), (podref, sandbox))| Glance {
-                key: &key.0,
-                podref: podref.as_deref(),
-                sandbox: sandbox.as_deref(),
+            // On the stack: an allocator that takes memory for each few of a million rows takes more time than they.
+            let head = |at| allocations.get(at).map(|(_, row): &(_, R)| row.head());
+            let heads: [_; ROWS_AT_A_TIME] = from_fn(|at| head(at).unwrap_or_default());
+            let glances: [_; ROWS_AT_A_TIME] = from_fn(|at| Glance {
+                key: allocations.get(at).map_or("", |(key, _)| &key.0),
+                podref: heads[at].0.as_deref(),
+                sandbox: heads[at].1.as_deref(),
                 range,
             });
-            let chosen = choose(&glances.collect::<Vec<_>>());
+            let chosen = choose(&glances[..allocations.len()]);
             let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
             rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
         }

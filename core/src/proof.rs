@@ -6,7 +6,7 @@
 //! [`ObservedPool`], whoever asks the API server takes the ticket first, and only
 //! [`Ticket::conclude`] makes a [`Proof`].
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{pod::PodState, podref::PodRef, pool::ObservedPool};
 
@@ -16,7 +16,7 @@ pub enum Presence {
     /// NotFound, or not in a complete LIST.
     Absent,
     /// It is there; with its state, unless only its metadata was read.
-    Present(Option<Box<PodState>>),
+    Present(Option<Arc<PodState>>),
     /// The read failed. An error is never absence.
     Unknown(Box<str>),
 }

@@ -13,7 +13,9 @@ use json_patch::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{address::reservation_address, patch::test, podref::PodRef, pool::RowContent};
+use crate::{
+    address::reservation_address, patch::test, podref::PodRef, pool::RowContent, text::Text,
+};
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
@@ -40,27 +42,27 @@ pub struct Reservation {
     has_annotations: bool,
 }
 
+/// A reservation whose texts are `T`.
 #[derive(Deserialize)]
-struct Raw {
-    metadata: Metadata,
-    spec: Option<Spec>,
+struct Raw<T> {
+    metadata: Metadata<T>,
+    spec: Option<Spec<T>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    uid: String,
-    resource_version: String,
+struct Metadata<T> {
+    namespace: Option<T>,
+    name: T,
+    uid: T,
+    resource_version: T,
     annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
-struct Spec {
-    podref: Option<String>,
-    ifname: Option<String>,
+struct Spec<T> {
+    podref: Option<T>,
+    ifname: Option<T>,
 }
 
 #[derive(Deserialize)]
@@ -76,16 +78,18 @@ enum Kind {
 
 /// A reservation with its type. Where that stands first, what is none is given up at once.
 #[derive(Deserialize)]
-pub(crate) struct Typed {
+pub(crate) struct Typed<'t> {
     #[serde(rename = "apiVersion")]
     _version: Version,
     #[serde(rename = "kind")]
     _kind: Kind,
-    metadata: Metadata,
-    spec: Option<Spec>,
+    #[serde(borrow)]
+    metadata: Metadata<Text<'t>>,
+    #[serde(borrow)]
+    spec: Option<Spec<Text<'t>>>,
 }
 
-impl Typed {
+impl Typed<'_> {
     /// What [`Reservation::parse`] makes of it.
     pub(crate) fn into_reservation(self) -> Option<Reservation> {
         let Self { metadata, spec, .. } = self;
@@ -98,24 +102,25 @@ impl Reservation {
     /// one is nobody's that we know.
     #[must_use]
     pub fn read(object: &Value) -> Option<Self> {
-        Self::of(Raw::deserialize(object).ok()?)
+        Self::of(Raw::<String>::deserialize(object).ok()?)
     }
 
     /// The same, of its text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::of(serde_json::from_str(text).ok()?)
+        Self::of(serde_json::from_str::<Raw<Text<'_>>>(text).ok()?)
     }
 
-    fn of(Raw { metadata, spec }: Raw) -> Option<Self> {
+    fn of<T: Into<String>>(Raw { metadata, spec }: Raw<T>) -> Option<Self> {
         let spec = spec?;
+        let interface = spec.ifname.map(Into::into);
         Some(Self {
-            namespace: metadata.namespace,
-            name: metadata.name,
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
-            podref: spec.podref?,
-            interface: spec.ifname.filter(|name| !name.is_empty()),
+            podref: spec.podref?.into(),
+            interface: interface.filter(|name: &String| !name.is_empty()),
+            namespace: metadata.namespace.map(Into::into).unwrap_or_default(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            resource_version: metadata.resource_version.into(),
             claimed_from: metadata
                 .annotations
                 .as_ref()

@@ -9,6 +9,12 @@ use serde::{Deserialize, Deserializer, de::Visitor};
 #[derive(Clone, Debug)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
+impl From<Text<'_>> for String {
+    fn from(text: Text<'_>) -> Self {
+        text.0.into_owned()
+    }
+}
+
 impl AsRef<str> for Text<'_> {
     fn as_ref(&self) -> &str {
         &self.0

@@ -54,7 +54,7 @@ fn with_pod(state: PodState) -> Verdict {
 }
 
 fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Box::new(state)))
+    Presence::Present(Some(Arc::new(state)))
 }
 
 /// Evidence that frees 10.0.0.5 of net1 at once where nothing else stands against it.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use common::{
     Known, POD, all_absent,
@@ -42,7 +42,7 @@ fn verdict(pool: &ObservedPool, presence: &Presence, known: &Known, now: u64) ->
 }
 
 fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Box::new(state)))
+    Presence::Present(Some(Arc::new(state)))
 }
 
 proptest! {

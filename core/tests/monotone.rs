@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{
     Known, POD, RUNNING,
     arbitrary::{any_end, any_known, any_pod, any_present, any_sibling},
@@ -51,7 +53,7 @@ fn goes(presence: &Presence, known: &Known) -> Moment {
 }
 
 fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Box::new(state)))
+    Presence::Present(Some(Arc::new(state)))
 }
 
 /// What is known, in which none of the names may be a mirror's.

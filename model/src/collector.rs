@@ -2,6 +2,8 @@
 //!
 //! The order is the model's; what each step concludes is the shipped code's.
 
+use std::sync::Arc;
+
 use ipgc_core::{
     fact::{Fact, Finding},
     judge::Release,
@@ -143,7 +145,7 @@ impl World {
                         .filter(|row| row.name == name);
                     let accepted = row.is_some() && !scenario.mutations.has(Mutation::RowNotAsked);
                     let presence = match self.pod(name) {
-                        Some(pod) => Presence::Present(Some(Box::new(pod.state()))),
+                        Some(pod) => Presence::Present(Some(Arc::new(pod.state()))),
                         None => Presence::Absent,
                     };
                     let of = address(reserved.address).into();

@@ -49,7 +49,7 @@ impl<'a> Knowledge<'a> {
         let presence = seen.iter().map(|seen| {
             let presence = match &seen.pod {
                 None => Presence::Absent,
-                Some(pod) => Presence::Present(Some(Box::new(pod.state()))),
+                Some(pod) => Presence::Present(Some(Arc::new(pod.state()))),
             };
             (parsed_podref(seen.name), presence)
         });

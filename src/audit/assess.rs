@@ -3,7 +3,11 @@
 //! There is no history. Whoever is gone was seen by nobody, every node that is ready has yet to show that its
 //! kubelet is at work, and every wait begins now: what a collector would say that has just begun.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ipgc_core::{
     clearance::{Facts, Living, Wait},
@@ -21,10 +25,13 @@ use serde_json::json;
 use super::{
     NODES,
     index::{Index, Orphan, Place},
-    report::{Finding, Problem, ReservationReport, RowReport, Stored},
+    report::{Finding, Names, Problem, ReservationReport, RowReport, Shared, Stored},
     words,
 };
-use crate::snapshot::{NOW, Reserved, Snapshot};
+use crate::{
+    lock::lock,
+    snapshot::{NOW, Reserved, Snapshot},
+};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
@@ -36,8 +43,68 @@ pub struct Assessor<'s> {
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
-    /// So many nodes are named of those that hold a row.
+    /// What is said of stale rows.
+    pub sayings: Sayings,
+}
+
+/// What is said of stale rows. In an outage a hundred thousand are stale alike, and the same nodes hold them all.
+pub struct Sayings {
+    /// So many nodes are named.
     pub named: usize,
+    last: Mutex<Option<Said>>,
+}
+
+#[derive(Clone)]
+struct Said {
+    of: Stale,
+    detail: Shared,
+    grade: Shared,
+    cause: Shared,
+    nodes: Names,
+    command: Option<Shared>,
+}
+
+impl Sayings {
+    /// So many nodes are named at the most.
+    #[must_use]
+    pub fn new(named: usize) -> Self {
+        Self {
+            named,
+            last: Mutex::new(None),
+        }
+    }
+
+    fn of(&self, stale: &Stale) -> Said {
+        let mut last = lock(&self.last);
+        if let Some(said) = last.as_ref().filter(|said| is_alike(&said.of, stale)) {
+            return said.clone();
+        }
+        let nodes = holding(&stale.clearance.wait);
+        let first = nodes.iter().take(self.named);
+        let said = Said {
+            of: stale.clone(),
+            detail: words::stale(stale).into(),
+            grade: stale.grade().as_str().into(),
+            cause: stale.cause.as_str().into(),
+            nodes: first.map(|node| &**node).collect(),
+            command: words::declare_empty(nodes).map(Into::into),
+        };
+        last.insert(said).clone()
+    }
+}
+
+/// Whether two rows are stale for one reason, and wait for the same. Lists of nodes are the same if they are in one
+/// place.
+fn is_alike(one: &Stale, other: &Stale) -> bool {
+    let wait = match (&one.clearance.wait, &other.clearance.wait) {
+        (Wait::Until(one), Wait::Until(other)) => one == other,
+        (Wait::For(one), Wait::For(other)) => Arc::ptr_eq(one, other),
+        (Wait::AtMost(one, end), Wait::AtMost(other, also)) => {
+            Arc::ptr_eq(one, other) && end == also
+        }
+        _ => false,
+    };
+    wait && (one.cause, one.grade()) == (other.cause, other.grade())
 }
 
 impl<'s> Assessor<'s> {
@@ -49,7 +116,7 @@ impl<'s> Assessor<'s> {
             index: Index::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
-            named: NODES,
+            sayings: Sayings::new(NODES),
             snapshot,
             policy,
         }
@@ -110,7 +177,9 @@ impl<'s> Assessor<'s> {
         act(&Facts {
             ended: &[],
             living,
-            rows: podref.map_or(1, |podref| self.index.rows_of(podref.as_str()).max(1)),
+            rows: podref.map_or(1, |podref| {
+                self.index.rows_of(self.snapshot, podref.as_str()).max(1)
+            }),
             sighting: None,
             siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
             nodes: &self.nodes,
@@ -136,7 +205,7 @@ impl<'s> Assessor<'s> {
         row: &Row,
         verdict: &Verdict,
     ) -> Option<Finding> {
-        let mut finding = finding_of(verdict, self.named)?;
+        let mut finding = finding_of(verdict, &self.sayings)?;
         self.describe(&mut finding, pool, place, row);
         Some(finding)
     }
@@ -144,12 +213,12 @@ impl<'s> Assessor<'s> {
     /// Says which row a finding is about.
     pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
         finding.row = Some(RowReport {
-            pool_uid: pool.uid().into(),
+            pool_uid: place.said.uid.clone(),
             key: row.key().to_owned(),
             stored: Stored::new(row.stored()),
         });
-        finding.namespace = Some(place.key.namespace.as_str().into());
-        finding.pool = Some(place.key.name.as_str().into());
+        finding.namespace = Some(place.said.namespace.clone());
+        finding.pool = Some(place.said.pool.clone());
         finding.address = pool.address_of(row).map(|address| address.to_string());
         let content = row.content().ok();
         finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));
@@ -164,7 +233,7 @@ impl<'s> Assessor<'s> {
         finding.pods = vec![podref.to_owned()];
         if finding.nodes.is_empty() {
             let node = self.node_of(podref).or(slice);
-            finding.nodes = node.map(Into::into).into_iter().collect();
+            finding.nodes = node.into_iter().collect();
         }
     }
 }
@@ -230,9 +299,9 @@ pub fn reported(reserved: &Reserved) -> ReservationReport {
     }
 }
 
-/// What a verdict is as a finding, if it is one. So many are `named` of the nodes that hold a row.
+/// What a verdict is as a finding, if it is one.
 #[must_use]
-pub fn finding_of(verdict: &Verdict, named: usize) -> Option<Finding> {
+pub fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
     match verdict {
         Verdict::Held(_) => None,
         Verdict::Unknown(_) if is_kept(verdict) => None,
@@ -240,7 +309,7 @@ pub fn finding_of(verdict: &Verdict, named: usize) -> Option<Finding> {
             Some(Finding::new(Problem::Unreadable, reason.to_string()))
         }
         Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
-        Verdict::Stale(stale) => Some(finding_of_stale(stale, named)),
+        Verdict::Stale(stale) => Some(finding_of_stale(stale, sayings)),
     }
 }
 
@@ -254,23 +323,20 @@ pub fn is_kept(verdict: &Verdict) -> bool {
     )
 }
 
-fn finding_of_stale(stale: &Stale, named: usize) -> Finding {
-    let nodes = holding(&stale.clearance.wait);
+fn finding_of_stale(stale: &Stale, sayings: &Sayings) -> Finding {
     let problem = match stale.cause {
         _ if is_held(&stale.clearance.wait) => Problem::HeldUnfenced,
         ipgc_core::judge::Cause::Leftover => Problem::Leftover,
         _ => Problem::Stale,
     };
-    let mut finding = Finding::new(problem, words::stale(stale));
-    finding.grade = Some(stale.grade().as_str().into());
-    finding.cause = Some(stale.cause.as_str().into());
+    let said = sayings.of(stale);
+    let mut finding = Finding::new(problem, said.detail);
+    finding.grade = Some(said.grade);
+    finding.cause = Some(said.cause);
     let moment = stale.clearance.wait.moment();
     finding.wait_seconds = moment.map(|moment| moment.since(NOW).as_secs());
-    if !nodes.is_empty() {
-        let first = nodes.iter().take(named);
-        finding.nodes = first.map(|node| node.as_ref().into()).collect();
-        finding.command = words::declare_empty(nodes).map(Into::into);
-    }
+    finding.nodes = said.nodes;
+    finding.command = said.command;
     finding
 }
 

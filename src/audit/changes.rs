@@ -339,7 +339,7 @@ mod tests {
     #[rstest]
     #[case::wait(found(Problem::Stale, |it| it.wait_seconds = Some(1)))]
     #[case::words(found(Problem::Stale, |it| it.detail = "otherwise".into()))]
-    #[case::nodes(found(Problem::Stale, |it| it.nodes.push("n2".into())))]
+    #[case::nodes(found(Problem::Stale, |it| it.nodes = ["n2"].into_iter().collect()))]
     #[case::node(Entry { node: None, ..stale() })]
     fn what_runs_on_is_no_change(#[case] after: Entry) {
         let (before, after) = (state([(1, stale())]), state([(1, after)]));

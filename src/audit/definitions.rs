@@ -1,10 +1,7 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
 //! to. It reads what was parsed, and decides nothing.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-};
+use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::ipam::{Ipam, Span};
 
@@ -15,11 +12,20 @@ use crate::{
 
 /// The definitions, by what they lead to.
 pub struct Definitions<'s> {
-    all: &'s BTreeMap<Box<str>, Definition>,
+    /// By the name of a definition.
+    sections: HashMap<&'s str, Vec<Section<'s>>>,
     /// By the name of a pool.
     pools: HashMap<String, Led>,
     /// How many may lead anywhere: their range is in a file on the nodes, or cannot be read.
     pub blind: usize,
+}
+
+/// One IPAM section of a definition.
+pub struct Section<'s> {
+    /// What it says.
+    pub ipam: &'s Ipam,
+    /// The names of its pools, but for those of slices.
+    pub pools: Vec<String>,
 }
 
 /// What leads to a pool.
@@ -39,15 +45,20 @@ impl<'s> Definitions<'s> {
             return None;
         }
         let mut definitions = Self {
-            all: &snapshot.definitions,
+            sections: HashMap::new(),
             pools: HashMap::new(),
             blind: 0,
         };
-        for definition in snapshot.definitions.values() {
+        for (name, definition) in &snapshot.definitions {
             let Definition::Read(sections) = definition else {
                 definitions.blind += 1;
                 continue;
             };
+            let known = sections.iter().map(|ipam| Section {
+                ipam,
+                pools: ipam.pool_names().collect(),
+            });
+            definitions.sections.insert(name, known.collect());
             for section in sections {
                 let hidden = section.ranges.is_empty() || !section.problems.is_empty();
                 definitions.blind += usize::from(hidden);
@@ -96,11 +107,11 @@ impl<'s> Definitions<'s> {
 
     /// The section that an address of a status entry was given by.
     #[must_use]
-    pub fn section(&self, network: &str, address: IpAddr) -> Option<&'s Ipam> {
-        let Some(Definition::Read(sections)) = self.all.get(network) else {
-            return None;
-        };
-        let gives = |ipam: &&Ipam| ipam.ranges.iter().any(|range| range.contains(address));
-        sections.iter().find(gives)
+    pub fn section(&self, network: &str, address: IpAddr) -> Option<&Section<'s>> {
+        let mut sections = self.sections.get(network)?.iter();
+        sections.find(|section| {
+            let mut ranges = section.ipam.ranges.iter();
+            ranges.any(|range| range.contains(address))
+        })
     }
 }

@@ -5,7 +5,7 @@ use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
 /// What is asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// A pool, by its name or by `namespace/name`.
     pub pool: Option<String>,
@@ -81,6 +81,9 @@ impl Filter {
     /// Whether a finding is of interest.
     #[must_use]
     pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
+        if snapshot.selected.is_none() && *self == Self::default() {
+            return true;
+        }
         let pods: Vec<_> = finding.pods.iter().map(String::as_str).collect();
         let nodes: Vec<_> = finding.nodes.iter().map(AsRef::as_ref).collect();
         let namespace = finding.namespace.as_deref().unwrap_or_default();

@@ -15,14 +15,17 @@ use ipgc_core::{
     pool::{ObservedPool, PoolKey, RowContent},
 };
 
-use crate::snapshot::{NOW, Reserved, Snapshot};
+use super::report::Shared;
+use crate::{
+    parallel,
+    snapshot::{NOW, Reserved, Snapshot},
+};
 
 /// What is known of all pools and rows.
 pub struct Index {
     /// The pools, in the order of the snapshot.
     pub pools: Vec<Place>,
-    /// How many rows each podref has.
-    counts: HashMap<Box<str>, (u32, u32)>,
+    owners: Owners,
     /// Each readable address, the pool and the owner of its row, in this order.
     held: Vec<(IpAddr, u32, u32)>,
     /// The reservations that a row has, in the order of the snapshot.
@@ -31,8 +34,65 @@ pub struct Index {
     siblings: HashMap<PodRef, Vec<RowContent>>,
 }
 
+/// The owners of rows. Each has a number: a pod that is there its place in the snapshot, whoever else one that follows.
+#[derive(Default)]
+struct Owners {
+    /// How many rows each number has.
+    counts: Vec<u32>,
+    absent: HashMap<Box<str>, u32>,
+}
+
+impl Owners {
+    fn number(&self, snapshot: &Snapshot, podref: &str) -> Option<u32> {
+        match snapshot.pod_place(podref) {
+            Some(at) => Some(small(at)),
+            None => self.absent.get(podref).copied(),
+        }
+    }
+
+    /// Counts a row; says whose it is.
+    fn count(&mut self, owner: Owner) -> u32 {
+        let number = match owner {
+            Owner::Present(at) => at,
+            Owner::Absent(podref) => {
+                let next = small(self.counts.len());
+                let number = *self.absent.entry(podref).or_insert(next);
+                if number == next {
+                    self.counts.push(0);
+                }
+                number
+            }
+        };
+        self.counts[number as usize] += 1;
+        number
+    }
+}
+
+/// What has more than four thousand million things is no cluster.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Whose a row is: the place of a pod that is there, or the podref of one that is not.
+enum Owner {
+    Present(u32),
+    Absent(Box<str>),
+}
+
+/// What one pool says.
+struct Part {
+    place: Place,
+    rows: Vec<(Option<IpAddr>, Owner)>,
+    /// The reservations that its rows have.
+    reserved: Vec<usize>,
+    /// The pods that live and do not report a row of theirs.
+    unreported: Vec<PodRef>,
+}
+
 /// Where rows are.
 pub struct Place {
+    /// The place of its pool in the snapshot.
+    pub at: usize,
     /// Namespace and name.
     pub key: PoolKey,
     /// The range, if it can be read.
@@ -43,8 +103,20 @@ pub struct Place {
     pub slice: Option<Box<str>>,
     /// `metadata.uid`.
     pub uid: Box<str>,
+    /// The same names as findings have them.
+    pub said: Said,
     /// `metadata.resourceVersion` of one without rows, which may be removed.
     pub version: Option<Box<str>>,
+}
+
+/// Texts that all findings about the rows of a pool have.
+pub struct Said {
+    /// Its namespace.
+    pub namespace: Shared,
+    /// Its name.
+    pub pool: Shared,
+    /// Its uid.
+    pub uid: Shared,
 }
 
 impl Place {
@@ -78,87 +150,69 @@ impl Index {
         let slices = snapshot.slice_pools();
         let mut index = Self {
             pools: Vec::with_capacity(snapshot.pools.len()),
-            counts: HashMap::new(),
+            owners: Owners {
+                counts: vec![0; snapshot.pods.len()],
+                absent: HashMap::new(),
+            },
             held: Vec::new(),
             has_row: vec![false; snapshot.reservations.len()],
             siblings: HashMap::new(),
         };
-        for text in &snapshot.pools {
-            index.take(snapshot, &slices, text);
-        }
+        let places: Vec<_> = (0..snapshot.pools.len()).collect();
+        let part = |at: &usize| Part::of(snapshot, &slices, *at);
+        parallel::map(&places, part, |part| {
+            if let Some(part) = part {
+                index.take(part);
+            }
+        });
         index.held.sort_unstable();
         index.find_siblings(snapshot);
         index
     }
 
-    fn take(&mut self, snapshot: &Snapshot, slices: &BTreeMap<PoolKey, Box<str>>, text: &str) {
-        let number = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
-        let mut addresses = Vec::new();
-        let pool = ObservedPool::parse(text, NOW, |row| {
-            let podref = row.podref.unwrap_or_default();
-            let next = u32::try_from(self.counts.len()).unwrap_or(u32::MAX);
-            if let Some((count, _)) = self.counts.get_mut(podref) {
-                *count += 1;
-            } else {
-                self.counts.insert(podref.into(), (1, next));
-            }
-            if let Some(address) = row.address() {
-                let owner = self.counts[podref].1;
-                self.held.push((address, number, owner));
-                addresses.push(address);
-                let pod = snapshot.pod(podref);
-                if pod.is_some_and(|pod| !pod.status.has_address(address))
-                    && let Ok(podref) = podref.parse()
-                {
-                    self.siblings.entry(podref).or_default();
-                }
-            }
-            false
-        });
-        let Ok(pool) = pool else { return };
-        let slice = slices.get(pool.key()).cloned();
-        let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
-        for network in &networks {
-            for address in &addresses {
-                for name in reservation_names(*address, network.as_deref()) {
-                    if let Some(at) = snapshot.reservation(&pool.key().namespace, &name) {
-                        self.has_row[at] = true;
-                    }
-                }
-            }
+    fn take(&mut self, part: Part) {
+        let number = small(self.pools.len());
+        for (address, owner) in part.rows {
+            let owner = self.owners.count(owner);
+            self.held
+                .extend(address.map(|address| (address, number, owner)));
         }
-        self.pools.push(Place {
-            key: pool.key().clone(),
-            range: pool.range(),
-            networks,
-            slice,
-            uid: pool.uid().into(),
-            version: (pool.total_rows() == 0).then(|| version_of(text)).flatten(),
-        });
+        for at in part.reserved {
+            self.has_row[at] = true;
+        }
+        for podref in part.unreported {
+            self.siblings.entry(podref).or_default();
+        }
+        self.pools.push(part.place);
     }
 
     fn find_siblings(&mut self, snapshot: &Snapshot) {
         if self.siblings.is_empty() {
             return;
         }
-        for text in &snapshot.pools {
-            let wanted = |podref: &str| self.siblings.contains_key(podref);
+        let wanted = |podref: &str| self.siblings.contains_key(podref);
+        let mut all = Vec::new();
+        let places: Vec<_> = (0..snapshot.pools.len()).collect();
+        let of_pool = |at: &usize| {
+            let text = &snapshot.pools[*at];
             let pool = ObservedPool::parse(text, NOW, |row| row.podref.is_some_and(wanted));
-            for row in pool.iter().flat_map(ObservedPool::rows) {
-                let Ok(content) = row.content() else { continue };
-                if let Some(rows) = self.siblings.get_mut(&content.podref) {
-                    rows.push(content.clone());
-                }
+            let rows = pool.iter().flat_map(ObservedPool::rows);
+            let contents = rows.filter_map(|row| row.content().ok().cloned());
+            contents.collect::<Vec<_>>()
+        };
+        parallel::map(&places, of_pool, |contents| all.extend(contents));
+        for content in all {
+            if let Some(rows) = self.siblings.get_mut(&content.podref) {
+                rows.push(content);
             }
         }
     }
 
     /// How many rows this podref has.
     #[must_use]
-    pub fn rows_of(&self, podref: &str) -> usize {
-        self.counts
-            .get(podref)
-            .map_or(0, |(count, _)| *count as usize)
+    pub fn rows_of(&self, snapshot: &Snapshot, podref: &str) -> usize {
+        let number = self.owners.number(snapshot, podref);
+        number.map_or(0, |number| self.owners.counts[number as usize] as usize)
     }
 
     /// All rows of a pod that has some which it does not report.
@@ -168,8 +222,13 @@ impl Index {
     }
 
     /// The pools that hold this address, and whether they hold it for this pod.
-    pub fn holders(&self, address: IpAddr, podref: &str) -> impl Iterator<Item = (&Place, bool)> {
-        let owner = self.counts.get(podref).map(|(_, number)| *number);
+    pub fn holders(
+        &self,
+        snapshot: &Snapshot,
+        address: IpAddr,
+        podref: &str,
+    ) -> impl Iterator<Item = (&Place, bool)> {
+        let owner = self.owners.number(snapshot, podref);
         let from = self.held.partition_point(|(other, ..)| *other < address);
         let same = self.held[from..].iter();
         same.take_while(move |(other, ..)| *other == address)
@@ -209,6 +268,63 @@ impl Index {
             }
         })
         .collect()
+    }
+}
+
+impl Part {
+    fn of(snapshot: &Snapshot, slices: &BTreeMap<PoolKey, Box<str>>, at: usize) -> Option<Self> {
+        let text = &snapshot.pools[at];
+        let (mut rows, mut unreported) = (Vec::new(), Vec::new());
+        let pool = ObservedPool::parse(text, NOW, |row| {
+            let podref = row.podref.unwrap_or_default();
+            let (at, address) = (snapshot.pod_place(podref), row.address());
+            if let (Some(at), Some(address)) = (at, address) {
+                let pod = &snapshot.pods[at];
+                if !pod.status.has_address(address) {
+                    unreported.push(pod.podref.clone());
+                }
+            }
+            let owner = match at {
+                Some(at) => Owner::Present(small(at)),
+                None => Owner::Absent(podref.into()),
+            };
+            rows.push((address, owner));
+            false
+        });
+        // They were parsed when they were gathered.
+        let pool = pool.ok()?;
+        let slice = slices.get(pool.key()).cloned();
+        let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
+        let mut reserved = Vec::new();
+        for network in &networks {
+            for address in rows.iter().filter_map(|(address, _)| *address) {
+                let names = reservation_names(address, network.as_deref());
+                let names = names.iter();
+                let places =
+                    names.filter_map(|name| snapshot.reservation(&pool.key().namespace, name));
+                reserved.extend(places);
+            }
+        }
+        let place = Place {
+            at,
+            key: pool.key().clone(),
+            range: pool.range(),
+            networks,
+            slice,
+            uid: pool.uid().into(),
+            said: Said {
+                namespace: pool.key().namespace.as_str().into(),
+                pool: pool.key().name.as_str().into(),
+                uid: pool.uid().into(),
+            },
+            version: (pool.total_rows() == 0).then(|| version_of(text)).flatten(),
+        };
+        Some(Self {
+            place,
+            rows,
+            reserved,
+            unreported,
+        })
     }
 }
 

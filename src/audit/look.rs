@@ -126,7 +126,7 @@ impl Seeing<'_> {
         }
         let pods = entry.pods();
         let finding = entry.finding();
-        let nodes = finding.iter().flat_map(|finding| &finding.nodes);
+        let nodes = finding.iter().flat_map(|finding| finding.nodes.iter());
         let nodes: Vec<_> = nodes
             .map(AsRef::as_ref)
             .chain(entry.node.as_deref())
@@ -151,6 +151,15 @@ pub struct Look<'a> {
     kept: Vec<(Subject, Entry)>,
 }
 
+/// The rows of one pool.
+#[derive(Default)]
+struct Rows {
+    owners: HashSet<Box<str>>,
+    kept: Vec<(Subject, Entry)>,
+    /// Uid and name of the pool.
+    of_pool: Option<(Arc<str>, Arc<PoolKey>)>,
+}
+
 /// Judges a snapshot, which was read at `now`; the report is of the moment `made`, RFC 3339.
 pub fn look<'a>(
     snapshot: &'a mut Snapshot,
@@ -167,21 +176,17 @@ pub fn look<'a>(
         filter,
         now,
     };
-    let mut kept = Vec::new();
-    let mut of_pool: Option<(Arc<str>, Arc<PoolKey>)> = None;
-    let mut each_row = |pool: &ObservedPool, place: &Place, row: &Row, verdict: &Verdict| {
-        if let Some(podref) = row.podref_text() {
-            history.see(podref, &seeing);
-        }
+    let each_row = |rows: &mut Rows, pool: &_, place: &Place, row: &Row, verdict: &_| {
+        rows.owners.extend(row.podref_text().map(Into::into));
         if !is_kept(verdict) {
             return;
         }
-        let (uid, key) = match of_pool.take() {
-            Some(same) if *same.0 == *pool.uid() => same,
-            _ => (pool.uid().into(), Arc::new(place.key.clone())),
-        };
-        kept.push(keep(pool, (&uid, &key), row, verdict));
-        of_pool = Some((uid, key));
+        let of_pool = rows.of_pool.take().unwrap_or_else(|| {
+            let uid = ObservedPool::uid(pool);
+            (uid.into(), Arc::new(place.key.clone()))
+        });
+        rows.kept.push(keep(pool, &of_pool, row, verdict));
+        rows.of_pool = Some(of_pool);
     };
     let all = Filter::default();
     // Whether a node is the one that is asked for is not known before all are.
@@ -189,8 +194,12 @@ pub fn look<'a>(
         Some(_) => usize::MAX,
         None => NODES,
     };
-    let (source, each_row) = (Source::Cluster, &mut each_row);
-    let report = audit_each(snapshot, policy, &all, source, made, named, each_row);
+    let source = Source::Cluster;
+    let (report, rows) = audit_each(snapshot, policy, &all, source, made, named, each_row);
+    for podref in rows.iter().flat_map(|rows| &rows.owners) {
+        history.see(podref, &seeing);
+    }
+    let kept = rows.into_iter().flat_map(|rows| rows.kept).collect();
     Look {
         seeing,
         report,
@@ -200,7 +209,7 @@ pub fn look<'a>(
 
 fn keep(
     pool: &ObservedPool,
-    (uid, key): (&Arc<str>, &Arc<PoolKey>),
+    (uid, key): &(Arc<str>, Arc<PoolKey>),
     row: &Row,
     verdict: &Verdict,
 ) -> (Subject, Entry) {
@@ -267,12 +276,11 @@ impl Look<'_> {
             if let (Judged::Finding(finding), Some(node)) = (&mut entry.judged, &entry.node)
                 && finding.nodes.is_empty()
             {
-                finding.nodes.push(Arc::clone(node).into());
+                finding.nodes = [Arc::clone(node)].into_iter().collect();
             }
             entry.chosen = seeing.chooses(entry, history);
             if let Judged::Finding(finding) = &mut entry.judged {
                 finding.nodes.truncate(NODES);
-                finding.nodes.shrink_to_fit();
             }
         }
         let hidden = Hidden::of(seeing.snapshot, &report);

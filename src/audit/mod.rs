@@ -31,7 +31,11 @@ mod shared;
 pub mod table;
 pub mod words;
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+    net::IpAddr,
+};
 
 use ipgc_core::{
     breaker::Limits,
@@ -45,10 +49,13 @@ use self::{
     definitions::Definitions,
     filter::Filter,
     index::Place,
-    report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
-    shared::Texts,
+    report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
+    shared::{Local, Texts},
 };
-use crate::snapshot::{Kind, Snapshot};
+use crate::{
+    parallel,
+    snapshot::{Kind, Snapshot},
+};
 
 /// So many nodes are told of a finding: in an outage a thousand may hold each of many thousand rows.
 pub const NODES: usize = 16;
@@ -62,66 +69,61 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let each_row = &mut |_: &_, _: &_, _: &_, _: &_| {};
-    audit_each(snapshot, policy, filter, source, made, NODES, each_row)
+    let each_row = |(): &mut (), _: &_, _: &_, _: &_, _: &_| {};
+    audit_each(snapshot, policy, filter, source, made, NODES, each_row).0
 }
 
-/// Is told of a pool, its place, a row of it and the verdict on that.
-type EachRow<'a> = dyn FnMut(&ObservedPool, &Place, &Row, &Verdict) + 'a;
-
-/// The same, and `each_row` is told of all rows, whatever their verdicts are. So many nodes as `named` are told of a
+/// The same, and `each_row` is told of a pool, its place, a row of it and the verdict on that, for all rows of all pools;
+/// what it makes of those of one pool is returned, in the order of the pools. So many nodes as `named` are told of a
 /// finding.
-fn audit_each(
+fn audit_each<S: Default + Send>(
     snapshot: &Snapshot,
     policy: &Policy,
     filter: &Filter,
     source: Source,
     made: String,
     named: usize,
-    each_row: &mut EachRow<'_>,
-) -> Report {
+    each_row: impl Fn(&mut S, &ObservedPool, &Place, &Row, &Verdict) + Sync,
+) -> (Report, Vec<S>) {
     let mut assessor = Assessor::new(snapshot, policy);
-    assessor.named = match filter.node {
+    assessor.sayings.named = match filter.node {
         Some(_) => usize::MAX,
         None => named,
     };
     let definitions = Definitions::of(snapshot);
-    let mut audit = Audit {
+    let audit = Audit {
         assessor: &assessor,
         filter,
         named,
         definitions: definitions.as_ref(),
-        findings: Vec::new(),
+        source,
         texts: Texts::default(),
-        splits: BTreeMap::new(),
-        exempt: 0,
-        unwatched: 0,
-        unproven: 0,
     };
-    let mut pools = Vec::new();
-    let observed = snapshot.observed().zip(&assessor.index.pools);
-    for (pool, place) in observed {
-        let split = audit.pool(&pool, place, each_row);
-        let led = definitions
-            .as_ref()
-            .and_then(|all| all.to_pool(&place.key.name));
-        let usage = pools::usage(place, led, split);
-        audit.find(pools::nearly_full(place, &usage));
-        if let (Some(definitions), None) = (&definitions, led) {
-            let finding = pools::without_definition(place, split, definitions, source);
-            audit.find([finding]);
-        }
-        pools.push(usage);
-    }
+    let mut findings = audit.findings();
+    let (mut pools, mut splits, mut counts, mut seen) =
+        (Vec::new(), BTreeMap::new(), Counts::default(), Vec::new());
+    let judge = |place: &Place| {
+        let mut seen = S::default();
+        let judged = audit.pool(place, |pool, row, verdict| {
+            each_row(&mut seen, pool, place, row, verdict);
+        });
+        (place.key.clone(), judged, seen)
+    };
+    parallel::map(&assessor.index.pools, judge, |(key, judged, of_pool)| {
+        findings.all.extend(judged.findings);
+        splits.insert(key, judged.usage.split);
+        pools.push(judged.usage);
+        counts.add(&judged.counts);
+        seen.push(of_pool);
+    });
     if let Some(definitions) = &definitions {
-        audit.find(pods::findings(&assessor, definitions, source));
+        findings.add(pods::findings(&assessor, definitions, source));
     }
     let blind = pools::blind_namespaces(&assessor);
-    audit.find(reservations::orphaned(&assessor, &blind));
-    let rows = |key: &PoolKey| audit.splits.get(key).map(Split::rows);
-    let gone = pools::gone_slices(&assessor, rows, source);
-    audit.find(gone);
-    audit.about_all();
+    findings.add(reservations::orphaned(&assessor, &blind));
+    let rows = |key: &PoolKey| splits.get(key).map(Split::rows);
+    findings.add(pools::gone_slices(&assessor, rows, source));
+    audit.about_all(&mut findings);
     let mut totals = Totals {
         pools: snapshot.pools.len(),
         reservations: snapshot.reservations.len(),
@@ -129,19 +131,19 @@ fn audit_each(
         nodes: snapshot.nodes.len(),
         ..Totals::default()
     };
-    for split in audit.splits.values() {
+    for split in splits.values() {
         totals.split.add(*split);
     }
     totals.rows = totals.split.rows();
-    let notes = audit.notes(totals.rows, blind.len());
-    let mut findings = audit.findings;
-    findings.sort_by(|a, b| order(a).cmp(&order(b)));
+    let notes = audit.notes(&counts, totals.rows, blind.len());
+    let mut findings = findings.all;
+    findings.sort_unstable_by(order);
     pools.retain(|pool| filter.passes_pool(pool));
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
         Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
     });
-    Report {
+    let report = Report {
         version: REPORT_VERSION,
         made,
         source,
@@ -149,19 +151,18 @@ fn audit_each(
         notes,
         pools,
         findings,
-    }
+    };
+    (report, seen)
 }
 
 /// Worst first; then by place, addresses as addresses.
-fn order(finding: &Finding) -> impl Ord + '_ {
-    let address = finding.address.as_ref();
-    (
-        finding.problem,
-        finding.namespace.as_deref(),
-        finding.pool.as_deref(),
-        address.and_then(|address| address.parse::<std::net::IpAddr>().ok()),
-        finding.pods.as_slice(),
-    )
+fn order(a: &Finding, b: &Finding) -> Ordering {
+    let first = a.problem.cmp(&b.problem);
+    let then = first.then_with(|| (&a.namespace, &a.pool).cmp(&(&b.namespace, &b.pool)));
+    // Last, since it has to be read first.
+    let address = |it: &Finding| it.address.as_ref()?.parse::<IpAddr>().ok();
+    let then = then.then_with(|| address(a).cmp(&address(b)));
+    then.then_with(|| a.pods.cmp(&b.pods))
 }
 
 /// An audit while it lasts.
@@ -170,66 +171,124 @@ struct Audit<'a> {
     filter: &'a Filter,
     named: usize,
     definitions: Option<&'a Definitions<'a>>,
-    findings: Vec<Finding>,
+    source: Source,
     texts: Texts,
-    splits: BTreeMap<PoolKey, Split>,
+}
+
+/// What is of interest.
+struct Findings<'a> {
+    audit: &'a Audit<'a>,
+    texts: Local<'a>,
+    all: Vec<Finding>,
+}
+
+impl Findings<'_> {
+    fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        let Audit {
+            assessor,
+            filter,
+            named,
+            ..
+        } = self.audit;
+        for mut finding in findings {
+            if filter.passes(&finding, assessor.snapshot) {
+                finding.nodes.truncate(*named);
+                self.texts.share(&mut finding);
+                self.all.push(finding);
+            }
+        }
+    }
+}
+
+/// What one pool says.
+struct Judged {
+    findings: Vec<Finding>,
+    usage: PoolUsage,
+    counts: Counts,
+}
+
+/// Rows that notes tell of.
+#[derive(Default)]
+struct Counts {
     exempt: usize,
     unwatched: usize,
     unproven: usize,
 }
 
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.exempt += other.exempt;
+        self.unwatched += other.unwatched;
+        self.unproven += other.unproven;
+    }
+
+    fn count(&mut self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Stale(stale) => self.unwatched += usize::from(!stale.clearance.watched),
+            Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+            Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
+            _ => {}
+        }
+    }
+}
+
 impl Audit<'_> {
-    /// Takes in what is of interest.
-    fn find(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        for mut finding in findings {
-            if self.filter.passes(&finding, self.assessor.snapshot) {
-                finding.nodes.truncate(self.named);
-                finding.nodes.shrink_to_fit();
-                self.texts.share(&mut finding);
-                self.findings.push(finding);
-            }
+    fn findings(&self) -> Findings<'_> {
+        Findings {
+            audit: self,
+            texts: self.texts.local(),
+            all: Vec::new(),
         }
     }
 
-    fn pool(&mut self, pool: &ObservedPool, place: &Place, each_row: &mut EachRow<'_>) -> Split {
+    fn pool(
+        &self,
+        place: &Place,
+        mut each_row: impl FnMut(&ObservedPool, &Row, &Verdict),
+    ) -> Judged {
         let mut split = Split::default();
-        for row in pool.rows() {
+        let (mut findings, mut counts) = (self.findings(), Counts::default());
+        let pool = self.assessor.snapshot.pool(place.at);
+        for (pool, row) in pool
+            .iter()
+            .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)))
+        {
             let verdict = self.assessor.verdict(pool, place, row);
             *split.of(&verdict) += 1;
-            each_row(pool, place, row, &verdict);
-            match &verdict {
-                Verdict::Stale(stale) => {
-                    self.unwatched += usize::from(!stale.clearance.watched);
-                }
-                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
-                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
-                _ => {}
-            }
-            let finding = self.assessor.finding(pool, place, row, &verdict);
-            self.find(finding);
+            counts.count(&verdict);
+            each_row(pool, row, &verdict);
+            findings.add(self.assessor.finding(pool, place, row, &verdict));
             if let Some(definitions) = self.definitions {
                 let missing =
                     reservations::missing(self.assessor, definitions, pool, place, row, &verdict);
-                self.find(missing);
+                findings.add(missing);
             }
-            let outside = row.content().is_ok_and(|content| {
-                place
-                    .range
-                    .is_some_and(|range| !range.contains(content.address))
-            });
-            if outside {
+            let range = place.range.zip(row.content().ok());
+            if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
                 self.assessor.describe(&mut finding, pool, place, row);
-                self.find([finding]);
+                findings.add([finding]);
             }
         }
-        self.splits.insert(place.key.clone(), split);
-        split
+        let led = self
+            .definitions
+            .map(|all| (all, all.to_pool(&place.key.name)));
+        let usage = pools::usage(place, led.and_then(|(_, led)| led), split);
+        findings.add(pools::nearly_full(place, &usage));
+        if let Some((definitions, None)) = led {
+            let finding = pools::without_definition(place, split, definitions, self.source);
+            findings.add([finding]);
+        }
+        Judged {
+            findings: findings.all,
+            usage,
+            counts,
+        }
     }
 
     /// What is about no row and no pool that can be read.
-    fn about_all(&mut self) {
+    fn about_all(&self, findings: &mut Findings<'_>) {
         let snapshot = self.assessor.snapshot;
         for unreadable in &snapshot.unreadable {
             let (_, kind) = unreadable.kind.type_of();
@@ -239,7 +298,7 @@ impl Audit<'_> {
                 finding.namespace = Some(namespace.into());
                 finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.into());
             }
-            self.find([finding]);
+            findings.add([finding]);
         }
         let is_pool = |it: &crate::snapshot::Unreadable| it.kind == Kind::IpPool;
         if snapshot.pools.is_empty() && !snapshot.unreadable.iter().any(is_pool) {
@@ -251,11 +310,11 @@ impl Audit<'_> {
                 "there are no IPPools {place}: whereabouts keeps them elsewhere, or has given no address yet"
             );
             // Whatever is asked for: without pools nothing was looked at.
-            self.findings.push(Finding::new(Problem::NoPools, detail));
+            findings.all.push(Finding::new(Problem::NoPools, detail));
         }
     }
 
-    fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
+    fn notes(&self, counts: &Counts, rows: usize, blind: usize) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
         if let Some(reason) = &snapshot.no_proof {
@@ -265,7 +324,7 @@ impl Audit<'_> {
         }
         if let Some(namespaces) = &snapshot.confined
             && snapshot.no_proof.is_none()
-            && self.unproven > 0
+            && counts.unproven > 0
         {
             let namespaces: Vec<_> = namespaces.iter().collect();
             notes.push(format!(
@@ -285,17 +344,17 @@ impl Audit<'_> {
                 "in {blind} namespaces a pool cannot be read: reservations without a row are not looked for there"
             ));
         }
-        if self.exempt > 0 {
-            notes.push(format!("{} rows are exempted by a person", self.exempt));
+        if counts.exempt > 0 {
+            notes.push(format!("{} rows are exempted by a person", counts.exempt));
         }
         let limits = Limits::default();
         #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
-        let share = self.unwatched as f64 / rows.max(1) as f64;
-        if self.unwatched > limits.min && share > limits.fraction {
+        let share = counts.unwatched as f64 / rows.max(1) as f64;
+        if counts.unwatched > limits.min && share > limits.fraction {
             notes.push(format!(
                 "{} of {rows} rows have lost their pods without anybody seeing it: a collector that begins now \
                  opens its breaker",
-                self.unwatched
+                counts.unwatched
             ));
         }
         notes
@@ -326,7 +385,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
         let (Some(address), Some(podref)) = (address, finding.pods.first()) else {
             return true;
         };
-        let mut rows = assessor.index.holders(address, podref);
+        let mut rows = assessor.index.holders(again, address, podref);
         let namespace = finding.namespace.as_deref().unwrap_or_default();
         // Whoever ended, or came back as another, reports it no more.
         let reports = |podref: &&String| {

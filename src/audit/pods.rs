@@ -24,13 +24,15 @@ struct Use<'s> {
     pod: &'s PodState,
     interface: &'s str,
     section: &'s Ipam,
+    /// The names of the pools of that section.
+    pools: &'s [String],
 }
 
 impl Use<'_> {
     /// Whether a row of this use may be in this pool.
     fn is_of(&self, place: &Place) -> bool {
         if self.section.slices.is_none() {
-            return self.section.pool_names().any(|name| name == place.key.name);
+            return self.pools.contains(&place.key.name);
         }
         let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
             return false;
@@ -51,7 +53,9 @@ impl Use<'_> {
         assessor: &'a Assessor<'_>,
     ) -> impl Iterator<Item = (&'a Place, bool)> {
         let podref = self.pod.podref.as_str();
-        let holders = assessor.index.holders(self.address, podref);
+        let holders = assessor
+            .index
+            .holders(assessor.snapshot, self.address, podref);
         holders.filter(|(place, _)| self.is_of(place))
     }
 
@@ -95,9 +99,9 @@ pub fn is_going(pod: &PodState) -> bool {
 }
 
 /// The findings about pods that live.
-pub fn findings<'s>(
-    assessor: &Assessor<'s>,
-    definitions: &Definitions<'s>,
+pub fn findings(
+    assessor: &Assessor<'_>,
+    definitions: &Definitions<'_>,
     source: Source,
 ) -> Vec<Finding> {
     let mut uses = Vec::new();
@@ -109,11 +113,12 @@ pub fn findings<'s>(
             for address in &entry.addresses {
                 if let Some(section) = definitions.section(&entry.network, *address) {
                     uses.push(Use {
-                        network: section.network_name.as_deref(),
+                        network: section.ipam.network_name.as_deref(),
                         address: *address,
                         pod,
                         interface: &entry.interface,
-                        section,
+                        section: section.ipam,
+                        pools: &section.pools,
                     });
                 }
             }
@@ -237,7 +242,7 @@ fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> 
         .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
     let nodes: BTreeSet<_> = nodes.collect();
-    finding.nodes = nodes.into_iter().map(Into::into).collect();
+    finding.nodes = nodes.into_iter().collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

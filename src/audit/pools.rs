@@ -169,7 +169,7 @@ fn gone_slice(
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(namespace.as_str().into());
     finding.pool = pool.map(|place| place.key.name.as_str().into());
-    finding.nodes = vec![node.as_ref().into()];
+    finding.nodes = [node.as_ref()].into_iter().collect();
     finding.command = command.map(Into::into);
     finding
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use super::shared::Shared;
+pub use super::shared::{Names, Shared};
 
 /// Version of the report's shape: it grows when a field changes its meaning or goes.
 pub const REPORT_VERSION: u32 = 1;
@@ -180,8 +180,8 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<Shared>,
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub nodes: Names,
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Shared>,
@@ -282,7 +282,7 @@ impl Finding {
             address: None,
             interface: None,
             pods: Vec::new(),
-            nodes: Vec::new(),
+            nodes: Names::default(),
             grade: None,
             cause: None,
             wait_seconds: None,

@@ -84,7 +84,7 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let mut finding = finding_of(&verdict, assessor.named)?;
+            let mut finding = finding_of(&verdict, &assessor.sayings)?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }

@@ -151,7 +151,7 @@ pub(super) fn shown(text: Option<Cow<'_, str>>) -> Cow<'_, str> {
 
 /// A text of a cell that is not too wide.
 pub(super) fn short(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.width() <= WIDEST {
+    if width(&text) <= WIDEST {
         return text;
     }
     cut(&text).into()
@@ -246,20 +246,20 @@ fn rows(findings: &[Finding], columns: &[Column], output: &mut impl io::Write) -
         .iter()
         .map(|column| {
             let cells = findings.iter().map(|finding| column.cell(finding));
-            let widest = cells.map(|cell| cell.width()).max();
+            let widest = cells.map(|cell| width(&cell)).max();
             widest.unwrap_or(0).max(column.title().len())
         })
         .collect();
     let last = columns.len().saturating_sub(1);
     let mut line = |finding: Option<&Finding>| {
-        for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
+        for (at, (column, widest)) in columns.iter().zip(&widths).enumerate() {
             let cell = finding.map_or(column.title().into(), |finding| column.cell(finding));
             output.write_all(cell.as_bytes())?;
             if at == last {
                 output.write_all(b"\n")?;
             } else {
                 // The standard library's padding counts characters, and panics beyond 65,535.
-                let missing = width.saturating_sub(cell.width());
+                let missing = widest.saturating_sub(width(&cell));
                 output.write_all(" ".repeat(missing + 3).as_bytes())?;
             }
         }
@@ -291,7 +291,7 @@ pub fn clean(text: &str) -> String {
 }
 
 fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| c.is_control() || is_unseen(c)) {
+    if is_plain(text) || !text.chars().any(|c| c.is_control() || is_unseen(c)) {
         return text.into();
     }
     let mut clean = String::with_capacity(text.len());
@@ -303,6 +303,20 @@ fn escaped(text: &str) -> Cow<'_, str> {
         }
     }
     clean.into()
+}
+
+/// Nothing but what is seen of ASCII, as most of it is: each byte of it is as wide as one column.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// So many columns of a terminal.
+fn width(text: &str) -> usize {
+    if is_plain(text) {
+        text.len()
+    } else {
+        text.width()
+    }
 }
 
 /// Joiners, marks and overrides of direction, separators of lines, tags and the like.

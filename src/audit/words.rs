@@ -91,16 +91,14 @@ fn is_dns_name(text: &str) -> bool {
 /// The statement that nodes run no sandboxes, if their names are some.
 #[must_use]
 pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
-    if nodes.is_empty() || !nodes.iter().all(|node| is_dns_name(node)) {
-        return None;
-    }
+    let named = match nodes {
+        [] => return None,
+        _ if nodes.len() > NAMED => "NODE...".to_owned(),
+        _ if nodes.iter().all(|node| is_dns_name(node)) => nodes.join(" "),
+        _ => return None,
+    };
     Some(format!(
-        "kubectl annotate node {} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)",
-        if nodes.len() > NAMED {
-            "NODE...".to_owned()
-        } else {
-            nodes.join(" ")
-        }
+        "kubectl annotate node {named} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)"
     ))
 }
 

@@ -82,6 +82,8 @@ impl Args {
             let again = again.map_err(|error| error.to_string())?;
             confirm(&mut report, &again, &policy);
         }
+        // The process is about to end, which gives all of it back at once.
+        std::mem::forget(snapshot);
         Ok(report)
     }
 }

@@ -456,7 +456,10 @@ fn listing(picked: &Picked, made: &str, assume_dead: &[String]) -> String {
 fn nothing_in(report: &Report) -> String {
     let findings = report.findings.iter();
     let held = findings.filter(|finding| finding.problem == Problem::HeldUnfenced);
-    let nodes: BTreeSet<_> = held.clone().flat_map(|finding| &finding.nodes).collect();
+    let nodes: BTreeSet<_> = held
+        .clone()
+        .flat_map(|finding| finding.nodes.iter())
+        .collect();
     let nodes: Vec<_> = nodes.into_iter().collect();
     match held.count() {
         0 => "nothing in it is stale".to_owned(),

@@ -181,7 +181,7 @@ impl Prover {
                 if let Ok(podref) = PodRef::new(namespace, name)
                     && wanted.remove(&podref)
                 {
-                    let state = pod.into_state().map(Box::new);
+                    let state = pod.into_state().map(Arc::new);
                     presence.insert(podref, Presence::Present(state));
                 }
             }
@@ -234,7 +234,7 @@ impl Prover {
     async fn get(&self, podref: &PodRef) -> Presence {
         let pods: Api<LeanPod> = Api::namespaced(self.client.clone(), podref.namespace());
         match call(pods.get(podref.name())).await {
-            Ok(pod) => Presence::Present(pod.into_state().map(Box::new)),
+            Ok(pod) => Presence::Present(pod.into_state().map(Arc::new)),
             Err(error) if error.is_absence_of::<LeanPod>(podref.name()) => Presence::Absent,
             Err(error) => Presence::Unknown(self.unknown(&error)),
         }

@@ -39,25 +39,25 @@ pub fn read(
     let mut order = Order::default();
     for (file, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
-        let mut report = |read: usize| {
-            done += read as u64;
-            progress(done, total);
-        };
+        let mut report = |read: u64| progress(done + read, total);
         let source: Box<dyn Read> = if is_stdin(path) {
             Box::new(stdin().lock())
         } else {
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
-        let source = Counted(source, &mut report);
-        let read = read_objects(source, selector.is_some(), |object| {
+        let read = read_objects(source, selector.is_some(), &mut report, |object| {
             match object {
                 Object::Pod(pod) => {
                     order.take(Kind::Pod, file);
-                    gather.pod(*pod);
+                    gather.pod(pod);
                 }
                 Object::Reservation(reservation) => {
                     order.take(Kind::Reservation, file);
                     gather.reservation(*reservation);
+                }
+                Object::Pool(pool) => {
+                    order.take(Kind::IpPool, file);
+                    gather.pool(*pool)?;
                 }
                 Object::Text {
                     version,
@@ -75,7 +75,7 @@ pub fn read(
             }
             Ok(())
         });
-        read.map_err(|error| named(error.to_string()))?;
+        done += read.map_err(|error| named(error.to_string()))?;
     }
     for (kind, count) in others {
         gather.note(format!("passed over {count} of kind {kind}"));
@@ -249,15 +249,4 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         files.extend(within);
     }
     Ok(files)
-}
-
-/// Says how much is read.
-struct Counted<'r, R>(R, &'r mut dyn FnMut(usize));
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.0.read(buffer)?;
-        (self.1)(read);
-        Ok(read)
-    }
 }

@@ -13,13 +13,12 @@ use ipgc_core::{
     ipam::fault,
     pod::PodState,
     podref::PodRef,
-    pool::ObservedPool,
+    pool::{LeanPool, PoolKey},
     reservation::Reservation,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::{Kind, NOW, Reserved, Slice, Snapshot, Unreadable, labels::Labels};
+use super::{Kind, Reserved, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{Definition, LeanNode, LeanPod, NadIndex},
@@ -35,7 +34,7 @@ pub struct Gather {
     texts: HashSet<Arc<str>>,
     definitions: NadIndex,
     definition_names: BTreeSet<Box<str>>,
-    pools: HashSet<String>,
+    pools: HashSet<PoolKey>,
     slice_names: HashSet<String>,
 }
 
@@ -66,25 +65,6 @@ impl Metadata {
     }
 }
 
-/// As much of a pool as is kept of it.
-#[derive(Deserialize)]
-struct PoolParts<'t> {
-    metadata: PoolMetadata<'t>,
-    #[serde(borrow)]
-    spec: Option<&'t RawValue>,
-}
-
-#[derive(Deserialize, serde::Serialize)]
-struct PoolMetadata<'t> {
-    name: String,
-    namespace: Option<String>,
-    uid: String,
-    #[serde(rename = "resourceVersion")]
-    resource_version: Option<String>,
-    #[serde(borrow)]
-    annotations: Option<&'t RawValue>,
-}
-
 impl Gather {
     /// A kind is about to be read, whether or not there is any object of it.
     pub fn begin(&mut self, kind: Kind) {
@@ -92,7 +72,7 @@ impl Gather {
     }
 
     /// Takes a pod in.
-    pub fn pod(&mut self, pod: PodState) {
+    pub fn pod(&mut self, pod: Arc<PodState>) {
         self.begin(Kind::Pod);
         self.snapshot.pods.push(pod);
     }
@@ -105,7 +85,7 @@ impl Gather {
         let state = pod.into_state();
         let state = state.ok_or_else(|| "a Pod without namespace, name or uid".to_owned())?;
         let podref = state.podref.clone();
-        self.pod(state);
+        self.pod(state.into());
         Ok(podref)
     }
 
@@ -157,7 +137,10 @@ impl Gather {
                 }
             }
             Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
-            Kind::IpPool => self.pool(text)?,
+            Kind::IpPool => match LeanPool::parse(text) {
+                Ok(pool) => self.pool(pool)?,
+                Err(error) => self.unreadable(kind, text, &error),
+            },
             Kind::Reservation => {
                 if let Some(reservation) = Reservation::parse(text) {
                     self.reservation(reservation);
@@ -190,25 +173,17 @@ impl Gather {
         });
     }
 
-    /// Only what is parsed again is kept of it: a tenth of a pool may be who wrote what.
-    fn pool(&mut self, text: &str) -> Result<(), String> {
-        let parts = match serde_json::from_str::<PoolParts>(text) {
-            Ok(parts) => parts,
-            Err(error) => {
-                self.unreadable(Kind::IpPool, text, &error);
-                return Ok(());
-            }
-        };
-        let spec = parts.spec.map_or("null", RawValue::get);
-        let metadata = serde_json::to_string(&parts.metadata).unwrap_or_default();
-        let lean = format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#);
-        match ObservedPool::parse(&lean, NOW, |_| false) {
-            Ok(pool) if self.pools.insert(pool.key().to_string()) => {
-                self.snapshot.pools.push(lean.into());
-            }
-            Ok(pool) => return Err(twice(Kind::IpPool, &pool.key().to_string())),
-            Err(error) => self.unreadable(Kind::IpPool, text, &error),
+    /// Takes a pool in.
+    ///
+    /// # Errors
+    /// When it is there twice.
+    pub fn pool(&mut self, pool: LeanPool) -> Result<(), String> {
+        self.begin(Kind::IpPool);
+        let LeanPool { key, text } = pool;
+        if let Some(known) = self.pools.replace(key) {
+            return Err(twice(Kind::IpPool, &known.to_string()));
         }
+        self.snapshot.pools.push(text);
         Ok(())
     }
 
@@ -283,22 +258,8 @@ impl Gather {
     /// When something was read twice: two states of one object are none.
     pub fn end(mut self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot;
-        snapshot
-            .pods
-            .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
-        let same = |pair: &&[PodState]| pair[0].podref == pair[1].podref;
-        if let Some(pair) = snapshot.pods.windows(2).find(same) {
-            return Err(twice(Kind::Pod, pair[0].podref.as_str()));
-        }
-        snapshot.pods.shrink_to_fit();
-        let name = |r: &'_ Reserved| -> String { format!("{}/{}", r.namespace, r.name) };
-        let order =
-            |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
-        snapshot.reservations.sort_unstable_by(order);
-        let mut pairs = snapshot.reservations.windows(2);
-        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
-            return Err(twice(Kind::Reservation, &name(one)));
-        }
+        let sorted = snapshot.sort();
+        sorted.map_err(|(kind, name)| twice(kind, &name))?;
         for name in std::mem::take(&mut self.definition_names) {
             if let Some(definition) = self.definitions.get(&name) {
                 snapshot.definitions.insert(name, definition.clone());
@@ -318,7 +279,6 @@ impl Gather {
         if !snapshot.kinds.contains(&Kind::Pod) {
             snapshot.no_proof = Some("the input has no pods".into());
         }
-        snapshot.index();
         Ok(snapshot)
     }
 }

@@ -118,7 +118,7 @@ pub struct Snapshot {
     /// The slices of nodes.
     pub slices: Vec<Slice>,
     /// The pods, in the order of their podrefs.
-    pub pods: Vec<PodState>,
+    pub pods: Vec<Arc<PodState>>,
     /// The nodes by name.
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
@@ -221,21 +221,43 @@ impl Places {
 }
 
 impl Snapshot {
-    /// All is there that can be asked for by its name.
-    fn index(&mut self) {
+    /// Puts pods and reservations in order, so that they can be asked for by their names. An error names what is
+    /// there twice.
+    fn sort(&mut self) -> Result<(), (Kind, String)> {
+        self.pods.shrink_to_fit();
+        self.pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        let mut pairs = self.pods.windows(2);
+        if let Some(pair) = pairs.find(|pair| pair[0].podref == pair[1].podref) {
+            return Err((Kind::Pod, pair[0].podref.to_string()));
+        }
+        self.reservations.shrink_to_fit();
+        let order =
+            |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        self.reservations.sort_unstable_by(order);
+        let mut pairs = self.reservations.windows(2);
+        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
+            let name = format!("{}/{}", one.namespace, one.name);
+            return Err((Kind::Reservation, name));
+        }
         self.pod_places = Places::of(self.pods.iter().map(|pod| pod.podref.as_str()));
         let names = self.reservations.iter();
         self.reservation_places = Places::of(names.map(|it| (&*it.namespace, &*it.name)));
+        Ok(())
     }
 
     /// The pod of this name.
     #[must_use]
     pub fn pod(&self, podref: &str) -> Option<&PodState> {
-        let at = self.pod_places.find(&podref, |at| {
+        self.pod_place(podref).map(|at| &*self.pods[at])
+    }
+
+    /// The place of the pod of this name.
+    #[must_use]
+    pub fn pod_place(&self, podref: &str) -> Option<usize> {
+        self.pod_places.find(&podref, |at| {
             let pod = &self.pods[at];
             *pod.podref.as_str() == *podref
-        });
-        at.map(|at| &self.pods[at])
+        })
     }
 
     /// The place of the reservation of this name.
@@ -250,8 +272,8 @@ impl Snapshot {
     /// What the snapshot says about the presence of a pod.
     #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
-        if let Some(pod) = self.pod(podref.as_str()) {
-            return Presence::Present(Some(Box::new(pod.clone())));
+        if let Some(at) = self.pod_place(podref.as_str()) {
+            return Presence::Present(Some(Arc::clone(&self.pods[at])));
         }
         if let Some(reason) = &self.no_proof {
             return Presence::Unknown(reason.clone());
@@ -311,6 +333,13 @@ impl Snapshot {
         proven
             .filter_map(|(key, node)| Some((key, node?)))
             .collect()
+    }
+
+    /// Parses the pool in this place.
+    #[must_use]
+    pub fn pool(&self, at: usize) -> Option<ObservedPool> {
+        // It was parsed when it was gathered.
+        ObservedPool::parse(self.pools.get(at)?, NOW, |_| true).ok()
     }
 
     /// Parses the pools, one after the other.

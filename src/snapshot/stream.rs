@@ -9,11 +9,12 @@
 mod crew;
 mod window;
 
-use std::{borrow::Cow, io::Read, thread::scope};
+use std::{borrow::Cow, io::Read, sync::Arc, thread::scope};
 
 use ipgc_core::{
     outline::{Item, first_item},
     pod::PodState,
+    pool::LeanPool,
     reservation::Reservation,
 };
 use serde::Deserialize;
@@ -24,9 +25,11 @@ use self::{crew::Crew, window::Window};
 #[derive(Debug)]
 pub enum Object<'t> {
     /// A pod, of which all that decides is read already.
-    Pod(Box<PodState>),
+    Pod(Arc<PodState>),
     /// A reservation, likewise.
     Reservation(Box<Reservation>),
+    /// A pool, as much of it as is kept.
+    Pool(Box<LeanPool>),
     /// Any other, or a pod where more of it is wanted.
     Text {
         /// Its `apiVersion`.
@@ -66,16 +69,18 @@ pub enum ReadError {
     Object(String),
 }
 
-/// Reads all objects of a text. Pods are given as [`Object::Text`] too if `whole_pods`.
+/// Reads all objects of a text; says how long it is. Pods are given as [`Object::Text`] too if `whole_pods`.
+/// `progress` is told how much was read, now and then.
 ///
 /// # Errors
 /// As [`ReadError`] says, and whatever `each` says, with the place of the object.
 pub fn read_objects(
     source: impl Read,
     whole_pods: bool,
+    progress: &mut dyn FnMut(u64),
     mut each: impl FnMut(Object<'_>) -> Result<(), String>,
-) -> Result<(), ReadError> {
-    let mut window = Window::new(source);
+) -> Result<u64, ReadError> {
+    let mut window = Window::new(source, progress);
     let mut documents = 0;
     while window.peek()?.is_some() {
         window.document(whole_pods, &mut each)?;
@@ -83,7 +88,7 @@ pub fn read_objects(
     }
     match documents {
         0 => Err(ReadError::Cut(window.at())),
-        _ => Ok(()),
+        _ => Ok(window.at()),
     }
 }
 
@@ -109,7 +114,7 @@ struct ListMetadata {
     more: Option<String>,
 }
 
-impl<R: Read> Window<R> {
+impl<R: Read> Window<'_, R> {
     /// A list, or an object.
     fn document(
         &mut self,
@@ -260,6 +265,7 @@ fn give_item(
     let given = match item {
         Item::Pod(pod) => each(Object::Pod(pod)),
         Item::Reservation(reservation) => each(Object::Reservation(reservation)),
+        Item::Pool(pool) => each(Object::Pool(pool)),
         Item::Other => match std::str::from_utf8(text) {
             Ok(text) => give(text, list, each),
             Err(error) => {

@@ -59,7 +59,7 @@ pub enum Presumed {
     /// One exists that cannot have rows as far as its annotations tell; nothing more is known.
     Other,
     /// One exists.
-    Live(Box<PodState>, Living),
+    Live(Arc<PodState>, Living),
 }
 
 impl PodIndex {
@@ -220,7 +220,7 @@ impl PodIndex {
             Some((podref, packed)) => {
                 let live = packed.unpack(podref);
                 let living = live.living();
-                Presumed::Live(Box::new(live.state), living)
+                Presumed::Live(Arc::new(live.state), living)
             }
             None if self.others.contains(&hash_of(podref)) => Presumed::Other,
             None => Presumed::Absent,

@@ -112,7 +112,7 @@ fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
         }
     }
     let mut count = 0;
-    read_objects(Slow(text, at_a_time), false, |_| {
+    read_objects(Slow(text, at_a_time), false, &mut |_| {}, |_| {
         count += 1;
         Ok(())
     })?;

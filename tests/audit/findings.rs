@@ -83,7 +83,7 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::HeldUnfenced);
-    assert_eq!(finding.nodes, ["n2"]);
+    assert_eq!(*finding.nodes, ["n2"]);
     assert_eq!(finding.wait_seconds, None);
     let command = finding.command.as_deref().unwrap();
     assert!(command.starts_with("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes="));
@@ -114,7 +114,7 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::HeldUnfenced);
     assert_eq!(finding.grade.as_deref(), Some("unfenced"));
-    assert_eq!(finding.nodes, ["n2"]);
+    assert_eq!(*finding.nodes, ["n2"]);
 }
 
 #[tokio::test]

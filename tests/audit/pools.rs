@@ -144,7 +144,7 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     );
     let gone = only(&live(&server).await.unwrap()).clone();
     assert_eq!(gone.problem, Problem::SliceOfGoneNode);
-    assert_eq!(gone.nodes, ["n2"]);
+    assert_eq!(*gone.nodes, ["n2"]);
     let command = gone.command.unwrap();
     assert!(
         command.contains("/ippools/blue-n2-10.0.1.0-24 && kubectl -n default"),

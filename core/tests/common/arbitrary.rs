@@ -69,7 +69,7 @@ prop_compose! {
 }
 
 pub fn any_present() -> impl Strategy<Value = Presence> {
-    prop::option::weighted(0.9, any_pod()).prop_map(|pod| Presence::Present(pod.map(Box::new)))
+    prop::option::weighted(0.9, any_pod()).prop_map(|pod| Presence::Present(pod.map(Arc::new)))
 }
 
 pub fn any_presence() -> impl Strategy<Value = Presence> {

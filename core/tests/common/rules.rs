@@ -46,7 +46,7 @@ pub fn verdict_without_interface(presence: &Presence, known: &Known) -> Verdict 
 }
 
 pub fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Box::new(state)))
+    Presence::Present(Some(Arc::new(state)))
 }
 
 #[track_caller]

@@ -8,7 +8,7 @@ use ipgc_core::{
 
 use super::Asked;
 use crate::audit::{
-    assess::{Assessor, is_held},
+    assess::{Assessor, Sayings, is_held},
     index::{Index, Place},
 };
 
@@ -49,6 +49,7 @@ impl Assessor<'_> {
         Self {
             index: Index::of(self.snapshot),
             nodes,
+            sayings: Sayings::new(self.sayings.named),
             ..*self
         }
     }

@@ -159,8 +159,8 @@ impl Asked<'_> {
         let mut explanation = self.empty(address.to_string(), SubjectKind::Address);
         explanation.rows = self.rows(|pool, row, _| pool.address_of(row) == Some(address));
         explanation.reservations = self.orphans(|_, reserved| reserved == address);
-        let reports = |pod: &&PodState| pod.status.has_address(address);
-        let pods = self.assessor.snapshot.pods.iter().filter(reports);
+        let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
+        let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
         let is_known = !(explanation.rows.is_empty()
             && explanation.reservations.is_empty()
@@ -245,7 +245,7 @@ impl Asked<'_> {
     /// Of a node those rows are told that it holds, and all of those how many it would free to fence it.
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
-        let on_it = |pod: &&PodState| pod.node.as_deref() == Some(name);
+        let on_it = |pod: &PodState| pod.node.as_deref() == Some(name);
         let holds = |verdict: &Verdict| match verdict {
             Verdict::Stale(stale) => holding(&stale.clearance.wait)
                 .iter()
@@ -257,7 +257,7 @@ impl Asked<'_> {
         let split = std::cell::Cell::new(Split::default());
         explanation.rows = self.rows(|_, row, verdict| {
             let pod = row.podref_text().and_then(|podref| snapshot.pod(podref));
-            if pod.as_ref().is_some_and(on_it) || holds(verdict) {
+            if pod.is_some_and(on_it) || holds(verdict) {
                 let mut all = split.get();
                 *all.of(verdict) += 1;
                 split.set(all);
@@ -267,7 +267,7 @@ impl Asked<'_> {
         let mut pods = snapshot.pods.iter();
         let mut slices = snapshot.slices.iter();
         let is_known = snapshot.nodes.contains_key(name)
-            || pods.any(|pod| on_it(&pod))
+            || pods.any(|pod| on_it(pod))
             || slices.any(|slice| *slice.node == *name);
         if !is_known {
             return Err(format!(

@@ -13,8 +13,8 @@ use std::{
 
 use ipgc_core::outline::{Item, items};
 
-/// More than that, and whoever takes the items in is slower than those who parse them.
-const MOST: usize = 8;
+use crate::parallel::threads;
+
 /// Pieces to a thread: one that it parses, and the next.
 const EACH: usize = 2;
 
@@ -46,11 +46,7 @@ impl Crew {
     /// Nobody where there is one processor only, or where no thread can be had.
     pub(super) fn hire<'s>(scope: &'s Scope<'s, '_>, whole_pods: bool) -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        let count = if processors > 1 {
-            processors.min(MOST)
-        } else {
-            0
-        };
+        let count = if processors > 1 { threads() } else { 0 };
         let hire = |_| {
             let (give, pieces) = sync_channel::<Piece>(EACH);
             let (done, take) = sync_channel(EACH);

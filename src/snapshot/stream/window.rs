@@ -15,8 +15,9 @@ const LARGEST_PIECE: usize = 8 << 20;
 const LARGEST_OBJECT: usize = 64 << 20;
 
 /// The part of the text that is in memory.
-pub(super) struct Window<R> {
+pub(super) struct Window<'p, R> {
     source: R,
+    progress: &'p mut dyn FnMut(u64),
     pub(super) bytes: Vec<u8>,
     /// Where the unread part of `bytes` begins.
     pub(super) start: usize,
@@ -29,10 +30,11 @@ pub(super) struct Window<R> {
     pub(super) spare: Vec<u8>,
 }
 
-impl<R: Read> Window<R> {
-    pub(super) fn new(source: R) -> Self {
+impl<'p, R: Read> Window<'p, R> {
+    pub(super) fn new(source: R, progress: &'p mut dyn FnMut(u64)) -> Self {
         Self {
             source,
+            progress,
             bytes: Vec::with_capacity(CHUNK),
             start: 0,
             dropped: 0,
@@ -68,6 +70,7 @@ impl<R: Read> Window<R> {
         let mut source = self.source.by_ref().take(wanted as u64);
         let read = source.read_to_end(&mut self.bytes)?;
         self.ended = read < wanted;
+        (self.progress)(self.dropped + self.bytes.len() as u64);
         Ok(read > 0)
     }
 
