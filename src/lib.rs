@@ -14,7 +14,7 @@
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
-//! | `parallel` | work on all processors |
+//! | `parallel` | work on several processors |
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
 //! | [`leader`] | which of several copies writes |
 //! | [`report`] | events, counters and metrics |

@@ -1,4 +1,4 @@
-//! Work on all processors: threads that end before the call does, and no state between calls.
+//! Work on several processors: threads that end before the call does, and no state between calls.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 const MOST: usize = 8;
 
 /// How many threads are worth having. musl's allocator has one lock: threads that take memory for each row and name
-/// mostly wait for it there, and one beside the calling thread is the fastest (docs/audit.md).
+/// mostly wait for it there: of two that judge, none is faster than the calling thread alone (docs/audit.md).
 pub fn threads() -> usize {
     let most = if cfg!(target_env = "musl") { 1 } else { MOST };
     available_parallelism().map_or(1, usize::from).min(most)

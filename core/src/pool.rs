@@ -173,7 +173,7 @@ impl ObservedPool {
         let total_rows = allocations.len();
         let mut rows = Vec::new();
         for allocations in allocations.chunks(ROWS_AT_A_TIME) {
-            // On the stack: an allocator that takes memory for each few of a million rows takes more time than they.
+            // On the stack: as vectors they took an allocator more time than the rows take.
             let head = |at| allocations.get(at).map(|(_, row): &(_, R)| row.head());
             let heads: [_; ROWS_AT_A_TIME] = from_fn(|at| head(at).unwrap_or_default());
             let glances: [_; ROWS_AT_A_TIME] = from_fn(|at| Glance {

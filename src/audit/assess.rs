@@ -213,12 +213,12 @@ impl<'s> Assessor<'s> {
     /// Says which row a finding is about.
     pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
         finding.row = Some(RowReport {
-            pool_uid: place.said.uid.clone(),
+            pool_uid: place.names.uid.clone(),
             key: row.key().to_owned(),
             stored: Stored::new(row.stored()),
         });
-        finding.namespace = Some(place.said.namespace.clone());
-        finding.pool = Some(place.said.pool.clone());
+        finding.namespace = Some(place.names.namespace.clone());
+        finding.pool = Some(place.names.pool.clone());
         finding.address = pool.address_of(row).map(|address| address.to_string());
         let content = row.content().ok();
         finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));

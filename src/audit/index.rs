@@ -104,13 +104,13 @@ pub struct Place {
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// The same names as findings have them.
-    pub said: Said,
+    pub names: Names,
     /// `metadata.resourceVersion` of one without rows, which may be removed.
     pub version: Option<Box<str>>,
 }
 
 /// Texts that all findings about the rows of a pool have.
-pub struct Said {
+pub struct Names {
     /// Its namespace.
     pub namespace: Shared,
     /// Its name.
@@ -312,7 +312,7 @@ impl Part {
             networks,
             slice,
             uid: pool.uid().into(),
-            said: Said {
+            names: Names {
                 namespace: pool.key().namespace.as_str().into(),
                 pool: pool.key().name.as_str().into(),
                 uid: pool.uid().into(),

@@ -162,7 +162,11 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
     // Last, since it has to be read first.
     let address = |it: &Finding| it.address.as_ref()?.parse::<IpAddr>().ok();
     let then = then.then_with(|| address(a).cmp(&address(b)));
-    then.then_with(|| a.pods.cmp(&b.pods))
+    let then = then.then_with(|| a.pods.cmp(&b.pods));
+    // What has no address, so that nothing depends on the order in which it was found.
+    let key = |finding: &Finding| Some(finding.row.as_ref()?.key.clone());
+    let then = then.then_with(|| key(a).cmp(&key(b)));
+    then.then_with(|| a.detail.cmp(&b.detail))
 }
 
 /// An audit while it lasts.

@@ -158,7 +158,7 @@ type Set<T> = HashSet<T, RandomState>;
 pub struct Texts(Mutex<All>);
 
 impl Texts {
-    /// Those that one thread has met: it has no need to wait for them.
+    /// Those that the findings of one pool have: whoever judges it has no need to wait for them.
     pub fn local(&self) -> Local<'_> {
         Local {
             all: self,
@@ -168,7 +168,7 @@ impl Texts {
     }
 }
 
-/// The texts that one thread has met.
+/// The texts that the findings of one pool have.
 pub struct Local<'t> {
     all: &'t Texts,
     texts: Set<Shared>,

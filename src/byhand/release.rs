@@ -53,7 +53,7 @@ fn names(rights: &[Right]) -> String {
 /// change of a fate is told. What became of each is in `picked`.
 ///
 /// # Errors
-/// When nothing was done, or the run failed.
+/// When nothing could be done, or the run failed.
 pub async fn release(
     clients: (Client, Client),
     config: Config,

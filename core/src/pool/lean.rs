@@ -1,5 +1,5 @@
-//! An IPPool as text, of which nothing is kept that is never read: a tenth of it may be who wrote what, and half of it
-//! indentation.
+//! An IPPool as text, without managed fields, labels, status and white space: a tenth of it may be who wrote what, and
+//! half of it indentation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ impl LeanPool {
     /// Makes the text of an IPPool lean.
     ///
     /// # Errors
-    /// Where [`ObservedPool::parse`] fails.
+    /// Where [`ObservedPool::parse`] fails, or the resourceVersion is no text.
     pub fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str::<Parts<'_>>(text)?.lean()
     }
