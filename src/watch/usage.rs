@@ -7,7 +7,7 @@
 use std::{collections::HashMap, hash::BuildHasher, net::IpAddr};
 
 use foldhash::{fast, quality};
-use ipgc_core::{ipam::Ipam, networks::Status};
+use ipgc_core::{address::Range, ipam::Ipam, networks::Status};
 
 use super::packed::Packed;
 
@@ -61,16 +61,25 @@ impl Usage {
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let mut uses = Uses::new(networks);
+        let numbers = quality::RandomState::default();
+        let domains = domains(networks, &numbers);
+        let mut uses = Uses {
+            domains: &domains,
+            numbers,
+            plans: HashMap::default(),
+        };
         let mut unallocated = 0;
         // Twice over all: numbers that may be there twice are few, and only those are kept.
         let mut met = Bits::for_each_of(pods.clone().map(|pod| pod.addresses().count()).sum());
         let mut counts = HashMap::with_hasher(fast::RandomState::default());
-        uses.each(pods.clone(), |pod, place, network, address, number| {
+        uses.each(pods.clone(), |pod, place, domain, address, number| {
             if met.insert(number) {
                 counts.insert(number, 0_u32);
             }
-            unallocated += usize::from(pod.rows_seen.lacks(place) && is_swept(network, address));
+            // One that it has in two networks is noted at the first of its places.
+            let lacks = |place| pod.rows_seen.lacks(place);
+            let lacks = lacks(place) && pod.place_of(address).is_some_and(lacks);
+            unallocated += usize::from(lacks && is_swept(domain.network, address));
         });
         if !counts.is_empty() {
             uses.each(pods, |_, _, _, _, number| {
@@ -86,55 +95,71 @@ impl Usage {
     }
 }
 
-/// Goes over the addresses that pods use.
-struct Uses<'n> {
-    networks: &'n Networks,
-    numbers: quality::RandomState,
-    /// By what is shared by pods that are alike.
-    plans: HashMap<usize, Vec<&'n [Ipam]>, fast::RandomState>,
+/// Within which an address is one address.
+struct Domain<'n> {
+    range: Range,
+    network: Option<&'n str>,
+    number: u64,
 }
 
-impl<'n> Uses<'n> {
-    fn new(networks: &'n Networks) -> Self {
-        Self {
-            networks,
-            numbers: quality::RandomState::default(),
-            plans: HashMap::default(),
-        }
-    }
+/// Those of each definition.
+type Domains<'n> = HashMap<&'n str, Vec<Domain<'n>>>;
 
-    /// Tells of each address that pods use of the networks: the pod, the place, the network, the address, and
+fn domains<'n>(networks: &'n Networks, numbers: &quality::RandomState) -> Domains<'n> {
+    let of_section = |section: &'n Ipam| {
+        let network = section.network_name.as_deref();
+        section.ranges.iter().map(move |range| {
+            // Without reservations, ranges that overlap are networks of their own.
+            let alone = (!section.reserves).then_some(range);
+            Domain {
+                range: *range,
+                network,
+                number: numbers.hash_one((network, alone)),
+            }
+        })
+    };
+    let of_definition = |sections: &'n Vec<Ipam>| sections.iter().flat_map(of_section).collect();
+    let networks = networks.iter();
+    networks
+        .map(|(name, sections)| (&**name, of_definition(sections)))
+        .collect()
+}
+
+/// Goes over the addresses that pods use.
+struct Uses<'d> {
+    domains: &'d Domains<'d>,
+    numbers: quality::RandomState,
+    /// By what is shared by pods that are alike: the domains that each address may be of, by its place.
+    plans: HashMap<usize, Vec<&'d [Domain<'d>]>, fast::RandomState>,
+}
+
+impl Uses<'_> {
+    /// Tells of each address that pods use of the domains: the pod, the place, the domain, the address, and
     /// a number for the two. A pod may report an address twice, which is told once.
     fn each<'p>(
         &mut self,
         pods: impl Iterator<Item = &'p Packed>,
-        mut tell: impl FnMut(&Packed, usize, Option<&str>, IpAddr, u64),
+        mut tell: impl FnMut(&Packed, usize, &Domain<'_>, IpAddr, u64),
     ) {
         let mut told = Vec::new();
         for pod in pods.filter(|pod| pod.is_to_stay()) {
             let (shape, status) = pod.blank_status();
             let plan = self.plans.entry(shape);
-            let plan = plan.or_insert_with(|| plan_of(status, self.networks));
+            let plan = plan.or_insert_with(|| plan_of(status, self.domains));
             told.clear();
-            for (place, address) in pod.addresses().enumerate() {
-                let sections = plan.get(place).copied().unwrap_or_default();
-                let found = sections.iter().find_map(|section| {
-                    let mut ranges = section.ranges.iter();
-                    let range = ranges.find(|range| range.contains(address))?;
-                    Some((section, range))
-                });
-                let Some((section, range)) = found else {
+            for ((place, address), domains) in pod.addresses().enumerate().zip(plan) {
+                let mut domains = domains.iter();
+                let Some(domain) = domains.find(|domain| domain.range.contains(address)) else {
                     continue;
                 };
-                let network = section.network_name.as_deref();
-                // Without reservations, ranges that overlap are networks of their own.
-                let alone = (!section.reserves).then(|| range.to_string());
-                let number = self.numbers.hash_one((network, alone, address));
+                let octets = match address {
+                    IpAddr::V4(address) => address.to_ipv6_mapped(),
+                    IpAddr::V6(address) => address,
+                };
+                let number = self.numbers.hash_one((domain.number, octets.to_bits()));
                 if !told.contains(&number) {
                     told.push(number);
-                    // One that it has in two networks is noted at the first of its places.
-                    let place = pod.place_of(address).unwrap_or(place);
-                    tell(pod, place, network, address, number);
+                    tell(pod, place, domain, address, number);
                 }
             }
         }
@@ -161,14 +186,14 @@ impl Bits {
     }
 }
 
-/// The sections that each address of a status may be from, by its place.
-fn plan_of<'n>(status: &Status, networks: &'n Networks) -> Vec<&'n [Ipam]> {
+/// The domains that each address of a status may be of, by its place.
+fn plan_of<'d>(status: &Status, domains: &'d Domains<'d>) -> Vec<&'d [Domain<'d>]> {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for entry in status.entries() {
-        let sections = networks.get(&entry.network).map_or(&[][..], Vec::as_slice);
+        let domains = domains.get(&*entry.network).map_or(&[][..], Vec::as_slice);
         for address in &entry.addresses {
             let places = if address.is_ipv4() { &mut v4 } else { &mut v6 };
-            places.push(sections);
+            places.push(domains);
         }
     }
     v4.append(&mut v6);
