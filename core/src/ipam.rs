@@ -4,11 +4,14 @@
 //! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
 //! nothing here looks at files, whatever the configuration names.
 
-use std::{cmp::Reverse, collections::HashSet, net::IpAddr};
+mod span;
+
+use std::{collections::HashSet, net::IpAddr};
 
 use serde::Deserialize;
 use serde_json::{error::Category, value::RawValue};
 
+pub use self::span::{Span, handed_out};
 use crate::address::{Range, pool_name};
 
 /// One whereabouts IPAM section.
@@ -26,74 +29,6 @@ pub struct Ipam {
     pub slices: Option<Box<str>>,
     /// What could not be read, one sentence each.
     pub problems: Box<[String]>,
-}
-
-/// The part of a range that addresses are handed out of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The range, masked.
-    pub range: Range,
-    /// The first address, where it is not the first of the range that can be used.
-    pub first: Option<IpAddr>,
-    /// The last address, in the same way.
-    pub last: Option<IpAddr>,
-    /// `exclude`: what is passed over.
-    pub excluded: Box<[Range]>,
-}
-
-/// How many addresses of a range are handed out at the most by these parts of it; by none, all of it is. None where
-/// whereabouts hands out nothing of it at all, as of a range of two.
-#[must_use]
-pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -> Option<u128> {
-    if range.usable() == 0 {
-        return None;
-    }
-    let ends = |range: Range| {
-        let (first, Reverse(last)) = range.first_and_last();
-        (number(first), number(last))
-    };
-    let (first, last) = ends(range);
-    let (lowest, highest) = (first.saturating_add(1), last.saturating_sub(1));
-    let mut parts = Vec::new();
-    let mut is_whole = true;
-    for span in spans {
-        is_whole = false;
-        let mut next = span.first.map_or(lowest, number).max(lowest);
-        let end = span.last.map_or(highest, number).min(highest);
-        let excluded = span.excluded.iter();
-        // Numbers of the other family would be those of other addresses.
-        let excluded = excluded.filter(|excluded| range.overlaps(**excluded));
-        let mut gaps: Vec<_> = excluded.map(|excluded| ends(*excluded)).collect();
-        gaps.sort_unstable();
-        for (from, to) in gaps {
-            if next < from {
-                parts.push((next, end.min(from - 1)));
-            }
-            next = next.max(to.saturating_add(1));
-        }
-        parts.push((next, end));
-    }
-    if is_whole {
-        parts.push((lowest, highest));
-    }
-    parts.sort_unstable();
-    // What two of them hand out counts once.
-    let (mut count, mut next) = (0_u128, 0);
-    for (begin, end) in parts {
-        let begin = begin.max(next);
-        if begin <= end {
-            count += end - begin + 1;
-            next = end + 1;
-        }
-    }
-    Some(count)
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
 }
 
 impl Ipam {

@@ -396,6 +396,25 @@ async fn a_taken_port_is_named() {
     assert!(error.contains(&port.to_string()), "{error}");
 }
 
+/// Root of a user namespace that maps nobody is no root, and may still read what the test may.
+#[test]
+fn nodes_need_root_and_say_so() {
+    let up = [env!("CARGO_BIN_EXE_e2e"), "up", "--nodes", "1"];
+    let unprivileged: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["unshare", "--user"],
+        false => &[],
+    };
+    let words: Vec<&str> = unprivileged.iter().chain(&up).copied().collect();
+    let answer = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&answer.stderr);
+    assert!(!answer.status.success(), "{error}");
+    assert!(error.contains("run it as root"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
 #[tokio::test]
 async fn a_live_nodes_lease_changes_until_it_is_silenced() -> Result<()> {
     let cluster = Cluster::get().await?;

@@ -376,37 +376,38 @@ fn coming_or_going(error: &Error) -> bool {
         if source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(EINVAL))
 }
 
-/// Pods by the name of their namespace, from what the CNI library of the runtime keeps of each ADD.
+/// Pods by the name of their namespace, as the runtime describes their sandboxes. One that is still being
+/// set up is not described yet.
 fn pods_of(root: &Path) -> BTreeMap<String, String> {
+    let sandboxes = root.join("run/containerd/io.containerd.runtime.v2.task/k8s.io");
     let mut pods = BTreeMap::new();
-    for entry in fs::read_dir(root.join("var/lib/cni/results"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let text = fs::read_to_string(entry.path()).unwrap_or_default();
-        let Ok(kept) = serde_json::from_str::<serde_json::Value>(&text) else {
+    for entry in fs::read_dir(sandboxes).into_iter().flatten().flatten() {
+        let text = fs::read_to_string(entry.path().join("config.json")).unwrap_or_default();
+        let Ok(described) = serde_json::from_str::<serde_json::Value>(&text) else {
             continue;
         };
-        let netns = kept["netns"].as_str().unwrap_or_default();
-        let Some(namespace) = netns.rsplit('/').next().filter(|name| !name.is_empty()) else {
+        let note = |name: &str| {
+            let note = described["annotations"][format!("io.kubernetes.cri.{name}")].as_str();
+            note.unwrap_or_default()
+        };
+        if note("container-type") != "sandbox" {
             continue;
-        };
-        let argument = |name: &str| {
-            let all = kept["cniArgs"].as_array().into_iter().flatten();
-            let mut all = all.filter(|pair| pair[0] == name);
-            all.next()
-                .and_then(|pair| pair[1].as_str())
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let pod = format!(
-            "{}/{} {}",
-            argument("K8S_POD_NAMESPACE"),
-            argument("K8S_POD_NAME"),
-            kept["containerId"].as_str().unwrap_or_default()
-        );
-        pods.insert(namespace.to_owned(), pod);
+        }
+        let mut namespaces = described["linux"]["namespaces"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let network = namespaces.find(|one| one["type"] == "network");
+        let path = network.and_then(|one| one["path"].as_str());
+        if let Some(name) = path.and_then(|path| path.rsplit('/').next()) {
+            let pod = format!(
+                "{}/{} {}",
+                note("sandbox-namespace"),
+                note("sandbox-name"),
+                note("sandbox-id")
+            );
+            pods.insert(name.to_owned(), pod);
+        }
     }
     pods
 }

@@ -20,12 +20,7 @@ pub(super) async fn check() -> Result<()> {
         ));
     }
     for module in FILE_SYSTEMS {
-        if !has_file_system(module) {
-            load(module).await;
-        }
-        if !has_file_system(module) {
-            return Err(missing(module, "it is not in /proc/filesystems"));
-        }
+        file_system(module).await?;
     }
     cgroups::hierarchies()?;
     // One per process: two may begin at the same time.
@@ -42,6 +37,16 @@ pub(super) async fn check() -> Result<()> {
     }
     fs::remove_file(&log).ok();
     fs::remove_file(log.with_extension("ready")).ok();
+    Ok(())
+}
+
+async fn file_system(module: &str) -> Result<()> {
+    if !has_file_system(module) {
+        load(module).await;
+    }
+    if !has_file_system(module) {
+        return Err(missing(module, "it is not in /proc/filesystems"));
+    }
     Ok(())
 }
 
@@ -64,4 +69,18 @@ fn missing(module: &str, why: &str) -> Error {
         "the kernel lacks the module `{module}`, which a node needs, and modprobe could not load it: {}",
         why.lines().last().unwrap_or_default()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_module_that_is_missing_is_named_in_one_line() {
+        let error = file_system("nosuchfs").await.unwrap_err().to_string();
+        assert!(error.contains("lacks the module `nosuchfs`"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        file_system("proc").await.unwrap();
+    }
 }

@@ -162,3 +162,17 @@ fn release() -> String {
         .unwrap_or("unknown");
     name.trim_matches('"').to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_package_that_cannot_be_had_is_named_in_one_line() {
+        let words = ["download", "-qq", "no-such-package-of-ipgc"];
+        let error = apt(&words, &std::env::temp_dir()).unwrap_err().to_string();
+        assert!(error.contains("no-such-package-of-ipgc"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}

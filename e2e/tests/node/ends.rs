@@ -17,7 +17,8 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, Wanted, patiently, witnessed},
+    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, patiently, witnessed},
+    wanted::Wanted,
 };
 
 /// A graceful end of which nothing goes wrong: the kubelet's DEL frees all, ipgc nothing.
@@ -76,7 +77,8 @@ pub async fn lost_del_is_freed_after_the_cooldown(stage: Arc<Stage>) -> Result<(
     );
     // A kubelet on a busy machine may tell of a sandbox that is down before the pod is at its end, and then
     // nothing proves that it is the last one: such a row waits for W.
-    assert!(slow < PODS, "not one went after the cooldown");
+    let is_quick = slow < PODS || stage.under_fire();
+    assert!(is_quick, "not one went after the cooldown");
     scene.empty(witnessed(1) + LEASE + PATIENCE).await?;
     println!(
         "     lost DEL: the last one after {:.0} s",
@@ -241,13 +243,20 @@ pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "churn").await?;
     scene.network("net-a", "10.107.0.0/24").await?;
     scene.network("net-b", "10.108.0.0/24").await?;
-    churn(&scene, 6).await?;
+    churn(&scene, 6, Rows::Stay).await?;
     // What a forced deletion left waits for W of two rows.
     scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
 }
 
+/// Whether somebody beside ipgc removes rows of pods that live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    Stay,
+    MayGo,
+}
+
 /// Up and down this many times, on the networks `net-a` and `net-b`.
-pub async fn churn(scene: &Scene, rounds: usize) -> Result<()> {
+pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> {
     const REPLICAS: usize = 4;
     let set: StatefulSet = serde_json::from_value(json!({
         "metadata": {"name": "web"},
@@ -287,7 +296,8 @@ pub async fn churn(scene: &Scene, rounds: usize) -> Result<()> {
         scale(REPLICAS).await?;
         let rows = patiently(|| scene.rows()).await?;
         let live = 2 * REPLICAS;
-        assert!(rows.len() >= live, "round {round}: {rows:?}");
+        let all_there = rows.len() >= live || live_rows == Rows::MayGo;
+        assert!(all_there, "round {round}: {rows:?}");
         // One or two by force; their successors come under the same names.
         let victims: Vec<usize> = {
             let mut rng = rand::rng();

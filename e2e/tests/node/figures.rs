@@ -11,7 +11,8 @@ use kube::{ResourceExt as _, api::ListParams};
 
 use crate::{
     stage::Stage,
-    support::{LOST_DEL, PATIENCE, Scene, Wanted},
+    support::{LOST_DEL, PATIENCE, Scene},
+    wanted::Wanted,
 };
 
 /// How many pods lose their DEL.

@@ -11,6 +11,7 @@
 //! ```sh
 //! cargo test -p e2e --test node                  # the short set
 //! cargo test -p e2e --test node -- --long        # all of it
+//! cargo test -p e2e --test node -- --fire        # what runs together, while ipgc is killed again and again
 //! cargo test -p e2e --test node -- lost churn    # those whose name has one of these words
 //! ```
 //!
@@ -25,6 +26,7 @@ mod networks;
 mod outages;
 mod stage;
 mod support;
+mod wanted;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
@@ -34,8 +36,8 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered}
 
 use stage::Stage;
 
-/// The longest scenario of all needs half of it.
-const SCENARIO: Duration = Duration::from_secs(1200);
+/// The longest scenario of all needs half of it, and that under fire most of it.
+const SCENARIO: Duration = Duration::from_secs(1800);
 
 /// The scenarios of the node tier.
 #[derive(Parser)]
@@ -45,6 +47,9 @@ struct Arguments {
     /// The long ones as well
     #[arg(long)]
     long: bool,
+    /// Only those that run together, while ipgc is killed at random moments; `--long` does this as well
+    #[arg(long)]
+    fire: bool,
     /// Print the names and do nothing
     #[arg(long)]
     list: bool,
@@ -100,24 +105,29 @@ const SCENARIOS: &[Scenario] = scenarios![
     Together Short networks::dual_stack_goes_in_both_families,
     Together Short networks::attachment_deleted_before_its_pod,
     Together Short networks::node_slices_are_pools_of_their_own,
+    Together Short networks::interface_plugged_into_a_running_pod,
     Together Short ends::deleted_while_it_is_set_up,
     Together Short ends::stateful_set_up_and_down,
     Alone Short outages::silent_node_holds_until_it_is_fenced,
     Alone Long outages::silent_node_holds_until_it_is_back,
     Alone Long outages::removed_node_is_waited_for,
+    Alone Long outages::dead_node_is_removed,
     Alone Long outages::churn_under_fire,
+    Alone Long outages::churn_beside_upstream,
     Alone Long figures::time_to_free_beside_upstream,
 ];
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let chosen: Vec<&Scenario> = SCENARIOS
+    let chosen: Vec<&'static Scenario> = SCENARIOS
         .iter()
         .filter(|one| {
             let words = &arguments.words;
             let named = words.iter().any(|word| one.name.contains(word.as_str()));
-            named || words.is_empty() && (arguments.long || one.set == Set::Short)
+            let set = arguments.long || one.set == Set::Short;
+            let turn = !arguments.fire || one.turn == Turn::Together;
+            turn && (named || words.is_empty() && set)
         })
         .collect();
     if arguments.list {
@@ -130,7 +140,7 @@ async fn main() -> ExitCode {
         eprintln!("node: no scenario has one of these words in its name");
         return ExitCode::FAILURE;
     }
-    match run(&chosen, arguments.program).await {
+    match run(&chosen, arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("node: {error}");
@@ -139,32 +149,39 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(chosen: &[&Scenario], program: Option<PathBuf>) -> Result<()> {
+async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     let began = std::time::Instant::now();
-    let stage = Arc::new(Stage::new(program).await?);
+    let stage = Arc::new(Stage::new(arguments.program).await?);
     println!("node: up after {} s", began.elapsed().as_secs());
+    let of_turn = |turn| chosen.iter().filter(move |one| one.turn == turn);
+    let start = |one: &&'static Scenario| one_scenario(one, Arc::clone(&stage));
     let mut failures = Vec::new();
-    let turns = [Turn::Together, Turn::Alone];
-    for turn in turns {
-        let mut running: FuturesUnordered<_> = FuturesUnordered::new();
-        for one in chosen.iter().filter(|one| one.turn == turn) {
-            running.push(one_scenario(one, Arc::clone(&stage)));
-            if turn == Turn::Alone {
-                drain(&mut running, &stage, &mut failures).await;
-            }
-        }
+    let mut ran = 0;
+    if !arguments.fire {
+        let mut running: FuturesUnordered<_> = of_turn(Turn::Together).map(start).collect();
+        ran += running.len();
         drain(&mut running, &stage, &mut failures).await;
+        for one in of_turn(Turn::Alone) {
+            running.push(start(one));
+            ran += 1;
+            drain(&mut running, &stage, &mut failures).await;
+        }
+    }
+    if (arguments.fire || arguments.long) && failures.is_empty() {
+        println!("node: under fire");
+        let mut running: FuturesUnordered<_> = of_turn(Turn::Together).map(start).collect();
+        ran += running.len();
+        tokio::select! {
+            () = drain(&mut running, &stage, &mut failures) => {}
+            error = stage.fire() => failures.push(error.to_string()),
+        }
     }
     if failures.is_empty() {
         stage.end().await?;
     } else {
         stage.keep_evidence();
     }
-    println!(
-        "node: {} scenarios in {} s",
-        chosen.len(),
-        began.elapsed().as_secs()
-    );
+    println!("node: {ran} scenarios in {} s", began.elapsed().as_secs());
     if failures.is_empty() {
         return Ok(());
     }
@@ -197,7 +214,7 @@ async fn drain(
     }
 }
 
-async fn one_scenario(one: &Scenario, stage: Arc<Stage>) -> (&'static str, Result<()>) {
+async fn one_scenario(one: &'static Scenario, stage: Arc<Stage>) -> (&'static str, Result<()>) {
     let began = std::time::Instant::now();
     // A panic is a failure of this scenario, not the end of all.
     let task = tokio::spawn((one.run)(stage));

@@ -1,13 +1,14 @@
 //! Networks that are not the plain case: default network, no version, two families, deleted definitions.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use e2e::Result;
 use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, Wanted, YOUNG, witnessed},
+    support::{LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, YOUNG, witnessed},
+    wanted::Wanted,
 };
 
 /// The pod's first interface has its address from whereabouts, and no other network is asked for.
@@ -25,8 +26,10 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
     // Its own row, and not the one of the pod that lives.
     let rows = || scene.rows();
     let only_first =
-        |rows: &Vec<(std::net::IpAddr, _)>| rows.iter().map(|row| row.0).eq(first.iter().copied());
-    e2e::wait::until_state("one row to go", YOUNG + PATIENCE, rows, only_first).await?;
+        |rows: &Vec<(IpAddr, _)>| rows.iter().map(|row| row.0).eq(first.iter().copied());
+    scene
+        .rows_until("one row to go", YOUNG + PATIENCE, only_first)
+        .await?;
     e2e::wait::holds_for("the other row", Duration::from_secs(10), rows, only_first).await?;
     assert_eq!(scene.freed().await?, second);
     network.mend()?;
@@ -57,16 +60,11 @@ pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
     scene.gone("goes", LOST_DEL * 2 + PATIENCE).await?;
     let rows = || scene.rows();
     let those_that_live =
-        |rows: &Vec<(std::net::IpAddr, _)>| rows.iter().map(|row| row.0).eq(lives.iter().copied());
+        |rows: &Vec<(IpAddr, _)>| rows.iter().map(|row| row.0).eq(lives.iter().copied());
     // A row without a report is not known to be the pod's own, so it may wait for W.
     let patience = witnessed(2) + LEASE + PATIENCE;
-    e2e::wait::until_state(
-        "the rows of the pod that is gone to go",
-        patience,
-        rows,
-        those_that_live,
-    )
-    .await?;
+    let what = "the rows of the pod that is gone to go";
+    scene.rows_until(what, patience, those_that_live).await?;
     e2e::wait::holds_for(
         "the other rows",
         Duration::from_secs(10),
@@ -173,5 +171,44 @@ pub async fn node_slices_are_pools_of_their_own(stage: Arc<Stage>) -> Result<()>
         .ends_clean(YOUNG + witnessed(1) + LEASE + PATIENCE)
         .await?;
     assert_eq!(scene.freed().await?.len(), 2);
+    Ok(())
+}
+
+/// An interface is plugged into a pod that runs, and nobody reports it: its row stays as long as the pod
+/// does, though the pool is worked on beside it. multus does not know of it when the pod ends, so no DEL
+/// comes for it.
+pub async fn interface_plugged_into_a_running_pod(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "plug").await?;
+    let network = scene.network_apart("net-a", "10.119.0.0/24").await?;
+    let node = &stage.tier.nodes()[0];
+    let own = scene
+        .run(&Wanted::pod("stays", &["net-a"]).on(node))
+        .await?[0];
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.119.0.0/24",
+        "kubernetes": {"kubeconfig": network.path()},
+    });
+    let config = Scene::config("net-a", &ipam);
+    scene.plug(node, "stays", own, "net7", &config).await?;
+    let rows = scene.rows_of("stays").await?;
+    let plugged = rows.iter().map(|row| row.0).find(|it| *it != own);
+    let plugged = plugged.expect("a row of the interface that was plugged in");
+    scene.answers(plugged).await?;
+    // Another one of the same pool goes, and its row by ipgc.
+    scene.replicas(&Wanted::pod("goes", &["net-a"]), 1).await?;
+    network.lose()?;
+    scene.scale(0).await?;
+    let both = |rows: &Vec<(IpAddr, _)>| rows.iter().map(|row| row.0).eq([own, plugged]);
+    let patience = LOST_DEL + witnessed(1) + LEASE + PATIENCE;
+    scene
+        .rows_until("the other row to go", patience, both)
+        .await?;
+    let rows = || scene.rows();
+    e2e::wait::holds_for("the row that nobody reports", LEASE, rows, both).await?;
+    network.mend()?;
+    scene.delete("stays", None).await?;
+    scene.gone("stays", PATIENCE).await?;
+    scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await?;
+    assert_eq!(scene.freed().await?.last(), Some(&plugged));
     Ok(())
 }

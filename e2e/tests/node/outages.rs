@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use e2e::{Error, Result, wait};
+use e2e::{Error, Result, upstream::Upstream, wait};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
@@ -12,9 +12,10 @@ use rand::RngExt as _;
 use serde_json::json;
 
 use crate::{
-    ends,
+    ends::{self, Rows},
     stage::Stage,
-    support::{PATIENCE, SWEEP, Scene, Wanted, witnessed},
+    support::{PATIENCE, SWEEP, Scene, witnessed},
+    wanted::Wanted,
 };
 
 /// Longer than W of a pod with one row by this much: a hold that is none would be over.
@@ -46,6 +47,11 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
     let reasons: Vec<_> = findings.iter().map(|one| one["problem"].clone()).collect();
     assert_eq!(reasons, ["held-unfenced"], "{findings:#?}");
     assert!(scene.freed().await?.is_empty());
+    // And so do the events.
+    let told = scene.told("IPAddressHeldUnfenced").await?;
+    let (pod, node) = (format!("{}/web", scene.namespace.name), node.name());
+    let tells = |note: &String| note.contains(&pod) && note.contains(node);
+    assert!(told.iter().any(tells), "{told:#?}");
     Ok((scene, address))
 }
 
@@ -107,6 +113,46 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
     recovered(&stage).await
 }
 
+/// Kubelet and sandboxes die in one step, and the node object is deleted while its pods are still there. The
+/// control plane deletes them.
+pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "dead").await?;
+    scene.network("net-a", "10.126.0.0/24").await?;
+    let node = &stage.tier.nodes()[1];
+    let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
+    node.power_off().await?;
+    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
+    nodes
+        .delete(node.name(), &DeleteParams::default())
+        .await
+        .map_err(Error::api("delete a node"))?;
+    // Pods of nodes that are gone are collected after 40 seconds, in rounds of 20.
+    scene.gone("web", PATIENCE * 2).await?;
+    scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
+    assert_eq!(scene.freed().await?, addresses);
+    node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
+    recovered(&stage).await
+}
+
+/// Upstream's loop and reconciler do their work beside ipgc. Neither frees what the other did, and what
+/// upstream takes from pods that live is not of our making.
+pub async fn churn_beside_upstream(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "beside").await?;
+    scene.network("net-a", "10.127.0.0/24").await?;
+    scene.network("net-b", "10.128.0.0/24").await?;
+    let mut upstream = Vec::new();
+    let plane = stage.tier.plane();
+    for node in stage.tier.nodes() {
+        upstream.push(Upstream::control_loop(plane, &stage.pools, node.name()).await?);
+    }
+    upstream.push(Upstream::reconciler(plane, &stage.pools, "@every 15s").await?);
+    ends::churn(&scene, 10, Rows::MayGo).await?;
+    for one in &upstream {
+        one.still_up()?;
+    }
+    scene.ends_clean(witnessed(2) + SWEEP + PATIENCE).await
+}
+
 /// Pods come and go, some by force, while ipgc is killed again and again and the API server once.
 pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "fire").await?;
@@ -125,12 +171,11 @@ pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
         Ok::<(), Error>(())
     };
     tokio::select! {
-        done = ends::churn(&scene, 20) => done?,
+        done = ends::churn(&scene, 20, Rows::Stay) => done?,
         failed = kills => failed?,
     }
     // The kubelets back off for minutes before they start what ended so often; new pods start at once.
-    let all = ["delete", "pods", "--all", "--namespace=ipgc-system"];
-    stage.cluster.kubectl(all).await?;
+    stage.renew_ipgc().await?;
     stage.tier.ipgc_ready().await?;
     // Nobody saw those ends.
     scene.ends_clean(witnessed(2) * 2 + SWEEP + PATIENCE).await

@@ -1,6 +1,10 @@
 //! What all scenarios share: two nodes, ipgc on them, and the detector.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use e2e::{
     Cluster, Error, Namespace, Result,
@@ -8,14 +12,21 @@ use e2e::{
     node::{Tier, detector::Detector},
     ours,
 };
+use rand::RngExt as _;
 use serde_json::Value;
 use tokio::process::Command;
+
+use crate::support::{SWEEP, witnessed};
 
 /// How often the detector's book is compared with the audit log.
 const COMPARE: Duration = Duration::from_secs(2);
 
 /// An audit of a few pools takes a tenth of a second.
 const AUDIT: Duration = Duration::from_secs(60);
+
+/// For so long ipgc is killed again and again. What it witnesses is forgotten with it, so no row that
+/// needs a wait goes before this is over.
+const FIRE: Duration = Duration::from_secs(240);
 
 /// Two nodes, ipgc, the detector.
 pub struct Stage {
@@ -26,6 +37,7 @@ pub struct Stage {
     pub pools: Namespace,
     pub tier: Tier,
     program: PathBuf,
+    under_fire: AtomicBool,
 }
 
 impl Stage {
@@ -43,7 +55,56 @@ impl Stage {
             cluster,
             tier,
             program,
+            under_fire: AtomicBool::new(false),
         })
+    }
+
+    /// Kills ipgc at random moments for as long as [`FIRE`], and then never returns. From now on rows may
+    /// go much later.
+    pub async fn fire(&self) -> Error {
+        self.under_fire.store(true, Ordering::Relaxed);
+        let shoot = async {
+            for round in 0_usize.. {
+                let pause = rand::rng().random_range(2..30);
+                tokio::time::sleep(Duration::from_secs(pause)).await;
+                let killed = self.tier.kill_ipgc().await?;
+                println!("     fire: {killed} processes of ipgc killed");
+                if round % 2 == 1 {
+                    // The kubelets back off before they start what ended so often; new pods start at once.
+                    self.renew_ipgc().await?;
+                }
+            }
+            Ok::<(), Error>(())
+        };
+        if let Ok(Err(error)) = tokio::time::timeout(FIRE, shoot).await {
+            return error;
+        }
+        if let Err(error) = self.renew_ipgc().await {
+            return error;
+        }
+        println!("     fire: over");
+        std::future::pending().await
+    }
+
+    /// New pods of ipgc in the place of those that are there.
+    pub async fn renew_ipgc(&self) -> Result<()> {
+        let all = ["delete", "pods", "--all", "--namespace=ipgc-system"];
+        self.cluster.kubectl(all).await?;
+        Ok(())
+    }
+
+    /// Whether ipgc is, or was, killed while the scenarios ran.
+    pub fn under_fire(&self) -> bool {
+        self.under_fire.load(Ordering::Relaxed)
+    }
+
+    /// How much later rows may go because of that.
+    pub fn delay(&self) -> Duration {
+        if self.under_fire() {
+            FIRE + SWEEP + witnessed(2) * 2
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Returns when ipgc has freed what it must not, never otherwise.

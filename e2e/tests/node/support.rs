@@ -1,6 +1,6 @@
 //! A scenario's part of the stage: a namespace, a network, pods, and what is known of their addresses.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use e2e::{
     Error, Namespace, Result,
@@ -13,6 +13,7 @@ use ipgc::core::address::{Offset, Range};
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
     core::v1::{Pod, ServiceAccount},
+    events::v1::Event,
 };
 use kube::{
     Api,
@@ -20,7 +21,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::{stage::Stage, wanted::Wanted};
 
 /// For what takes seconds, on a machine of two cores that compiles.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -47,81 +48,13 @@ pub fn witnessed(rows: u32) -> Duration {
     Duration::from_secs(120 + 1) + Duration::from_secs(60) * rows
 }
 
+/// So many addresses fit into the note of one event.
+const FEW: usize = 12;
+
 /// One scenario.
 pub struct Scene {
     pub stage: Arc<Stage>,
     pub namespace: Namespace,
-}
-
-/// What a scenario wants of a pod.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    name: String,
-    networks: Vec<String>,
-    node: Option<String>,
-    args: Vec<String>,
-    annotations: BTreeMap<String, String>,
-}
-
-impl Wanted {
-    /// A pod of one container, with these network attachments.
-    pub fn pod(name: &str, networks: &[&str]) -> Self {
-        Self {
-            name: name.to_owned(),
-            networks: networks.iter().map(ToString::to_string).collect(),
-            node: None,
-            args: Vec::new(),
-            annotations: BTreeMap::new(),
-        }
-    }
-
-    pub fn on(mut self, node: &Machine) -> Self {
-        self.node = Some(node.name().to_owned());
-        self
-    }
-
-    /// What the program does (e2e/tools/pause).
-    pub fn args(mut self, args: &[&str]) -> Self {
-        self.args = args.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    pub fn annotated(mut self, key: &str, value: &str) -> Self {
-        self.annotations.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Metadata and spec, as a template has them.
-    pub fn template(&self) -> Value {
-        let mut annotations = self.annotations.clone();
-        if !self.networks.is_empty() {
-            annotations.insert(
-                "k8s.v1.cni.cncf.io/networks".into(),
-                self.networks.join(","),
-            );
-        }
-        let selector = self
-            .node
-            .iter()
-            .map(|node| ("kubernetes.io/hostname", node))
-            .collect::<BTreeMap<_, _>>();
-        json!({
-            "metadata": {"annotations": annotations, "labels": {"app": self.name}},
-            "spec": {
-                "terminationGracePeriodSeconds": 1,
-                "automountServiceAccountToken": false,
-                "enableServiceLinks": false,
-                "dnsPolicy": "Default",
-                "nodeSelector": selector,
-                // A pod of a node that is away is ended by the scenario, not by a taint.
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [{
-                    "name": "main", "image": Machine::image(), "imagePullPolicy": "Never",
-                    "args": self.args,
-                }],
-            },
-        })
-    }
 }
 
 impl Scene {
@@ -360,10 +293,23 @@ impl Scene {
         Ok(all.into_keys().collect())
     }
 
+    /// Waits until the rows of this scenario are as wanted, later where ipgc is under fire.
+    pub async fn rows_until(
+        &self,
+        what: &str,
+        deadline: Duration,
+        wanted: impl Fn(&Vec<(IpAddr, Row)>) -> bool,
+    ) -> Result<()> {
+        let deadline = deadline + self.stage.delay();
+        wait::until_state(what, deadline, || self.rows(), wanted).await?;
+        Ok(())
+    }
+
     /// Waits until this scenario's pods hold no rows and no reservations.
     pub async fn empty(&self, deadline: Duration) -> Result<()> {
         let what = format!("all rows of {} to be gone", self.namespace.name);
         let read = || async { Ok((self.rows().await?, self.reservations().await?)) };
+        let deadline = deadline + self.stage.delay();
         wait::until_state(&what, deadline, read, |(rows, reservations)| {
             rows.is_empty() && reservations.is_empty()
         })
@@ -399,13 +345,74 @@ impl Scene {
         Ok(findings)
     }
 
-    /// The end of every scenario: nothing of it is in any pool, an audit finds nothing, and no wrong free
-    /// was seen.
+    /// The notes of events with this reason on pools.
+    pub async fn told(&self, reason: &str) -> Result<Vec<String>> {
+        let events: Api<Event> = self.stage.pools.api();
+        let events = events.list(&ListParams::default()).await;
+        let events = events.map_err(Error::api("list events"))?.items;
+        let on_pools = events.into_iter().filter(|event| {
+            let regarding = event.regarding.as_ref();
+            let kind = regarding.and_then(|regarding| regarding.kind.as_deref());
+            kind == Some("IPPool") && event.reason.as_deref() == Some(reason)
+        });
+        Ok(on_pools.filter_map(|event| event.note).collect())
+    }
+
+    /// Every address that ipgc freed was told on its pool. One that is killed tells no more.
+    async fn all_is_told(&self) -> Result<()> {
+        let freed = self.freed().await?;
+        if self.stage.under_fire() || freed.len() > FEW {
+            return Ok(());
+        }
+        let untold = || async {
+            let told = self.told("IPAddressGarbageCollected").await?;
+            let is_told = |address: &IpAddr| {
+                let text = format!(" {address} ({}/", self.namespace.name);
+                told.iter().any(|note| note.contains(&text))
+            };
+            Ok(freed.iter().copied().filter(|it| !is_told(it)).collect())
+        };
+        let what = "an event for each freed address";
+        wait::until_state(what, PATIENCE, untold, Vec::<IpAddr>::is_empty).await?;
+        Ok(())
+    }
+
+    /// The end of every scenario: nothing of it is in any pool, an audit finds nothing, events told all,
+    /// and no wrong free was seen.
     pub async fn ends_clean(&self, deadline: Duration) -> Result<()> {
         self.empty(deadline).await?;
         let findings = self.findings().await?;
         assert!(findings.is_empty(), "the audit found {findings:#?}");
+        self.all_is_told().await?;
         self.stage.detector.check().await?;
+        Ok(())
+    }
+
+    /// Adds an interface to a pod that runs, as whatever plugs networks in later does: by ADD of the
+    /// plugin, with the arguments that the runtime gives. `address` is one that the pod has.
+    pub async fn plug(
+        &self,
+        node: &Machine,
+        pod: &str,
+        address: IpAddr,
+        interface: &str,
+        config: &Value,
+    ) -> Result<()> {
+        let holding = self.answers(address).await?;
+        let sandbox = holding.pod.split(' ').next_back().unwrap_or_default();
+        let add = r#"printf '%s' "$1" | CNI_COMMAND=ADD CNI_PATH=/opt/cni/bin CNI_IFNAME="$2" \
+            CNI_NETNS="/var/run/netns/$3" CNI_CONTAINERID="$4" \
+            CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=$5;K8S_POD_NAME=$6" /opt/cni/bin/bridge"#;
+        let (network, namespace) = (&holding.namespace, &self.namespace.name);
+        let arguments = [
+            &config.to_string(),
+            interface,
+            network,
+            sandbox,
+            namespace,
+            pod,
+        ];
+        node.namespaces()?.shell(add, &arguments).await?;
         Ok(())
     }
 }

@@ -4,6 +4,8 @@
 //! row afterwards has none. Most rows and reservations are passed over at a glance, because a pod
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
+mod usage;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
@@ -12,10 +14,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{
-        Range, excerpt, may_reserve, pool_name, reservation_address, split_reservation_name,
-    },
-    ipam::{Span, handed_out},
+    address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
@@ -24,10 +23,7 @@ use ipgc_core::{
 };
 use tracing::warn;
 
-use super::{
-    report::{PoolTally, SweepReport},
-    swept::Swept,
-};
+use super::report::{PoolTally, SweepReport};
 use crate::{
     clock::cpu_time,
     collect::{
@@ -40,7 +36,7 @@ use crate::{
         second_look::second_look,
     },
     lock::lock,
-    watch::{Networks, Presumed},
+    watch::Presumed,
 };
 
 /// One look.
@@ -442,47 +438,6 @@ impl<'l> Look<'l> {
             }
         }
         Overlaps(Arc::new(overlaps))
-    }
-
-    /// What live pods use of these networks, and what the pools have to give out.
-    pub fn usage(&mut self, networks: &Networks) {
-        self.sizes(networks);
-        let unranged = self.places.iter().filter(|place| place.range.is_none());
-        self.report.pools_without_range = unranged.count();
-        let ranges = self.places.iter().flat_map(|place| {
-            let networks = place.networks.iter().map(Option::as_deref);
-            networks.filter_map(|network| Some((network, place.range?)))
-        });
-        let swept = self.namespace.map(|_| Swept::of(ranges));
-        let is_swept = |network: Option<&str>, address: IpAddr| {
-            let swept = swept.as_ref();
-            swept.is_none_or(|swept| swept.contains(network, address))
-        };
-        let usage = lock(&self.context.knowledge.pods).usage(networks, is_swept);
-        // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
-        // missing, and a pool that cannot be read may have it.
-        self.report.duplicates = usage.duplicates;
-        self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
-    }
-
-    /// Of a range only that can be given out which some definition neither leaves out nor excludes.
-    fn sizes(&mut self, networks: &Networks) {
-        let mut spans = HashMap::<_, Vec<&Span>>::new();
-        // A slice of a node is given out as a whole.
-        let whole = networks.values().flatten();
-        for section in whole.filter(|section| section.slices.is_none()) {
-            let network = section.network_name.as_deref();
-            for span in &section.spans {
-                let name = pool_name(network, None, span.range);
-                spans.entry(name).or_default().push(span);
-            }
-        }
-        for (tally, place) in self.report.by_pool.iter_mut().zip(&self.places) {
-            let spans = spans.get(&place.key.name).into_iter().flatten().copied();
-            tally.size = place
-                .range
-                .map(|range| handed_out(range, spans).unwrap_or(0));
-        }
     }
 
     /// What was found, and the numbers.

@@ -1,0 +1,92 @@
+//! What a row waits for: a moment, nodes, or both.
+
+use std::{fmt, sync::Arc};
+
+use crate::time::Moment;
+
+/// Names of nodes, in their order.
+type Names = Arc<[Box<str>]>;
+
+/// When a row may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// From this moment on, unless something happens until then.
+    Until(Moment),
+    /// Not before something happens on these nodes, in the order of their names.
+    For(Arc<[Box<str>]>),
+    /// The same, and from this moment on whatever happens.
+    AtMost(Arc<[Box<str>]>, Moment),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |moment: &Moment| moment.since_epoch().as_secs_f32();
+        match self {
+            Self::Until(moment) => write!(f, "{:.1} s after the start", seconds(moment)),
+            Self::For(nodes) => write!(
+                f,
+                "when one of these is back or fenced: {}",
+                nodes.join(", ")
+            ),
+            Self::AtMost(nodes, moment) => write!(
+                f,
+                "{:.1} s after the start, or when one of these is back or fenced: {}",
+                seconds(moment),
+                nodes.join(", ")
+            ),
+        }
+    }
+}
+
+impl Wait {
+    /// The nodes, and the moment, if there is one.
+    fn parts(self) -> (Option<Names>, Option<Moment>) {
+        match self {
+            Self::Until(moment) => (None, Some(moment)),
+            Self::For(nodes) => (Some(nodes), None),
+            Self::AtMost(nodes, moment) => (Some(nodes), Some(moment)),
+        }
+    }
+
+    /// Both.
+    pub(super) fn and(self, other: Self) -> Self {
+        let hold = matches!(self, Self::For(_)) || matches!(other, Self::For(_));
+        let ((a, until), (b, and_until)) = (self.parts(), other.parts());
+        let nodes = match (a, b) {
+            (Some(a), Some(b)) => union(a, b),
+            (a, b) => a.or(b).unwrap_or_default(),
+        };
+        match until.max(and_until) {
+            Some(moment) if !hold && nodes.is_empty() => Self::Until(moment),
+            Some(moment) if !hold => Self::AtMost(nodes, moment),
+            _ => Self::For(nodes),
+        }
+    }
+
+    /// The moment from which on it is over whatever happens.
+    #[must_use]
+    pub fn moment(&self) -> Option<Moment> {
+        match self {
+            Self::Until(moment) | Self::AtMost(_, moment) => Some(*moment),
+            Self::For(_) => None,
+        }
+    }
+}
+
+/// The nodes of both, in the order of their names. In an outage thousands of rows wait for the same nodes: their
+/// list is shared as long as it can be.
+fn union(a: Names, b: Names) -> Names {
+    let has_all = |all: &[Box<str>], some: &[Box<str>]| {
+        some.iter().all(|name| all.binary_search(name).is_ok())
+    };
+    if Arc::ptr_eq(&a, &b) || has_all(&a, &b) {
+        return a;
+    }
+    if has_all(&b, &a) {
+        return b;
+    }
+    let mut nodes = [a, b].concat();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.into()
+}

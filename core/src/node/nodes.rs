@@ -1,0 +1,256 @@
+//! All nodes: which of them may still run a sandbox that nobody saw.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{Node, NodeState, Standing, stock::Stock};
+use crate::time::Moment;
+
+/// All nodes by name, those that are gone included as long as they matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Nodes {
+    pub(super) by_name: BTreeMap<Box<str>, Node>,
+    /// Since when the names are complete; before, nobody can say that a node does not exist.
+    complete_since: Option<Moment>,
+    /// A gap in the pod watch whose nodes are not known yet.
+    gap: Option<Moment>,
+    /// The longest wait that nobody blocks, as far as it was reckoned. It only grows until the next
+    /// gap.
+    unblocked: Duration,
+    /// Who blocked when that was reckoned, until something changes.
+    stock: Option<Arc<Stock>>,
+    /// Those that a person says run no sandboxes, whatever their objects say.
+    said_dead: BTreeSet<Box<str>>,
+}
+
+/// What an address waits for before nobody unseen can answer on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// No longer than until this moment, if nothing happens.
+    Until(Moment),
+    /// Until something happens on these nodes, in the order of their names. Empty while the nodes
+    /// are not known.
+    By(Arc<[Box<str>]>),
+}
+
+impl Nodes {
+    /// No nodes yet. These will count as declared empty, as a person says that they run no sandboxes, until one of
+    /// them is ready: then it was a mistake, and the node may run what nobody saw.
+    #[must_use]
+    pub fn said_dead(names: impl IntoIterator<Item = Box<str>>) -> Self {
+        Self {
+            said_dead: names.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the state of a node that exists.
+    pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
+        self.stock = None;
+        // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
+        let was_alive = state.ready && self.said_dead.remove(name);
+        state.declared_empty |= self.said_dead.contains(name);
+        let node = match self.by_name.entry(name.into()) {
+            Entry::Occupied(known) => {
+                let node = known.into_mut();
+                node.apply(state, now);
+                node
+            }
+            Entry::Vacant(new) => new.insert(Node::new(Some(state), now)),
+        };
+        if was_alive {
+            node.suspect_since(now);
+            self.unblocked = Duration::ZERO;
+        }
+    }
+
+    /// A node was deleted.
+    pub fn remove(&mut self, name: &str, now: Moment) {
+        self.stock = None;
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.remove(now);
+        }
+    }
+
+    /// A complete list of nodes was taken in; these are the names in it.
+    pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
+        self.stock = None;
+        for (name, node) in &mut self.by_name {
+            if !listed(name) {
+                node.remove(now);
+            }
+        }
+        self.complete_since.get_or_insert(now);
+    }
+
+    /// Takes in a read of a node's Lease.
+    pub fn hear(&mut self, name: &str, version: Option<&str>, now: Moment) {
+        self.stock = None;
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.hear(version, now);
+        }
+    }
+
+    /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
+    /// [`Nodes::suspect`] follows, every node blocks.
+    pub fn gap(&mut self, now: Moment) {
+        self.stock = None;
+        self.gap = Some(now);
+    }
+
+    /// The nodes that exist after the gap, by a quorum LIST begun after it.
+    pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
+        self.stock = None;
+        let since = self.gap.take().unwrap_or(now);
+        self.unblocked = Duration::ZERO;
+        for name in names {
+            // It exists, and nothing else is known of it until it is applied.
+            let unknown = || Node::new(Some(NodeState::default()), now);
+            let node = self.by_name.entry(name.into()).or_insert_with(unknown);
+            node.suspect_since(since);
+        }
+        let is_gone = |node: &&mut Node| node.state.is_none() && node.since >= since;
+        for node in self.by_name.values_mut().filter(is_gone) {
+            // It existed at the gap, and went before it could be listed.
+            node.suspect_since(since);
+        }
+    }
+
+    /// Reckons how long a wait nobody blocks, and who blocks longer ones at `now`, so that it need not be
+    /// for each row. It changes no answer.
+    pub fn take_stock(&mut self, now: Moment) {
+        let suspects = self.by_name.values();
+        let longest = suspects.filter_map(|node| Some(node.longest(node.suspect.as_ref()?, now)));
+        self.unblocked = longest.min().unwrap_or(Duration::MAX);
+        self.stock = Some(Arc::new(Stock::of(self, now)));
+    }
+
+    /// The gap whose nodes are not known yet.
+    #[must_use]
+    pub fn pending_gap(&self) -> Option<Moment> {
+        self.gap
+    }
+
+    /// Whether there is such a gap, and the watch of nodes has told all names since it began.
+    #[must_use]
+    pub fn is_complete_after_gap(&self) -> bool {
+        self.gap.is_some() && self.complete_since.is_some()
+    }
+
+    /// What is known of the node `name` with regard to an incarnation that ended at `end`.
+    #[must_use]
+    pub fn standing(&self, name: &str, end: Moment, now: Moment) -> Standing {
+        match (self.by_name.get(name), self.complete_since) {
+            (Some(node), _) => node.standing(end, now),
+            (None, Some(since)) => Standing::Gone(since.max(end)),
+            (None, None) => Standing::Listening,
+        }
+    }
+
+    /// Whether the node `name` is fenced, or does not exist.
+    #[must_use]
+    pub fn is_fenced_or_gone(&self, name: &str, now: Moment) -> bool {
+        let standing = self.standing(name, now, now);
+        matches!(standing, Standing::Fenced | Standing::Gone(_))
+    }
+
+    /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
+    /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
+    /// for `wait` without a break. `None` if there is none.
+    #[must_use]
+    pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+        if self.gap.is_some() || self.complete_since.is_none() {
+            return Some(Blocked::By(Arc::default()));
+        }
+        if wait <= self.unblocked {
+            return None;
+        }
+        if let (None, Some(stock)) = (slice, &self.stock)
+            && let Some(known) = stock.blockers(self, wait, now)
+        {
+            return known;
+        }
+        let mut until = None;
+        let mut by: Vec<Box<str>> = Vec::new();
+        let mut ask = |name: &str, node: &Node| match node.blocks(wait, now) {
+            Some(Some(moment)) => until = until.max(Some(moment)),
+            Some(None) => by.push(name.into()),
+            None => {}
+        };
+        if let Some(name) = slice {
+            if let Some(node) = self.by_name.get(name) {
+                ask(name, node);
+            }
+        } else {
+            for (name, node) in &self.by_name {
+                ask(name, node);
+            }
+        }
+        if by.is_empty() {
+            return until.map(Blocked::Until);
+        }
+        by.sort_unstable();
+        Some(Blocked::By(by.into()))
+    }
+
+    /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
+    /// any such wait.
+    pub fn forget(&mut self, keep: Duration, now: Moment) {
+        self.stock = None;
+        self.by_name.retain(|_, node| {
+            let recent = now.since(node.since) < keep;
+            node.state.is_some() || recent || node.blocks(keep, now).is_some()
+        });
+    }
+
+    /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a
+    /// static pod so. In the order of their names.
+    #[must_use]
+    pub fn ending(&self, name: &str) -> Vec<&str> {
+        let after = name.match_indices('-').map(|(at, dash)| at + dash.len());
+        let known = after.filter_map(|from| self.by_name.get_key_value(&name[from..]));
+        let existing = known.filter(|(_, node)| node.state.is_some());
+        let mut names: Vec<_> = existing.map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.by_name.get(name)
+    }
+
+    /// The nodes that exist, with their names.
+    pub fn existing(&self) -> impl Iterator<Item = (&str, &NodeState)> {
+        let named = self.by_name.iter();
+        named.filter_map(|(name, node)| Some((&**name, node.state.as_ref()?)))
+    }
+
+    /// How each node that exists stands at present, for whoever waits on it: two of these that
+    /// differ mean that something happened there.
+    #[must_use]
+    pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
+        let pulse = |node: &Node| Pulse {
+            exists: node.state.is_some(),
+            fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
+            alive_since: node.alive_since(now),
+        };
+        let all = self.by_name.iter();
+        all.map(|(name, node)| (&**name, pulse(node))).collect()
+    }
+}
+
+/// How a node stands, as far as anybody waits on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// It exists.
+    pub exists: bool,
+    /// It runs no sandboxes.
+    pub fenced: bool,
+    /// Since when its kubelet has been at work.
+    pub alive_since: Option<Moment>,
+}

@@ -1,0 +1,56 @@
+//! What a look found out about addresses: how many each pool has, and which are used without being held.
+//!
+//! Numbers for the report; nothing is freed because of them.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use ipgc_core::{
+    address::pool_name,
+    ipam::{Span, handed_out},
+};
+
+use super::Look;
+use crate::{collect::sweep::swept::Swept, lock::lock, watch::Networks};
+
+impl Look<'_> {
+    /// What live pods use of these networks, and what the pools have to give out.
+    pub fn usage(&mut self, networks: &Networks) {
+        self.sizes(networks);
+        let unranged = self.places.iter().filter(|place| place.range.is_none());
+        self.report.pools_without_range = unranged.count();
+        let ranges = self.places.iter().flat_map(|place| {
+            let networks = place.networks.iter().map(Option::as_deref);
+            networks.filter_map(|network| Some((network, place.range?)))
+        });
+        let swept = self.namespace.map(|_| Swept::of(ranges));
+        let is_swept = |network: Option<&str>, address: IpAddr| {
+            let swept = swept.as_ref();
+            swept.is_none_or(|swept| swept.contains(network, address))
+        };
+        let usage = lock(&self.context.knowledge.pods).usage(networks, is_swept);
+        // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
+        // missing, and a pool that cannot be read may have it.
+        self.report.duplicates = usage.duplicates;
+        self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
+    }
+
+    /// Of a range only that can be given out which some definition neither leaves out nor excludes.
+    fn sizes(&mut self, networks: &Networks) {
+        let mut spans = HashMap::<_, Vec<&Span>>::new();
+        // A slice of a node is given out as a whole.
+        let whole = networks.values().flatten();
+        for section in whole.filter(|section| section.slices.is_none()) {
+            let network = section.network_name.as_deref();
+            for span in &section.spans {
+                let name = pool_name(network, None, span.range);
+                spans.entry(name).or_default().push(span);
+            }
+        }
+        for (tally, place) in self.report.by_pool.iter_mut().zip(&self.places) {
+            let spans = spans.get(&place.key.name).into_iter().flatten().copied();
+            tally.size = place
+                .range
+                .map(|range| handed_out(range, spans).unwrap_or(0));
+        }
+    }
+}
