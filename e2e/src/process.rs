@@ -115,6 +115,11 @@ impl Process {
         self.signal(Signal::CONT)
     }
 
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Ends it at once and waits for that.
     pub fn kill(&self) -> Result<()> {
         let mut child = self.child();
@@ -134,7 +139,7 @@ impl Process {
         }
         // A paused process would take the request only after it went on.
         self.signal(Signal::CONT)?;
-        self.signal(Signal::TERM)?;
+        self.terminate()?;
         let started = Instant::now();
         while started.elapsed() < grace {
             if self.exited()?.is_some() {

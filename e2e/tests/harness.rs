@@ -400,10 +400,8 @@ async fn a_taken_port_is_named() {
 #[test]
 fn nodes_need_root_and_say_so() {
     let up = [env!("CARGO_BIN_EXE_e2e"), "up", "--nodes", "1"];
-    let unprivileged: &[&str] = match rustix::process::geteuid().is_root() {
-        true => &["unshare", "--user"],
-        false => &[],
-    };
+    let is_root = rustix::process::geteuid().is_root();
+    let unprivileged: &[&str] = if is_root { &["unshare", "--user"] } else { &[] };
     let words: Vec<&str> = unprivileged.iter().chain(&up).copied().collect();
     let answer = std::process::Command::new(words[0])
         .args(&words[1..])

@@ -14,6 +14,7 @@ mod question;
 pub mod release;
 pub mod repair;
 pub mod run;
+mod signals;
 pub mod source;
 mod tell;
 mod values;

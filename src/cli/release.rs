@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use ipgc_core::{
     breaker::{ACK_ANNOTATION, Open},
     clearance::Wait,
@@ -18,12 +19,12 @@ use ipgc_core::{
 };
 use jiff::Timestamp;
 use kube::Client;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use super::{
     block_on, log, print_with,
     question::{agrees, ask},
+    signals::Signals,
     source::Live,
     usage,
     values::duration,
@@ -317,7 +318,9 @@ impl Args {
             );
             failed = failed.take().or(told.err());
         };
-        let released = release(clients, config, picked, self.timeout, interrupted(), tell).await;
+        let signals = Signals::listen()?;
+        let interrupted = signals.end().map(|_| ());
+        let released = release(clients, config, picked, self.timeout, interrupted, tell).await;
         let fates = picked.fates();
         for fate in &fates {
             all.add(fate);
@@ -480,18 +483,4 @@ fn read(file: &Path) -> Result<Report, String> {
     };
     let named = |reason: String| format!("{}: {reason}", file.display());
     report::parse(&text.map_err(|error| named(error.to_string()))?).map_err(named)
-}
-
-/// SIGINT or SIGTERM.
-async fn interrupted() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

@@ -3,11 +3,11 @@
 use std::{pin::pin, process::ExitCode, time::Duration};
 
 use kube::Client;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
     cluster, log,
+    signals::Signals,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
 };
@@ -171,18 +171,11 @@ async fn collect(
     config: Config,
     Listen(listen): Listen,
 ) -> ExitCode {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return super::usage(&"cannot listen for signals");
+    let signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(reason) => return super::usage(&reason),
     };
-    let mut shutdown = pin!(async {
-        tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM, shutting down"),
-            _ = interrupt.recv() => info!("SIGINT, shutting down"),
-        }
-    });
+    let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
     let collector = Collector::new(requests, watches, config.clone());
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.

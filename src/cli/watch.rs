@@ -14,13 +14,13 @@ use std::{
 use kube::Client;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
-    signal::unix::{SignalKind, signal},
     sync::oneshot,
     time::{interval, sleep},
 };
 
 use super::{
     block_on, form, print, readable,
+    signals::Signals,
     source::{self, Progress},
     tell::{Seen, Teller},
     usage,
@@ -107,13 +107,10 @@ pub(super) fn main(args: &Args) -> ExitCode {
         let _ = send.send(result);
     };
     let result = block_on(async move {
-        let failed = |error: io::Error| format!("cannot listen for signals: {error}");
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let signals = Signals::listen()?;
         thread::spawn(looking);
         tokio::select! {
-            _ = terminate.recv() => Ok(()),
-            _ = interrupt.recv() => Ok(()),
+            _ = signals.end() => Ok(()),
             () = reader_is_gone() => Ok(()),
             result = ended => result.unwrap_or_else(|_| Err("the watch broke off".to_owned())),
         }
