@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Error, Result};
+use crate::{Error, Result, cluster::unique};
 
 /// The user agent of clients that were not given one.
 pub const HARNESS_AGENT: &str = "ipgc-e2e";
@@ -91,19 +91,20 @@ impl Access {
     }
 }
 
-/// Writes a file with mode 0600.
+/// Writes a file with mode 0600. Whoever reads it meanwhile finds all of the old content or of the new.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    use std::{fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _};
     let failed = || Error::io(format!("write {}", path.display()));
-    OpenOptions::new()
+    let fresh = path.with_extension(unique("new"));
+    fs::OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
-        .open(path)
+        .open(&fresh)
         .map_err(failed())?
         .write_all(content)
-        .map_err(failed())
+        .map_err(failed())?;
+    fs::rename(&fresh, path).map_err(failed())
 }
 
 /// Base64, padded.

@@ -70,7 +70,7 @@ mod tests {
         let signals = Signals::listen().unwrap();
         println!("\nlistening");
         println!("\n{}", signals.end().await);
-        pending().await
+        pending::<()>().await;
     }
 
     #[rstest]

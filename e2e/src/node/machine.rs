@@ -404,12 +404,7 @@ impl Machine {
         let access = plane
             .access_at(url, CNI_USER)?
             .in_namespace("kube-system")?;
-        let namespaces = self.namespaces()?;
-        // A plugin that starts meanwhile reads the old file or the new one, not half of it.
-        let fresh = namespaces.path(&format!("{path}.new"));
-        access.write(&fresh)?;
-        fs::rename(&fresh, namespaces.path(path))
-            .map_err(Error::io("replace whereabouts' kubeconfig"))
+        access.write(&self.namespaces()?.path(path))
     }
 
     /// The image that sandboxes and workloads have.

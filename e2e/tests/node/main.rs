@@ -11,7 +11,7 @@
 //! ```sh
 //! cargo test -p e2e --test node                  # the short set
 //! cargo test -p e2e --test node -- --long        # all of it
-//! cargo test -p e2e --test node -- --fire        # what runs together, while ipgc is killed again and again
+//! cargo test -p e2e --test node -- --fire        # those of the set, while ipgc is killed again and again
 //! cargo test -p e2e --test node -- lost churn    # those whose name has one of these words
 //! ```
 //!
@@ -47,7 +47,7 @@ struct Arguments {
     /// The long ones as well
     #[arg(long)]
     long: bool,
-    /// Only those that run together, while ipgc is killed at random moments; `--long` does this as well
+    /// While ipgc is killed at random moments; `--long` does this at its end
     #[arg(long)]
     fire: bool,
     /// Print the names and do nothing
@@ -65,6 +65,8 @@ enum Turn {
     Together,
     /// Alone, since it hurts a node, ipgc or the API server.
     Alone,
+    /// Alone, and not under fire: it kills ipgc by itself, or measures.
+    Once,
 }
 
 /// Which set a scenario belongs to.
@@ -112,9 +114,9 @@ const SCENARIOS: &[Scenario] = scenarios![
     Alone Long outages::silent_node_holds_until_it_is_back,
     Alone Long outages::removed_node_is_waited_for,
     Alone Long outages::dead_node_is_removed,
-    Alone Long outages::churn_under_fire,
+    Once Long outages::churn_under_fire,
     Alone Long outages::churn_beside_upstream,
-    Alone Long figures::time_to_free_beside_upstream,
+    Once Long figures::time_to_free_beside_upstream,
 ];
 
 #[tokio::main]
@@ -126,7 +128,7 @@ async fn main() -> ExitCode {
             let words = &arguments.words;
             let named = words.iter().any(|word| one.name.contains(word.as_str()));
             let set = arguments.long || one.set == Set::Short;
-            let turn = !arguments.fire || one.turn == Turn::Together;
+            let turn = !arguments.fire || one.turn != Turn::Once;
             turn && (named || words.is_empty() && set)
         })
         .collect();
@@ -153,27 +155,29 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     let began = std::time::Instant::now();
     let stage = Arc::new(Stage::new(arguments.program).await?);
     println!("node: up after {} s", began.elapsed().as_secs());
-    let of_turn = |turn| chosen.iter().filter(move |one| one.turn == turn);
+    let together = || chosen.iter().filter(|one| one.turn == Turn::Together);
+    let alone = || chosen.iter().filter(|one| one.turn != Turn::Together);
     let start = |one: &&'static Scenario| one_scenario(one, Arc::clone(&stage));
     let mut failures = Vec::new();
     let mut ran = 0;
     if !arguments.fire {
-        let mut running: FuturesUnordered<_> = of_turn(Turn::Together).map(start).collect();
-        ran += running.len();
+        let mut running: FuturesUnordered<_> = together().map(start).collect();
         drain(&mut running, &stage, &mut failures).await;
-        for one in of_turn(Turn::Alone) {
+        for one in alone() {
             running.push(start(one));
-            ran += 1;
             drain(&mut running, &stage, &mut failures).await;
         }
+        ran += chosen.len();
     }
     if (arguments.fire || arguments.long) && failures.is_empty() {
         println!("node: under fire");
-        let mut running: FuturesUnordered<_> = of_turn(Turn::Together).map(start).collect();
+        let mut running: FuturesUnordered<_> = together().map(start).collect();
         ran += running.len();
-        tokio::select! {
-            () = drain(&mut running, &stage, &mut failures) => {}
-            error = stage.fire() => failures.push(error.to_string()),
+        drain_under_fire(&mut running, &stage, &mut failures).await;
+        for one in alone().filter(|one| one.turn == Turn::Alone) {
+            running.push(start(one));
+            ran += 1;
+            drain_under_fire(&mut running, &stage, &mut failures).await;
         }
     }
     if failures.is_empty() {
@@ -210,6 +214,22 @@ async fn drain(
                 failures.push("detector".to_owned());
                 running.clear();
             }
+        }
+    }
+}
+
+/// The same, while ipgc is killed at random moments.
+async fn drain_under_fire(
+    running: &mut FuturesUnordered<impl Future<Output = (&'static str, Result<()>)>>,
+    stage: &Stage,
+    failures: &mut Vec<String>,
+) {
+    tokio::select! {
+        () = drain(running, stage, failures) => {}
+        error = stage.fire() => {
+            println!("FAIL fire\n{error}");
+            failures.push("fire".to_owned());
+            running.clear();
         }
     }
 }

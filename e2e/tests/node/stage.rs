@@ -88,7 +88,14 @@ impl Stage {
 
     /// New pods of ipgc in the place of those that are there.
     pub async fn renew_ipgc(&self) -> Result<()> {
-        let all = ["delete", "pods", "--all", "--namespace=ipgc-system"];
+        // One whose kubelet is dead stays.
+        let all = [
+            "delete",
+            "pods",
+            "--all",
+            "--wait=false",
+            "--namespace=ipgc-system",
+        ];
         self.cluster.kubectl(all).await?;
         Ok(())
     }
