@@ -99,7 +99,7 @@ pub struct Trail {
     /// A terminal phase was seen while containers were not terminated: somebody else than the
     /// kubelet wrote it, so that the phase says nothing about the sandbox any more.
     foreign_end: bool,
-    /// All containers that ever started are terminated.
+    /// All containers that ever started are terminated; where none was seen to, all that there are.
     stopped: bool,
     settled: bool,
 }
@@ -136,7 +136,16 @@ impl Trail {
             // It died, and the kubelet makes another: the end of that one is nobody's word yet.
             self.sandbox_up = false;
         }
-        self.stopped = all_terminated;
+        // Whoever looks first when the containers are gone from the runtime is told of no start, and of ends
+        // that the kubelet made up. So it ended; but a set-up that was cut off is told in the same way and
+        // may go on, so nothing is settled by that.
+        let made_up = self.started.is_empty()
+            && !state.containers.is_empty()
+            && state
+                .containers
+                .iter()
+                .all(|container| terminated(&container.name));
+        self.stopped = all_terminated || made_up;
         self.foreign_end |= state.phase.is_terminal() && !all_terminated;
         self.settled =
             state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;
@@ -156,7 +165,8 @@ impl Trail {
         self.settled
     }
 
-    /// Whether every container that ever started was terminated in the last state.
+    /// Whether every container that ever started was terminated in the last state; where none was seen to
+    /// start, every container that there is, and there is one.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped

@@ -176,6 +176,26 @@ fn made_up_states_alone_prove_nothing_even_where_the_sandbox_was_up() {
     ]));
 }
 
+/// An evicted pod as whoever was restarted meanwhile finds it: its containers are gone from the runtime, so the
+/// kubelet made their ends up. It stays for weeks, and its rows wait for W, not for its deletion.
+#[rstest]
+#[case::made_up(&[("main", MADE_UP)], true)]
+#[case::all_of_them(&[("init", MADE_UP), ("main", MADE_UP)], true)]
+#[case::one_waits(&[("init", MADE_UP), ("main", WAITING)], false)]
+#[case::one_runs(&[("init", MADE_UP), ("main", RUNNING)], false)]
+#[case::rejected(&[], false)]
+fn made_up_states_are_an_end_that_is_not_settled(
+    #[case] states: Containers<'_>,
+    #[case] stopped: bool,
+) {
+    let State(state) = failed(DOWN, states) else {
+        unreachable!("no gap")
+    };
+    let mut trail = Trail::default();
+    trail.advance(&state);
+    assert_eq!((trail.is_stopped(), trail.is_settled()), (stopped, false));
+}
+
 #[test]
 fn a_run_too_short_to_be_seen_is_settled_where_the_sandbox_was_seen_up() {
     assert!(settles([
