@@ -96,10 +96,10 @@ pub struct Trail {
     /// In the last state before all of them were terminated, the sandbox was up, and no state since
     /// showed it down while the pod was not at its end.
     sandbox_up: bool,
-    /// A terminal phase was seen while containers were not terminated: somebody else than the
-    /// kubelet wrote it, so that the phase says nothing about the sandbox any more.
+    /// A terminal phase was seen while containers were not terminated, or the sandbox was up: somebody
+    /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more.
     foreign_end: bool,
-    /// All containers that ever started are terminated; where none was seen to, all that there are.
+    /// All containers that ever started are terminated.
     stopped: bool,
     settled: bool,
 }
@@ -136,17 +136,13 @@ impl Trail {
             // It died, and the kubelet makes another: the end of that one is nobody's word yet.
             self.sandbox_up = false;
         }
-        // Whoever looks first when the containers are gone from the runtime is told of no start, and of ends
-        // that the kubelet made up. So it ended; but a set-up that was cut off is told in the same way and
-        // may go on, so nothing is settled by that.
-        let made_up = self.started.is_empty()
-            && !state.containers.is_empty()
-            && state
-                .containers
-                .iter()
-                .all(|container| terminated(&container.name));
-        self.stopped = all_terminated || made_up;
-        self.foreign_end |= state.phase.is_terminal() && !all_terminated;
+        // The kubelet says that a pod is at its end once the sandbox is down, and then says that too. Whoever
+        // wrote the phase while it was up is somebody else, as the garbage collector of pods whose node
+        // object is gone.
+        let foreign = !all_terminated || state.sandbox_ready == Some(true);
+        let is_foreign_end = state.phase.is_terminal() && foreign;
+        self.stopped = all_terminated && !is_foreign_end;
+        self.foreign_end |= is_foreign_end;
         self.settled =
             state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;
     }
@@ -165,8 +161,7 @@ impl Trail {
         self.settled
     }
 
-    /// Whether every container that ever started was terminated in the last state; where none was seen to
-    /// start, every container that there is, and there is one.
+    /// Whether every container that ever started was terminated in the last state.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped

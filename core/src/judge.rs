@@ -348,13 +348,26 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let living = subject.facts.living.as_ref()?;
     let completed = living.completed.as_ref()?;
     let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
-    let stopped = completed.stopped && !runs(pod) || is_fenced(pod, subject);
+    let stopped = completed.stopped && !runs(pod);
+    let stopped = stopped || is_end_made_up(pod, subject.row) || is_fenced(pod, subject);
     (is_it && stopped).then(|| subject.of_completed(completed))
 }
 
 fn runs(pod: &PodState) -> bool {
     let mut containers = pod.containers.iter();
     containers.any(|container| container.state == ContainerState::Running)
+}
+
+/// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended,
+/// as it does when the runtime has removed them. Whoever looks first by then never learns of a start. It does
+/// the same for a set-up that was cut off and may go on; but then multus has not reported the address.
+fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
+    let made_up = ContainerState::Terminated { started: false };
+    let mut containers = pod.containers.iter();
+    !pod.containers.is_empty()
+        && containers.all(|container| container.state == made_up)
+        && pod.sandbox_ready != Some(true)
+        && pod.status.has_address(row.address)
 }
 
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {

@@ -7,8 +7,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    ENDED, Known, POD, RUNNING, TWO_BEATS, W, at, beat, but, containers, ended, fenced,
-    hear_nothing, node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
+    ENDED, Known, MADE_UP, POD, RUNNING, TWO_BEATS, W, WAITING, at, beat, but, containers, ended,
+    fenced, hear_nothing, node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
     rules::{
         NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, present,
         stale, verdict,
@@ -21,7 +21,7 @@ use ipgc_core::{
     judge::{Cause, Held, Unknown, Verdict},
     networks::Status,
     node::NodeState,
-    pod::{Phase, PodState},
+    pod::{ContainerState, Phase, PodState},
     proof::Presence,
 };
 use rstest::rstest;
@@ -198,6 +198,47 @@ fn a_pod_that_is_not_at_its_end_is_not_completed(#[case] state: PodState, #[case
         verdict(&present(state), &completed(&end)),
         Verdict::Held(Held::Reported)
     );
+}
+
+/// An evicted pod as whoever was restarted meanwhile finds it: its containers are gone from the runtime, so the
+/// kubelet made their ends up. It stays for weeks, and its rows wait for W, not for its deletion. Where the
+/// address was never reported, it may be of a set-up that was cut off and goes on.
+#[rstest]
+#[case::made_up(&[("main", MADE_UP)], Some(false), true, true)]
+#[case::of_an_old_kubelet(&[("main", MADE_UP)], None, true, true)]
+#[case::all_of_them(&[("init", MADE_UP), ("main", MADE_UP)], Some(false), true, true)]
+#[case::one_waits(&[("init", MADE_UP), ("main", WAITING)], Some(false), true, false)]
+#[case::one_runs(&[("init", MADE_UP), ("main", RUNNING)], Some(false), true, false)]
+#[case::rejected(&[], Some(false), true, false)]
+#[case::sandbox_up(&[("main", MADE_UP)], Some(true), true, false)]
+#[case::not_reported(&[("main", MADE_UP)], Some(false), false, false)]
+fn a_pod_whose_end_the_kubelet_made_up_waits_for_w(
+    #[case] states: &[(&str, ContainerState)],
+    #[case] sandbox_ready: Option<bool>,
+    #[case] reported: bool,
+    #[case] goes: bool,
+) {
+    let evicted = PodState {
+        containers: containers(states),
+        sandbox_ready,
+        status: if reported {
+            done().status
+        } else {
+            Status::Missing
+        },
+        ..done_as("uid-1", Phase::Failed)
+    };
+    let end = but(&ended(evicted.clone(), 100, false), |end| {
+        end.stopped = false
+    });
+    match verdict(&present(evicted), &completed(&end)) {
+        Verdict::Stale(stale) => {
+            assert!(goes);
+            assert_eq!(stale.grade(), Grade::Witnessed);
+            assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+        }
+        _ => assert!(!goes),
+    }
 }
 
 fn done_as(uid: &str, phase: Phase) -> PodState {

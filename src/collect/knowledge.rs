@@ -141,10 +141,16 @@ impl Knowledge {
             }
         }
         ended.sort_by_key(|end| end.at);
-        let expected = ended.iter().map(|end| end.expected_rows()).max();
+        let presumed = pods.presumed(podref.as_str());
+        // One that is there and at its end has DELs to wait for as well, of rows in other pools too.
+        let completed = match &presumed {
+            Presumed::Live(_, living) => living.completed.as_ref(),
+            Presumed::Absent | Presumed::Other => None,
+        };
+        let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
         Known {
-            rows: expected.max(Some(rows)).unwrap_or(0),
-            presumed: pods.presumed(podref.as_str()),
+            rows: expected.max().max(Some(rows)).unwrap_or(0),
+            presumed,
             siblings: None,
             longest_grace: pods.longest_grace(),
             ended,
