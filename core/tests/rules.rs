@@ -229,7 +229,7 @@ fn a_pod_whose_end_the_kubelet_made_up_waits_for_w(
         ..done_as("uid-1", Phase::Failed)
     };
     let end = but(&ended(evicted.clone(), 100, false), |end| {
-        end.stopped = false
+        end.stopped = false;
     });
     match verdict(&present(evicted), &completed(&end)) {
         Verdict::Stale(stale) => {
