@@ -13,6 +13,7 @@ use common::{
     put_pool, reporting, run_pod, seconds, seldom, server,
 };
 use ipgc::config::Config;
+use serde_json::json;
 use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
 
 /// Sweeps of the collector: each lists the slices once.
@@ -271,6 +272,32 @@ async fn completed_pods_that_stay() {
         assert_eq!(bench.reservations(), ["10.0.0.2"]);
         bench.stop().await;
     }
+}
+
+/// Nobody saw its containers start, and the kubelet made their ends up. Each of its addresses is a DEL, in
+/// whichever pool.
+#[tokio::test(start_paused = true)]
+async fn evicted_pod_that_was_there_before() {
+    let waits = [&[][..], &["10.9.0.1", "10.9.0.2"]].map(|others| async move {
+        let server = room();
+        let pod = reporting("web-0", 1).reports("default/other", "net2", others);
+        let mut pod = pod.running().build();
+        pod["status"]["phase"] = "Failed".into();
+        pod["status"]["containerStatuses"] = json!([
+            {"name": "main", "state": {"terminated": {"reason": "ContainerStatusUnknown"}}},
+        ]);
+        pod["status"]["conditions"] =
+            json!([{"type": "PodReadyToStartContainers", "status": "False"}]);
+        server.put(pod);
+        let bench = Bench::start(server).await;
+        let waited = goes_after(&bench, POOL, "1", 1_800).await;
+        bench.stop().await;
+        waited
+    });
+    let [one, three] = waits;
+    let (one, three) = (one.await, three.await);
+    assert!(one >= W, "freed after {one} s");
+    assert!(three >= W + 2 * 60, "freed after {three} s");
 }
 
 #[tokio::test(start_paused = true)]
