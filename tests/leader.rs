@@ -323,6 +323,11 @@ async fn what_was_given_up_is_told_by_whoever_leads() {
 async fn who_does_not_lead_any_more_gives_back_no_claim() {
     let server = server();
     let (a, b) = two(&server).await;
+    // All that follows is counted from a renewal: a leads for ten seconds, b not before fifteen.
+    let renewal = |server: &Server| lease(server)["renewTime"].clone();
+    let last = renewal(&server);
+    let renewed = server.wait_until(Duration::from_secs(10), |s| renewal(s) != last);
+    assert!(renewed.await);
     let silent = server.on(Match::resource("leases").client("a")).hang();
     let claims = server.on(Match::patch("overlappingrangeipreservations").client("a"));
     let claim = claims.once().after(async |server: Server| {

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::lean::LeanPool;
-pub(crate) use self::lean::Typed;
+pub(crate) use self::lean::{Typed, Version};
 pub use self::row::{Glance, Row, RowContent, Unreadable};
 use self::wire::{List, Plain, PoolText, RowText};
 use crate::{

@@ -14,7 +14,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    address::reservation_address, patch::test, podref::PodRef, pool::RowContent, text::Text,
+    address::reservation_address,
+    patch::test,
+    podref::PodRef,
+    pool::{RowContent, Version},
+    text::Text,
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
@@ -63,12 +67,6 @@ struct Metadata<T> {
 struct Spec<T> {
     podref: Option<T>,
     ifname: Option<T>,
-}
-
-#[derive(Deserialize)]
-enum Version {
-    #[serde(rename = "whereabouts.cni.cncf.io/v1alpha1")]
-    V1Alpha1,
 }
 
 #[derive(Deserialize)]

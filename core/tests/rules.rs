@@ -237,7 +237,10 @@ fn a_pod_whose_end_the_kubelet_made_up_waits_for_w(
             assert_eq!(stale.grade(), Grade::Witnessed);
             assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
         }
-        _ => assert!(!goes),
+        verdict => {
+            assert!(!goes);
+            assert!(matches!(verdict, Verdict::Held(_)), "{verdict:?}");
+        }
     }
 }
 

@@ -80,8 +80,9 @@ fn compact(json: &str) -> String {
     compact
 }
 
+/// The version of whereabouts' kinds that is known.
 #[derive(Deserialize)]
-enum Version {
+pub(crate) enum Version {
     #[serde(rename = "whereabouts.cni.cncf.io/v1alpha1")]
     V1Alpha1,
 }

@@ -38,6 +38,9 @@ use crate::{
 /// Between two looks: a sandbox lives for a second at the least, and a look costs milliseconds.
 const PERIOD: Duration = Duration::from_millis(150);
 
+/// A detector that has not looked for so long sees nothing any more.
+const BLIND: Duration = Duration::from_secs(30);
+
 /// One address in one namespace, from when to when it was seen there.
 #[derive(Clone, Debug)]
 pub struct Holding {
@@ -73,6 +76,8 @@ struct Seen {
     doubles: BTreeMap<(IpAddr, String, String), Double>,
     /// A look that failed: the detector must not go blind unnoticed.
     failure: Option<String>,
+    /// The last look.
+    looked: Option<Timestamp>,
 }
 
 /// The detector. It looks until it is dropped.
@@ -154,11 +159,17 @@ impl Detector {
     /// address was freed that a sandbox still had.
     pub async fn check(&self) -> Result<Vec<Double>> {
         let frees = self.frees().await?;
-        let (doubles, failure) = {
+        let (doubles, failure, looked) = {
             let seen = self.seen();
             let all: Vec<Double> = seen.doubles.values().cloned().collect();
-            (all, seen.failure.clone())
+            (all, seen.failure.clone(), seen.looked)
         };
+        let age = looked.map(|looked| Timestamp::now().duration_since(looked).unsigned_abs());
+        if let Some(age) = age.filter(|age| *age > BLIND) {
+            return Err(Error::Unsupported(format!(
+                "the detector is blind: it looked {age:?} ago"
+            )));
+        }
         if let Some(failure) = failure {
             return Err(Error::Unsupported(format!(
                 "the detector is blind: {failure}"
@@ -274,6 +285,7 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
         }
     }
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.looked = Some(now);
     for holding in seen.addresses.values_mut().flatten() {
         holding.there = false;
     }

@@ -26,6 +26,7 @@ pub async fn time_to_free_beside_upstream(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "figures").await?;
     let ours = measure(&scene, "10.131.0.0/24", "ipgc", PATIENCE).await?;
     assert_eq!(ours, PODS, "ipgc left rows behind");
+    assert_eq!(scene.freed().await?.len(), PODS, "DEL was not lost");
     // Reservations follow their rows, and have to be gone before ipgc is.
     scene.ends_clean(PATIENCE).await?;
     let kubectl = |count: &'static str| {
