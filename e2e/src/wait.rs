@@ -98,3 +98,22 @@ where
         tokio::time::sleep(POLL).await;
     }
 }
+
+/// Asks again while the server cannot be reached, for as long as a restart of it takes; what it answers
+/// counts.
+pub async fn patiently<T, F>(deadline: Duration, mut ask: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let started = Instant::now();
+    loop {
+        match ask().await {
+            Err(error @ Error::Api { .. })
+                if error.api_code().is_none() && started.elapsed() < deadline =>
+            {
+                tokio::time::sleep(POLL).await;
+            }
+            result => return result,
+        }
+    }
+}

@@ -394,6 +394,14 @@ async fn a_taken_port_is_named() {
     let error = ControlPlane::start(options).await.unwrap_err().to_string();
     assert!(error.contains("address already in use"), "{error}");
     assert!(error.contains(&port.to_string()), "{error}");
+    // One of the caller's choice, in one line.
+    let options = Options {
+        port: Some(port),
+        ..Options::default()
+    };
+    let error = ControlPlane::start(options).await.unwrap_err().to_string();
+    let is_clear = error.contains(&port.to_string()) && error.contains("in use");
+    assert!(is_clear && error.lines().count() == 1, "{error}");
 }
 
 /// Root of a user namespace that maps nobody is no root, and may still read what the test may.

@@ -8,10 +8,13 @@
 //!
 //! The networks of the scenarios do not overlap, so an address by itself names its network.
 
+mod holding;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    fs,
+    fs::{self, DirEntry},
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
     sync::{
@@ -25,6 +28,7 @@ use std::{
 use jiff::Timestamp;
 use kube::Client;
 
+pub use self::holding::{Bearer, Double, Holding};
 use super::{
     Machine, Tier,
     frees::{self, Free},
@@ -40,34 +44,6 @@ const PERIOD: Duration = Duration::from_millis(150);
 
 /// A detector that has not looked for so long sees nothing any more.
 const BLIND: Duration = Duration::from_secs(30);
-
-/// One address in one namespace, from when to when it was seen there.
-#[derive(Clone, Debug)]
-pub struct Holding {
-    /// The node.
-    pub node: String,
-    /// The namespace's name, under which the runtime has it.
-    pub namespace: String,
-    /// `namespace/name` of the pod and its sandbox, where the runtime still told when it was seen.
-    pub pod: String,
-    /// First seen.
-    pub from: Timestamp,
-    /// Last seen.
-    pub to: Timestamp,
-    /// Whether it is there now.
-    pub there: bool,
-}
-
-/// One address in two namespaces at a time.
-#[derive(Clone, Debug)]
-pub struct Double {
-    /// The address.
-    pub address: IpAddr,
-    /// Who had it.
-    pub first: Holding,
-    /// Who was seen with it later.
-    pub second: Holding,
-}
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -97,7 +73,10 @@ impl Detector {
     pub async fn start(tier: &Tier) -> Result<Self> {
         let nodes = tier.nodes().to_vec();
         let (seen, stop, looks) = (
-            Arc::<Mutex<Seen>>::default(),
+            Arc::new(Mutex::new(Seen {
+                looked: Some(Timestamp::now()),
+                ..Seen::default()
+            })),
             Arc::<AtomicBool>::default(),
             Arc::<AtomicU64>::default(),
         );
@@ -176,11 +155,7 @@ impl Detector {
             )));
         }
         for double in &doubles {
-            let ours = frees.iter().find(|free| {
-                free.address == double.address
-                    && free.at >= double.first.from
-                    && free.at <= double.second.from
-            });
+            let ours = frees.iter().find(|free| double.is_made_by(free));
             if let Some(free) = ours {
                 return Err(Error::Unsupported(format!(
                     "{} is doubled after a free of ours:\n{}",
@@ -191,19 +166,9 @@ impl Detector {
         }
         // A free while the address answers is wrong even if nobody was given it yet.
         for free in &frees {
-            let answering = self
-                .seen()
-                .addresses
-                .get(&free.address)
-                .and_then(|holdings| {
-                    let at = |holding: &&Holding| {
-                        let id = free.row["id"].as_str().unwrap_or("?");
-                        holding.from <= free.at
-                            && holding.to > free.at
-                            && (holding.pod.is_empty() || holding.pod.ends_with(id))
-                    };
-                    holdings.iter().find(at).cloned()
-                });
+            let holdings = self.seen().addresses.get(&free.address).cloned();
+            let mut holdings = holdings.into_iter().flatten();
+            let answering = holdings.find(|holding| holding.is_wronged_by(free));
             if let Some(holding) = answering {
                 return Err(Error::Unsupported(format!(
                     "{} was freed while {holding:?} answered:\n{}",
@@ -221,7 +186,7 @@ impl Detector {
         let mut lines = BTreeSet::new();
         if let Some(holdings) = self.seen().addresses.get(&address) {
             for one in holdings {
-                let who = format!("{} {} {}", one.node, one.namespace, one.pod);
+                let who = format!("{} {} {}", one.node, one.namespace, one.who());
                 lines.insert((one.from, format!("appears in {who}")));
                 if !one.there {
                     lines.insert((one.to, format!("last seen in {who}")));
@@ -268,18 +233,24 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
             continue;
         };
         let root = namespaces.path("");
-        for entry in fs::read_dir(root.join("run/netns"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let listed = fs::read_dir(root.join("run/netns")).and_then(Iterator::collect);
+        let entries: Vec<DirEntry> = match listed {
+            Ok(entries) => entries,
+            // No pod yet, or the node is being powered off.
+            Err(error) if coming_or_going(&error) => continue,
+            Err(error) => {
+                failure = Some(format!("{}: {error}", root.display()));
+                continue;
+            }
+        };
+        for entry in entries {
             let path = entry.path();
             match addresses(&path) {
                 Ok(addresses) => {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     found.push((node.name(), root.clone(), name, addresses));
                 }
-                Err(error) if coming_or_going(&error) => {}
+                Err(Error::Io { source, .. }) if coming_or_going(&source) => {}
                 Err(error) => failure = Some(format!("{}: {error}", path.display())),
             }
         }
@@ -301,12 +272,11 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
                     .or_insert_with(|| pods_of(&root))
                     .get(&namespace)
                     .cloned()
-                    .unwrap_or_default()
             };
             if let Some(known) = known {
                 known.to = now;
                 known.there = true;
-                if known.pod.is_empty() {
+                if known.pod.is_none() {
                     known.pod = pod();
                 }
             } else {
@@ -368,8 +338,13 @@ fn addresses(namespace: &Path) -> Result<BTreeSet<IpAddr>> {
         }
         last = line;
     }
-    // 32 hex digits without colons, then index, prefix, scope, flags, device. No such file: no IPv6.
-    for line in read("if_inet6").unwrap_or_default().lines() {
+    let table = match read("if_inet6") {
+        // No IPv6 in this kernel.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
+        table => table?,
+    };
+    // 32 hex digits without colons, then index, prefix, scope, flags, device.
+    for line in table.lines() {
         let digits = line.split_whitespace().next().unwrap_or_default();
         if let Ok(bits) = u128::from_str_radix(digits, 16) {
             let address = Ipv6Addr::from_bits(bits);
@@ -381,16 +356,17 @@ fn addresses(namespace: &Path) -> Result<BTreeSet<IpAddr>> {
     Ok(found)
 }
 
-/// Whether this is what a namespace's file gives before it is mounted (an empty file) or after (none).
-fn coming_or_going(error: &Error) -> bool {
+/// Whether this is what a namespace's file gives before it is mounted (an empty file) or after (none), and
+/// the folder of a node that is gone.
+fn coming_or_going(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
     const EINVAL: i32 = 22;
-    matches!(error, Error::Io { source, .. }
-        if source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(EINVAL))
+    error.kind() == io::ErrorKind::NotFound || matches!(error.raw_os_error(), Some(ESRCH | EINVAL))
 }
 
 /// Pods by the name of their namespace, as the runtime describes their sandboxes. One that is still being
 /// set up is not described yet.
-fn pods_of(root: &Path) -> BTreeMap<String, String> {
+fn pods_of(root: &Path) -> BTreeMap<String, Bearer> {
     let sandboxes = root.join("run/containerd/io.containerd.runtime.v2.task/k8s.io");
     let mut pods = BTreeMap::new();
     for entry in fs::read_dir(sandboxes).into_iter().flatten().flatten() {
@@ -412,12 +388,10 @@ fn pods_of(root: &Path) -> BTreeMap<String, String> {
         let network = namespaces.find(|one| one["type"] == "network");
         let path = network.and_then(|one| one["path"].as_str());
         if let Some(name) = path.and_then(|path| path.rsplit('/').next()) {
-            let pod = format!(
-                "{}/{} {}",
-                note("sandbox-namespace"),
-                note("sandbox-name"),
-                note("sandbox-id")
-            );
+            let pod = Bearer {
+                pod: format!("{}/{}", note("sandbox-namespace"), note("sandbox-name")),
+                sandbox: note("sandbox-id").to_owned(),
+            };
             pods.insert(name.to_owned(), pod);
         }
     }

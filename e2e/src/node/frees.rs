@@ -1,6 +1,6 @@
 //! Which addresses ipgc freed, and when: from the API server's audit log, not from what ipgc says.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use ipgc::core::address::{Offset, Range};
 use jiff::Timestamp;
@@ -11,8 +11,11 @@ use super::install::ACCOUNT;
 use crate::{
     Error, Result,
     audit::{AuditLog, Mark},
-    pools,
+    pools, wait,
 };
+
+/// A restart of the API server, on a machine of two cores that compiles.
+const RESTART: Duration = Duration::from_secs(90);
 
 /// One row that ipgc removed.
 #[derive(Clone, Debug)]
@@ -54,10 +57,14 @@ pub(super) async fn follow(
     }
     // Pools are never deleted here, and a pool's range never changes.
     let mut ranges = BTreeMap::new();
-    let all = pools::all(client)
-        .list(&ListParams::default())
-        .await
-        .map_err(Error::api("list pools"))?;
+    let pools = pools::all(client);
+    let (pools, parameters) = (&pools, &ListParams::default());
+    // A scenario may be restarting the server.
+    let all = wait::patiently(RESTART, || async move {
+        let all = pools.list(parameters).await;
+        all.map_err(Error::api("list pools"))
+    })
+    .await?;
     for pool in all {
         let key = (pool.namespace().unwrap_or_default(), pool.name_any());
         let range = pool.data["spec"]["range"].as_str().unwrap_or_default();

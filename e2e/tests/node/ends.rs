@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::{Error, Result, wait};
+use e2e::{
+    Error, Result,
+    node::install::ACCOUNT,
+    wait::{self, patiently},
+};
 use futures::future::try_join_all;
 use k8s_openapi::api::{apps::v1::StatefulSet, batch::v1::Job};
 use kube::{
@@ -17,7 +21,7 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, patiently, witnessed},
+    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, witnessed},
     wanted::Wanted,
 };
 
@@ -25,6 +29,8 @@ use crate::{
 pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "graceful").await?;
     scene.network("net-a", "10.101.0.0/24").await?;
+    let audit = stage.tier.plane().audit();
+    let mark = audit.mark()?;
     let names: Vec<String> = (0..6).map(|number| format!("web-{number}")).collect();
     let starting = names.iter().map(|name| {
         let wanted = Wanted::pod(name, &["net-a"]);
@@ -33,6 +39,8 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
     });
     let addresses = try_join_all(starting).await?.concat();
     assert_eq!(addresses.len(), names.len());
+    let findings = scene.findings().await?;
+    assert!(findings.is_empty(), "of pods that live: {findings:#?}");
     for name in &names {
         scene.delete(name, None).await?;
     }
@@ -43,7 +51,10 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
         scene.silent(address).await?;
     }
     scene.ends_clean(PATIENCE).await?;
-    assert!(scene.freed().await?.is_empty(), "DEL was there for that");
+    let ours = |line: &str| line.contains(ACCOUNT) && line.contains("10.101.0.");
+    let (mut asked, _) = audit.follow(mark, ours)?;
+    asked.retain(|one| !["get", "list", "watch"].contains(&one.verb.as_str()));
+    assert!(asked.is_empty(), "DEL was there for that: {asked:#?}");
     Ok(())
 }
 
@@ -65,7 +76,7 @@ pub async fn lost_del_is_freed_after_the_cooldown(stage: Arc<Stage>) -> Result<(
     scene.scale(0).await?;
     let none = || scene.pods();
     wait::until_state("the pods to be gone", LOST_DEL + PATIENCE, none, |pods| {
-        *pods == 0
+        *pods == (0, 0)
     })
     .await?;
     let gone = Instant::now();
@@ -112,12 +123,7 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
         scene.silent(*address).await?;
     }
     // Not before its time, though nobody answers on it any more.
-    let before = witnessed(1).saturating_sub(deleted.elapsed() + Duration::from_secs(5));
-    let rows = || scene.rows_of("lost");
-    wait::holds_for("the row of the lost pod", before, rows, |rows| {
-        rows.len() == 1
-    })
-    .await?;
+    scene.keeps_its_row("lost", deleted, witnessed(1)).await?;
     // The kubelet's Lease has to be seen to change first.
     scene.ends_clean(LEASE + PATIENCE).await?;
     println!(
@@ -164,7 +170,7 @@ pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<(
         .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
         .await?;
     assert_eq!(scene.freed().await?, [address]);
-    assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
+    assert_eq!(scene.pods().await?, (0, 1), "ipgc deletes no pods");
     Ok(())
 }
 
@@ -200,7 +206,7 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
         .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
         .await?;
     assert_eq!(scene.freed().await?, [rows[0].0]);
-    assert_eq!(scene.pods().await?, 1, "ipgc deletes no pods");
+    assert_eq!(scene.pods().await?, (0, 1), "ipgc deletes no pods");
     Ok(())
 }
 
@@ -227,6 +233,8 @@ pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
     node.start_kubelet().await?;
     scene.gone("web", LOST_DEL * 3 + PATIENCE).await?;
     let gone = Instant::now();
+    let holders = stage.detector.holders(address);
+    assert_eq!(holders.len(), 1, "nothing was left that could be harmed");
     // The kubelet has forgotten it; the runtime waits for the plugin's ADD and then for its DEL.
     scene.silent_within(address, LOST_DEL * 4).await?;
     println!(
@@ -274,27 +282,20 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
     let scale = |replicas: usize| async move {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let (parameters, patch) = (&PatchParams::default(), &patch);
-        patiently(|| async move {
+        patiently(PATIENCE, || async move {
             let scaled = sets.patch("web", parameters, patch).await;
             scaled.map_err(Error::api("scale a set"))
         })
         .await?;
-        let ready = || {
-            patiently(|| async move {
-                let set = sets.get("web").await.map_err(Error::api("get a set"))?;
-                let status = set.status.unwrap_or_default();
-                let ready = usize::try_from(status.ready_replicas.unwrap_or_default());
-                let all = usize::try_from(status.replicas);
-                Ok((ready.unwrap_or_default(), all.unwrap_or_default()))
-            })
-        };
+        // Of the pods themselves: the set's status does not know at once that one was deleted by force.
+        let ready = || patiently(PATIENCE, || scene.pods());
         let what = format!("{replicas} pods of the set");
         let wanted = (replicas, replicas);
         wait::until_state(&what, PATIENCE * 2, ready, |counts| *counts == wanted).await
     };
     for round in 0..rounds {
         scale(REPLICAS).await?;
-        let rows = patiently(|| scene.rows()).await?;
+        let rows = patiently(PATIENCE, || scene.rows()).await?;
         let live = 2 * REPLICAS;
         let all_there = rows.len() >= live || live_rows == Rows::MayGo;
         assert!(all_there, "round {round}: {rows:?}");
@@ -309,7 +310,7 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
         };
         for victim in victims {
             let name = &format!("web-{victim}");
-            patiently(|| scene.delete(name, Some(0))).await?;
+            patiently(PATIENCE, || scene.delete(name, Some(0))).await?;
         }
         if round % 2 == 0 {
             scale(REPLICAS).await?;

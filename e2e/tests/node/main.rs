@@ -39,6 +39,9 @@ use stage::Stage;
 /// The longest scenario of all needs half of it, and that under fire most of it.
 const SCENARIO: Duration = Duration::from_secs(1800);
 
+/// Its failure ends the run.
+const DETECTOR: &str = "detector";
+
 /// The scenarios of the node tier.
 #[derive(Parser)]
 struct Arguments {
@@ -162,12 +165,17 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     let mut ran = 0;
     if !arguments.fire {
         let mut running: FuturesUnordered<_> = together().map(start).collect();
+        ran += running.len();
         drain(&mut running, &stage, &mut failures).await;
         for one in alone() {
+            // What a wrong free left behind harms all that comes later.
+            if failures.iter().any(|failed| failed == DETECTOR) {
+                break;
+            }
             running.push(start(one));
+            ran += 1;
             drain(&mut running, &stage, &mut failures).await;
         }
-        ran += chosen.len();
     }
     if (arguments.fire || arguments.long) && failures.is_empty() {
         println!("node: under fire");
@@ -175,6 +183,9 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
         ran += running.len();
         drain_under_fire(&mut running, &stage, &mut failures).await;
         for one in alone().filter(|one| one.turn == Turn::Alone) {
+            if !failures.is_empty() {
+                break;
+            }
             running.push(start(one));
             ran += 1;
             drain_under_fire(&mut running, &stage, &mut failures).await;
@@ -210,8 +221,8 @@ async fn drain(
                 }
             }
             error = stage.wrong_free() => {
-                println!("FAIL detector\n{error}");
-                failures.push("detector".to_owned());
+                println!("FAIL {DETECTOR}\n{error}");
+                failures.push(DETECTOR.to_owned());
                 running.clear();
             }
         }

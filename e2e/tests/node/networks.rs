@@ -40,10 +40,13 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
 /// Without `cniVersion` multus reports nothing of the interface, though it is up.
 pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "bare").await?;
-    let ipam = json!({"type": "whereabouts", "range": "10.112.0.0/24"});
+    let network = scene.network_apart("net-b", "10.113.0.0/24").await?;
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.112.0.0/24",
+        "kubernetes": {"kubeconfig": network.path()},
+    });
     let config = json!({"name": "net-a", "type": "bridge", "bridge": "lan0", "ipam": ipam});
     scene.namespace.network_attachment("net-a", &config).await?;
-    let network = scene.network_apart("net-b", "10.113.0.0/24").await?;
     let lives = scene
         .run(&Wanted::pod("lives", &["net-a", "net-b"]))
         .await?;
@@ -72,6 +75,9 @@ pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
         those_that_live,
     )
     .await?;
+    let mut freed = scene.freed().await?;
+    freed.sort();
+    assert_eq!(freed, goes, "both DELs were lost");
     network.mend()?;
     scene.delete("lives", None).await?;
     scene.ends_clean(PATIENCE).await

@@ -1,6 +1,10 @@
 //! Nodes that fall silent while their sandboxes answer on, and what releases what they hold.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use e2e::{Error, Result, upstream::Upstream, wait};
 use k8s_openapi::api::core::v1::Node;
@@ -14,7 +18,7 @@ use serde_json::json;
 use crate::{
     ends::{self, Rows},
     stage::Stage,
-    support::{PATIENCE, SWEEP, Scene, witnessed},
+    support::{Apart, LOST_DEL, PATIENCE, SWEEP, Scene, witnessed},
     wanted::Wanted,
 };
 
@@ -23,9 +27,9 @@ const BEYOND: Duration = Duration::from_secs(40);
 
 /// A pod on the second node, deleted by force while the kubelet there is dead: its row is held for longer
 /// than any wait, also across a restart of ipgc, and its address answers all the time.
-async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, IpAddr)> {
+async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, IpAddr, Apart)> {
     let scene = Scene::new(stage, prefix).await?;
-    scene.network("net-a", range).await?;
+    let network = scene.network_apart("net-a", range).await?;
     let node = &stage.tier.nodes()[1];
     let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
     let address = addresses[0];
@@ -49,6 +53,8 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
     let findings = scene.findings().await?;
     let reasons: Vec<_> = findings.iter().map(|one| one["problem"].clone()).collect();
     assert_eq!(reasons, ["held-unfenced"], "{findings:#?}");
+    let names_node = findings[0].to_string().contains(node.name());
+    assert!(names_node, "{findings:#?}");
     assert!(scene.freed().await?.is_empty());
     // And so do the events.
     let (pod, node) = (format!("{}/web", scene.namespace.name), node.name());
@@ -56,12 +62,12 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
     let told = || scene.told("IPAddressHeldUnfenced");
     let patience = PATIENCE + stage.delay();
     wait::until_state("an event", patience, told, |told| told.iter().any(tells)).await?;
-    Ok((scene, address))
+    Ok((scene, address, network))
 }
 
 /// The node is powered off, and somebody says so: at once.
 pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address) = held(&stage, "fenced", "10.121.0.0/24").await?;
+    let (scene, address, _) = held(&stage, "fenced", "10.121.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
     node.power_off().await?;
     scene.silent(address).await?;
@@ -90,19 +96,24 @@ pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<(
     recovered(&stage).await
 }
 
-/// The kubelet comes back, finds a sandbox without a pod, and stops it.
+/// The kubelet comes back, finds a sandbox without a pod, and stops it. DEL is lost; W from the return.
 pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address) = held(&stage, "back", "10.122.0.0/24").await?;
+    let (scene, address, network) = held(&stage, "back", "10.122.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
+    network.lose()?;
+    let back = Instant::now();
     node.start_kubelet().await?;
     recovered(&stage).await?;
-    scene.silent(address).await?;
-    scene.ends_clean(witnessed(1) + PATIENCE).await
+    scene.silent_within(address, LOST_DEL + PATIENCE).await?;
+    scene.keeps_its_row("web", back, witnessed(1)).await?;
+    scene.ends_clean(PATIENCE * 2).await?;
+    assert_eq!(scene.freed().await?, [address]);
+    Ok(())
 }
 
 /// The node is powered off and its object deleted: W after that.
 pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address) = held(&stage, "removed", "10.123.0.0/24").await?;
+    let (scene, address, _) = held(&stage, "removed", "10.123.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
     node.power_off().await?;
     scene.silent(address).await?;
@@ -111,7 +122,9 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
         .delete(node.name(), &DeleteParams::default())
         .await
         .map_err(Error::api("delete a node"))?;
-    scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
+    let deleted = Instant::now();
+    scene.keeps_its_row("web", deleted, witnessed(1)).await?;
+    scene.ends_clean(PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, [address]);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
     recovered(&stage).await
@@ -130,8 +143,10 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
         .delete(node.name(), &DeleteParams::default())
         .await
         .map_err(Error::api("delete a node"))?;
+    let deleted = Instant::now();
     // Pods of nodes that are gone are collected after 40 seconds, in rounds of 20.
     scene.gone("web", PATIENCE * 2).await?;
+    scene.keeps_its_row("web", deleted, witnessed(1)).await?;
     scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, addresses);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;

@@ -171,9 +171,9 @@ impl Stage {
                 "  {}: {} {} and {} {}, from {}",
                 double.address,
                 double.first.node,
-                double.first.pod,
+                double.first.who(),
                 double.second.node,
-                double.second.pod,
+                double.second.who(),
                 double.second.from
             );
         }

@@ -1,6 +1,10 @@
 //! A scenario's part of the stage: a namespace, a network, pods, and what is known of their addresses.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use e2e::{
     Error, Namespace, Result,
@@ -179,15 +183,10 @@ impl Scene {
         let what = format!("{}/{name} to run", self.namespace.name);
         wait::until(&what, PATIENCE, || async move {
             let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
-            let status = pod.and_then(|pod| pod.status).unwrap_or_default();
-            let conditions = status.conditions.clone().unwrap_or_default();
-            let ready = conditions
-                .iter()
-                .any(|one| one.type_ == "Ready" && one.status == "True");
-            Ok(if ready {
+            Ok(if pod.as_ref().is_some_and(is_ready) {
                 Probe::Done(())
             } else {
-                Probe::NotYet(format!("{status:?}"))
+                Probe::NotYet(format!("{:?}", pod.and_then(|pod| pod.status)))
             })
         })
         .await
@@ -293,6 +292,16 @@ impl Scene {
         Ok(all.into_keys().collect())
     }
 
+    /// A pod's only row stays until almost this long after `since`, whatever answers on it or not.
+    pub async fn keeps_its_row(&self, name: &str, since: Instant, wait: Duration) -> Result<()> {
+        let rest = wait.saturating_sub(since.elapsed() + Duration::from_secs(5));
+        let rows = || self.rows_of(name);
+        wait::holds_for("the row of a pod that is gone", rest, rows, |rows| {
+            rows.len() == 1
+        })
+        .await
+    }
+
     /// Waits until the rows of this scenario are as wanted, later where ipgc is under fire.
     pub async fn rows_until(
         &self,
@@ -328,10 +337,11 @@ impl Scene {
             .collect())
     }
 
-    /// How many pods of this scenario there are.
-    pub async fn pods(&self) -> Result<usize> {
+    /// How many pods of this scenario are ready, and how many there are.
+    pub async fn pods(&self) -> Result<(usize, usize)> {
         let all = self.namespace.pods().list(&ListParams::default()).await;
-        Ok(all.map_err(Error::api("list pods"))?.items.len())
+        let all = all.map_err(Error::api("list pods"))?.items;
+        Ok((all.iter().filter(|pod| is_ready(pod)).count(), all.len()))
     }
 
     /// What an audit finds of this scenario's pods.
@@ -399,7 +409,7 @@ impl Scene {
         config: &Value,
     ) -> Result<()> {
         let holding = self.answers(address).await?;
-        let sandbox = holding.pod.split(' ').next_back().unwrap_or_default();
+        let bearer = holding.pod.expect("a sandbox that runs is described");
         let add = r#"printf '%s' "$1" | CNI_COMMAND=ADD CNI_PATH=/opt/cni/bin CNI_IFNAME="$2" \
             CNI_NETNS="/var/run/netns/$3" CNI_CONTAINERID="$4" \
             CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=$5;K8S_POD_NAME=$6" /opt/cni/bin/bridge"#;
@@ -408,7 +418,7 @@ impl Scene {
             &config.to_string(),
             interface,
             network,
-            sandbox,
+            &bearer.sandbox,
             namespace,
             pod,
         ];
@@ -417,23 +427,10 @@ impl Scene {
     }
 }
 
-/// Asks again while the server cannot be reached, for as long as a restart of it takes; what it answers
-/// counts.
-pub async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let began = std::time::Instant::now();
-    loop {
-        match ask().await {
-            Err(error @ Error::Api { .. })
-                if error.api_code().is_none() && began.elapsed() < PATIENCE =>
-            {
-                tokio::time::sleep(wait::POLL).await;
-            }
-            result => return result,
-        }
-    }
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// A network whose whereabouts asks by a kubeconfig of its own.
