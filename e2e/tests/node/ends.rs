@@ -123,7 +123,7 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
         scene.silent(*address).await?;
     }
     // Not before its time, though nobody answers on it any more.
-    scene.keeps_its_row("lost", deleted, witnessed(1)).await?;
+    scene.keeps_rows(("lost", 1), deleted, witnessed(1)).await?;
     // The kubelet's Lease has to be seen to change first.
     scene.ends_clean(LEASE + PATIENCE).await?;
     println!(
@@ -131,6 +131,49 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
         deleted.elapsed().as_secs_f64()
     );
     assert_eq!(scene.freed().await?, lost, "the other one was DEL's");
+    Ok(())
+}
+
+/// Three DELs are lost, each takes its minute, and the kubelet gives a try two: the first interface answers
+/// for as long as the pod is there. By force it goes in the middle of that; multus then forgets what it had
+/// to call, and the kubelet's next try stops the sandbox.
+pub async fn forced_while_the_kubelet_tries_again(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "again").await?;
+    let network = scene.network_apart("net-a", "10.129.0.0/24").await?;
+    for (name, range) in [("net-b", "10.130.0.0/24"), ("net-c", "10.132.0.0/24")] {
+        let ipam = json!({
+            "type": "whereabouts", "range": range, "kubernetes": {"kubeconfig": network.path()},
+        });
+        let config = Scene::config(name, &ipam);
+        scene.namespace.network_attachment(name, &config).await?;
+    }
+    // The kubelet of the other node is restarted by a scenario beside this one.
+    let node = &stage.tier.nodes()[0];
+    let wanted = Wanted::pod("web", &["net-a", "net-b", "net-c"]).on(node);
+    let addresses = scene.run(&wanted).await?;
+    assert_eq!(addresses.len(), 3);
+    network.lose()?;
+    scene.delete("web", None).await?;
+    let first = || async { Ok(stage.detector.holders(addresses[0])) };
+    let second_try = LOST_DEL * 2 + Duration::from_secs(30);
+    wait::holds_for("the first interface", second_try, first, |holders| {
+        holders.len() == 1
+    })
+    .await?;
+    scene.delete("web", Some(0)).await?;
+    let gone = Instant::now();
+    scene
+        .silent_within(addresses[0], LOST_DEL * 2 + PATIENCE)
+        .await?;
+    println!(
+        "     three lost DELs: the first interface answered for {:.0} s after the pod was gone",
+        gone.elapsed().as_secs_f64()
+    );
+    scene.keeps_rows(("web", 3), gone, witnessed(3)).await?;
+    scene.ends_clean(LEASE + PATIENCE).await?;
+    let mut freed = scene.freed().await?;
+    freed.sort();
+    assert_eq!(freed, addresses);
     Ok(())
 }
 

@@ -105,7 +105,7 @@ pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()>
     node.start_kubelet().await?;
     recovered(&stage).await?;
     scene.silent_within(address, LOST_DEL + PATIENCE).await?;
-    scene.keeps_its_row("web", back, witnessed(1)).await?;
+    scene.keeps_rows(("web", 1), back, witnessed(1)).await?;
     scene.ends_clean(PATIENCE * 2).await?;
     assert_eq!(scene.freed().await?, [address]);
     Ok(())
@@ -123,7 +123,7 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
         .await
         .map_err(Error::api("delete a node"))?;
     let deleted = Instant::now();
-    scene.keeps_its_row("web", deleted, witnessed(1)).await?;
+    scene.keeps_rows(("web", 1), deleted, witnessed(1)).await?;
     scene.ends_clean(PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, [address]);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
@@ -146,7 +146,7 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
     let deleted = Instant::now();
     // Pods of nodes that are gone are collected after 40 seconds, in rounds of 20.
     scene.gone("web", PATIENCE * 2).await?;
-    scene.keeps_its_row("web", deleted, witnessed(1)).await?;
+    scene.keeps_rows(("web", 1), deleted, witnessed(1)).await?;
     scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, addresses);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;

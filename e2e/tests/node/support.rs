@@ -292,14 +292,17 @@ impl Scene {
         Ok(all.into_keys().collect())
     }
 
-    /// A pod's only row stays until almost this long after `since`, whatever answers on it or not.
-    pub async fn keeps_its_row(&self, name: &str, since: Instant, wait: Duration) -> Result<()> {
+    /// So many rows of a pod stay until almost this long after `since`, whatever answers there or not.
+    pub async fn keeps_rows(
+        &self,
+        (name, count): (&str, usize),
+        since: Instant,
+        wait: Duration,
+    ) -> Result<()> {
         let rest = wait.saturating_sub(since.elapsed() + Duration::from_secs(5));
         let rows = || self.rows_of(name);
-        wait::holds_for("the row of a pod that is gone", rest, rows, |rows| {
-            rows.len() == 1
-        })
-        .await
+        let what = "the rows of a pod that is gone";
+        wait::holds_for(what, rest, rows, |rows| rows.len() == count).await
     }
 
     /// Waits until the rows of this scenario are as wanted, later where ipgc is under fire.
