@@ -36,6 +36,8 @@ pub struct Facts<'a> {
     pub living: Option<Living>,
     /// How many DELs the kubelet has to do for the podref: one for each of its rows.
     pub rows: usize,
+    /// How many rows of the podref there are in all pools, as far as they were counted.
+    pub counted: usize,
     /// Earlier observations of the row; without any, it is seen for the first time.
     pub sighting: Option<Sighting>,
     /// All rows of the podref in any pool, where they were looked for.
@@ -71,6 +73,8 @@ pub struct Clearance {
     /// Whether the ends of the incarnation that answers for the row and of all later ones were
     /// watched, so that the breaker does not concern it.
     pub watched: bool,
+    /// Whether it is held though a kubelet is at work: it may never get through all DELs that are lost.
+    pub endless: bool,
 }
 
 impl Clearance {
@@ -79,6 +83,7 @@ impl Clearance {
             grade,
             wait,
             watched: true,
+            endless: false,
         }
     }
 
@@ -101,6 +106,7 @@ impl Clearance {
             grade: self.grade.max(other.grade),
             wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
+            endless: self.endless || other.endless,
         }
     }
 
@@ -282,10 +288,34 @@ impl Subject<'_> {
             };
         }
         match &end.last.node {
-            Some(node) => self.of_node(node, end.at, wait),
+            Some(node) => self.of_teardown(end, node, wait),
             // It may have been scheduled unseen, anywhere: see `of_unseen`.
             None => Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait)),
         }
+    }
+
+    /// A sandbox on `node` whose kubelet may still be at its DELs.
+    fn of_teardown(&self, end: &Ended, node: &str, wait: Duration) -> Clearance {
+        let clearance = self.of_node(node, end.at, wait);
+        // All rows of a pod are held, or none: those that are left tell whoever did not see its end.
+        let dels = end.dels(self.row).max(self.facts.counted);
+        let proves_nothing = self.policy.may_never_end(dels);
+        if clearance.grade != Grade::Witnessed || !proves_nothing {
+            return clearance;
+        }
+        let mut held = self.held_by(node, end.at, wait);
+        held.endless = true;
+        held
+    }
+
+    /// Nothing tells whether a sandbox on `node` is stopped.
+    fn held_by(&self, node: &str, end: Moment, wait: Duration) -> Clearance {
+        let nodes = [node.into()].into();
+        let wait = match self.policy.unfenced {
+            Unfenced::Hold => Wait::For(nodes),
+            Unfenced::FreeAfter(least) => Wait::AtMost(nodes, end + wait.max(least)),
+        };
+        Clearance::new(Grade::Unfenced, wait)
     }
 
     /// A sandbox on `node` whose pod ended at `end`.
@@ -310,15 +340,7 @@ impl Subject<'_> {
                 let until = self.now + wait.max(look_again(wait));
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
-            Standing::Silent => {
-                let wait = match self.policy.unfenced {
-                    Unfenced::Hold => Wait::For([node.into()].into()),
-                    Unfenced::FreeAfter(least) => {
-                        Wait::AtMost([node.into()].into(), end + wait.max(least))
-                    }
-                };
-                Clearance::new(Grade::Unfenced, wait)
-            }
+            Standing::Silent => self.held_by(node, end, wait),
         }
     }
 
@@ -330,7 +352,14 @@ impl Subject<'_> {
             .policy
             .unwitnessed_hold
             .map(|hold| since + hold.max(wait));
-        let blocked = match (nodes.blockers(self.facts.slice, wait, self.now), capped) {
+        let endless = self.policy.may_never_end(self.facts.counted);
+        let blockers = if endless {
+            nodes.suspects(self.facts.slice, wait, self.now)
+        } else {
+            nodes.blockers(self.facts.slice, wait, self.now)
+        };
+        let endless = endless && matches!(&blockers, Some(Blocked::By(nodes)) if !nodes.is_empty());
+        let blocked = match (blockers, capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
             (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::AtMost(nodes, cap),
@@ -340,6 +369,7 @@ impl Subject<'_> {
         let mut all = Clearance::new(Grade::Unwitnessed, free_at)
             .and(Clearance::new(Grade::Unwitnessed, blocked));
         all.watched = false;
+        all.endless = endless;
         all
     }
 }
@@ -422,6 +452,7 @@ mod tests {
             ended: &ended,
             living: None,
             rows: 1,
+            counted: 1,
             sighting: Some(Sighting {
                 first: first_seen,
                 while_absent: None,

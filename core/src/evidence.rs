@@ -54,6 +54,13 @@ pub enum Unfenced {
 
 /// Within W where a pod's own termination grace is not known: Kubernetes' default.
 pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
+/// So long a kubelet gives one try to stop a sandbox: its `runtimeRequestTimeout`. The next try begins where
+/// this one began.
+pub const KUBELET_TRY: Duration = Duration::from_mins(2);
+/// So long whereabouts' DEL tries to reach the API server before it gives up and reports success.
+pub const LOST_DEL: Duration = Duration::from_mins(1);
+/// The interface of the cluster's own network, in every pod.
+const FIRST_INTERFACE: &str = "eth0";
 /// More rows than pods have, for waits that are nobody's in particular.
 pub const MANY_ROWS: usize = 8;
 
@@ -83,6 +90,16 @@ impl Policy {
         self.grace
             .saturating_add(pod)
             .saturating_add(self.del_budget.saturating_mul(rows))
+    }
+}
+
+impl Policy {
+    /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it
+    /// tries again and again, and each time its time is over before the last of them.
+    #[must_use]
+    pub fn may_never_end(&self, dels: usize) -> bool {
+        let dels = u32::try_from(dels).unwrap_or(u32::MAX);
+        self.del_budget.min(LOST_DEL).saturating_mul(dels) > KUBELET_TRY
     }
 }
 
@@ -304,6 +321,29 @@ impl Ended {
             .map(|entry| entry.addresses.len())
             .sum();
         reported.max(self.last.request.networks().len())
+    }
+
+    /// How many DELs of whereabouts the kubelet may have to do: one for each interface with an address that
+    /// multus reported, or that was asked for and not reported. The cluster's own network counts where
+    /// whereabouts has its address, as this row may tell.
+    #[must_use]
+    pub fn dels(&self, row: &RowContent) -> usize {
+        let others = self.last.status.entries().iter();
+        let others = others.filter(|entry| &*entry.interface != FIRST_INTERFACE);
+        let asked = self.last.request.networks().len();
+        let unreported = asked.saturating_sub(others.clone().count());
+        let is_other = |address| {
+            others
+                .clone()
+                .any(|entry| entry.addresses.contains(&address))
+        };
+        let is_first = match row.interface.as_deref() {
+            Some(interface) => interface == FIRST_INTERFACE,
+            None => !is_other(row.address),
+        };
+        let first = is_first || self.last.default_network.is_some();
+        let reported = others.clone().filter(|entry| !entry.addresses.is_empty());
+        reported.count() + unreported + usize::from(first)
     }
 
     /// When to look at its rows first: not before any of them may go. Where the name may return and

@@ -445,6 +445,7 @@ fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait)
         grade: Grade::Unfenced,
         wait,
         watched: true,
+        endless: false,
     };
     assert_eq!(of(a).and(of(b)).wait, both);
 }
@@ -455,6 +456,7 @@ fn of_two_clearances_the_later_and_the_worse_count() {
         grade,
         wait: wait.clone(),
         watched,
+        endless: false,
     };
     let waits = [
         (until(5), until(9), until(9)),

@@ -87,7 +87,10 @@ impl Sayings {
             grade: stale.grade().as_str().into(),
             cause: stale.cause.as_str().into(),
             nodes: first.map(|node| &**node).collect(),
-            command: words::declare_empty(nodes).map(Into::into),
+            // Of a node that is at work it would not count.
+            command: words::declare_empty(nodes)
+                .filter(|_| !stale.clearance.endless)
+                .map(Into::into),
         };
         last.insert(said).clone()
     }
@@ -104,7 +107,8 @@ fn is_alike(one: &Stale, other: &Stale) -> bool {
         }
         _ => false,
     };
-    wait && (one.cause, one.grade()) == (other.cause, other.grade())
+    let of = |stale: &Stale| (stale.cause, stale.grade(), stale.clearance.endless);
+    wait && of(one) == of(other)
 }
 
 impl<'s> Assessor<'s> {
@@ -174,12 +178,14 @@ impl<'s> Assessor<'s> {
             Presence::Present(Some(pod)) => Some(living(pod)),
             _ => None,
         };
+        let rows = podref.map_or(1, |podref| {
+            self.index.rows_of(self.snapshot, podref.as_str()).max(1)
+        });
         act(&Facts {
             ended: &[],
             living,
-            rows: podref.map_or(1, |podref| {
-                self.index.rows_of(self.snapshot, podref.as_str()).max(1)
-            }),
+            rows,
+            counted: rows,
             sighting: None,
             siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
             nodes: &self.nodes,

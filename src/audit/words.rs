@@ -74,7 +74,11 @@ pub fn wait(wait: &Wait) -> String {
 /// Both.
 #[must_use]
 pub fn stale(stale: &Stale) -> String {
-    format!("{}; {}", cause(stale.cause), wait(&stale.clearance.wait))
+    let (cause, wait) = (cause(stale.cause), wait(&stale.clearance.wait));
+    if stale.clearance.endless {
+        return format!("{cause}, and the kubelet may still be at its DELs; {wait}");
+    }
+    format!("{cause}; {wait}")
 }
 
 /// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.

@@ -74,6 +74,8 @@ pub struct Known {
     /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
     /// expected to have anywhere.
     pub rows: usize,
+    /// How many rows it has in all pools, as far as sweeps counted them.
+    counted: usize,
     /// Its pod, as far as the watch tells.
     pub presumed: Presumed,
     /// All its rows, where they were looked for.
@@ -148,8 +150,10 @@ impl Knowledge {
             Presumed::Absent | Presumed::Other => None,
         };
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
+        let counted = pods.counted_rows(podref.as_str()).max(rows);
         Known {
-            rows: expected.max().max(Some(rows)).unwrap_or(0),
+            rows: expected.max().unwrap_or(0).max(counted),
+            counted,
             presumed,
             siblings: None,
             longest_grace: pods.longest_grace(),
@@ -190,6 +194,7 @@ impl Knowledge {
             ended: &known.ended,
             living: known.living(),
             rows: known.rows,
+            counted: known.counted,
             sighting,
             siblings: known.siblings.as_deref(),
             nodes: &nodes,

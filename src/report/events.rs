@@ -122,18 +122,35 @@ impl Events {
     }
 
     /// Rows of this pod are held, because nobody can tell whether it still runs on one of these
-    /// nodes.
-    pub fn held_unfenced(&self, pool: &PoolKey, uid: &str, pod: &PodRef, nodes: &[Box<str>]) {
+    /// nodes; `endless` if their kubelets are at work and may never get through its DELs.
+    pub fn held_unfenced(
+        &self,
+        pool: &PoolKey,
+        uid: &str,
+        pod: &PodRef,
+        nodes: &[Box<str>],
+        endless: bool,
+    ) {
         let shown = nodes.iter().take(5).map(|node| &**node);
         let shown = shown.collect::<Vec<_>>().join(", ");
         let more = if nodes.len() > 5 { ", …" } else { "" };
         let first = nodes.first().map_or("", |node| &**node);
-        let note = format!(
-            "addresses of deleted pod {pod} are held: it may still run on node {shown}{more}. \
-             They are freed once the node is back, or removed, or tainted {OUT_OF_SERVICE_TAINT} \
-             while it is not ready, or declared empty: kubectl annotate node {first} \
-             {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
-        );
+        let note = if endless {
+            format!(
+                "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
+                 {shown}{more}, whose kubelet gives a try to stop it two minutes, and each DEL that \
+                 is lost takes one. They are freed by their DEL once whereabouts reaches the API \
+                 server, or once the node is removed or fenced; or by hand, if nobody answers on \
+                 them: ipgc release --force ADDRESS"
+            )
+        } else {
+            format!(
+                "addresses of deleted pod {pod} are held: it may still run on node {shown}{more}. \
+                 They are freed once the node is back, or removed, or tainted \
+                 {OUT_OF_SERVICE_TAINT} while it is not ready, or declared empty: kubectl annotate \
+                 node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
+            )
+        };
         self.take("Warning", HELD_UNFENCED, pool_reference(pool, uid), note);
     }
 

@@ -6,15 +6,21 @@
 //! after it, and of whose name it found none, is the first to have any.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    mem,
 };
 
-/// Names of absent pods with rows: by the last sweep that counts, and by the one that is at work.
+/// Names of absent pods with rows, and how many rows each has.
+type Names = HashMap<u64, u32>;
+
+/// Absent pods with rows: by the last sweep that counts, and by the one that is at work.
 #[derive(Debug, Default)]
 pub struct Census {
-    last: Option<HashSet<u64>>,
-    next: HashSet<u64>,
+    last: Option<Names>,
+    /// The most that sweeps have found since.
+    before: Names,
+    next: Names,
 }
 
 /// A name as a number: there are many, and one that is taken for another costs a longer wait.
@@ -27,17 +33,27 @@ pub fn hash_of(podref: &str) -> u64 {
 impl Census {
     /// A sweep begins.
     pub fn begin(&mut self) {
-        self.next.clear();
+        // It may have ended before it had seen all.
+        for (name, rows) in self.next.drain() {
+            let known = self.before.entry(name).or_default();
+            *known = rows.max(*known);
+        }
     }
 
     /// It found a row of a pod that is not there, or cannot have it.
     pub fn note(&mut self, podref: &str) {
-        self.next.insert(hash_of(podref));
+        *self.next.entry(hash_of(podref)).or_default() += 1;
     }
 
     /// It has read every pool, a wait after the list.
     pub fn end(&mut self) {
-        self.last = Some(std::mem::take(&mut self.next));
+        self.before = Names::default();
+        self.last = Some(mem::take(&mut self.next));
+    }
+
+    /// There is another list: whoever bore a name before it is unknown again.
+    pub fn doubt(&mut self) {
+        self.before.extend(self.last.take().into_iter().flatten());
     }
 
     /// Whether nobody who bore the name before the list can have left rows to a pod that is born
@@ -45,6 +61,15 @@ impl Census {
     #[must_use]
     pub fn is_first(&self, podref: &str) -> bool {
         let names = self.last.as_ref();
-        names.is_some_and(|names| !names.contains(&hash_of(podref)))
+        names.is_some_and(|names| !names.contains_key(&hash_of(podref)))
+    }
+
+    /// How many rows a name has: the most that any of the last sweeps found.
+    #[must_use]
+    pub fn rows(&self, podref: &str) -> usize {
+        let name = hash_of(podref);
+        let sweeps = [&self.next, &self.before].into_iter().chain(&self.last);
+        let rows = sweeps.filter_map(|names| names.get(&name)).max();
+        rows.map_or(0, |rows| usize::try_from(*rows).unwrap_or(usize::MAX))
     }
 }

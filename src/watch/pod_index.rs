@@ -173,7 +173,7 @@ impl PodIndex {
         let generation = self.generation;
         self.listing = false;
         self.listed_at = now;
-        self.census = Census::default();
+        self.census.doubt();
         self.others = std::mem::take(&mut self.listed_others);
         let missing = self.live.extract_if(|live| live.generation != generation);
         let missing: Vec<_> = missing
@@ -285,6 +285,12 @@ impl PodIndex {
         if begun >= self.listed_at + wait {
             self.census.end();
         }
+    }
+
+    /// How many rows a podref without a pod has in all pools, by what sweeps found lately.
+    #[must_use]
+    pub fn counted_rows(&self, podref: &str) -> usize {
+        self.census.rows(podref)
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.

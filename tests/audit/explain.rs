@@ -367,3 +367,29 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
         "{change}"
     );
 }
+
+#[test]
+fn rows_of_three_interfaces_go_by_their_own_del() {
+    let server = server();
+    put_pool(
+        &server,
+        &[
+            (2, "default/gone"),
+            (3, "default/gone"),
+            (4, "default/gone"),
+        ],
+    );
+    let explanation = ask(&server, "10.0.0.2").unwrap();
+    let changes = &row(&explanation).changes;
+    for word in [
+        "its own DEL",
+        "gone for 5m30s, or are fenced: n1",
+        "ipgc release --force",
+    ] {
+        assert!(changes.iter().any(|it| it.contains(word)), "{changes:#?}");
+    }
+    assert!(
+        !changes.iter().any(|it| it.contains("annotate")),
+        "{changes:#?}"
+    );
+}

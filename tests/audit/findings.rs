@@ -100,6 +100,34 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     assert_eq!(only(&report).problem, Problem::Stale);
 }
 
+/// A kubelet at work may never get through three DELs that are lost.
+#[tokio::test]
+async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
+    let server = server();
+    let rows = |count: u64| {
+        (2..2 + count)
+            .map(|key| (key, "default/gone"))
+            .collect::<Vec<_>>()
+    };
+    put_pool(&server, &rows(2));
+    let two = report(&server).await;
+    assert!(two.findings.iter().all(|it| it.problem == Problem::Stale));
+    put_pool(&server, &rows(3));
+    let three = report(&server).await;
+    assert_eq!(three.totals.split.held, 3);
+    for finding in &three.findings {
+        assert_eq!(finding.problem, Problem::HeldUnfenced);
+        assert!(
+            finding.detail.contains("may still be at its DELs"),
+            "{}",
+            finding.detail
+        );
+        assert_eq!(*finding.nodes, ["n1"]);
+        // That it runs no sandboxes would not count.
+        assert_eq!(finding.command, None);
+    }
+}
+
 #[tokio::test]
 async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
     let server = server();

@@ -185,7 +185,8 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let mut pool = fixtures::pool(NS, "10.0.0.0/28");
     for offset in 1..=rows {
-        pool = pool.row(offset, &fixtures::sandbox(offset), "default/gone", "net1");
+        let owner = format!("default/gone-{offset}");
+        pool = pool.row(offset, &fixtures::sandbox(offset), &owner, "net1");
     }
     server.put(pool.build());
     let report = report(&server).await;

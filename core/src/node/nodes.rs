@@ -196,6 +196,32 @@ impl Nodes {
         Some(Blocked::By(by.into()))
     }
 
+    /// The same where a kubelet that is at work proves nothing: all of these that exist block until something
+    /// happens to them.
+    #[must_use]
+    pub fn suspects(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+        if self.gap.is_some() || self.complete_since.is_none() {
+            return Some(Blocked::By(Arc::default()));
+        }
+        let by = match (slice, &self.stock) {
+            (None, Some(stock)) => stock.suspects(),
+            _ => self.existing_suspects(slice),
+        };
+        if by.is_empty() {
+            return self.blockers(slice, wait, now);
+        }
+        Some(Blocked::By(by))
+    }
+
+    /// Those that exist and were not fenced since the pod watch began, in the order of their names.
+    pub(super) fn existing_suspects(&self, slice: Option<&str>) -> Arc<[Box<str>]> {
+        let of_slice = |name: &str| slice.is_none_or(|slice| slice == name);
+        let suspects = self.by_name.iter().filter(|(name, node)| {
+            node.state.is_some() && node.suspect.is_some() && of_slice(name)
+        });
+        suspects.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
     /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {

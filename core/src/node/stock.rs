@@ -17,6 +17,8 @@ pub(super) struct Stock {
     silent_longest: Duration,
     /// The other suspects.
     others: Box<[Box<str>]>,
+    /// All suspects that exist.
+    existing: Arc<[Box<str>]>,
 }
 
 impl Stock {
@@ -40,7 +42,13 @@ impl Stock {
             silent: silent.into(),
             silent_longest,
             others: others.into(),
+            existing: nodes.existing_suspects(None),
         }
+    }
+
+    /// What [`Nodes::existing_suspects`] answers for all nodes.
+    pub(super) fn suspects(&self) -> Arc<[Box<str>]> {
+        Arc::clone(&self.existing)
     }
 
     /// What [`Nodes::blockers`] answers for all nodes; `None` where this does not tell.

@@ -73,6 +73,16 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
         Wait::For(nodes) | Wait::AtMost(nodes, _) if nodes.is_empty() => {
             changes.push("once the nodes are known".to_owned());
         }
+        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless => {
+            changes.push(
+                "when its own DEL is heard, which the kubelet calls again and again once it is at it".to_owned(),
+            );
+            changes.push(format!(
+                "when all of these have been gone for {wait}, or are fenced: {}",
+                words::names(nodes)
+            ));
+            changes.push("by hand, if nobody answers on it: ipgc release --force ADDRESS".to_owned());
+        }
         Wait::For(nodes) | Wait::AtMost(nodes, _) => {
             changes.push(format!(
                 "when all of these have been back, or gone, for {wait}: {}",

@@ -31,6 +31,8 @@ pub struct SweepReport {
     pub stale_by: BTreeMap<(&'static str, &'static str), usize>,
     /// Rows that wait for something to happen on a node, by node.
     pub held_by_node: BTreeMap<Box<str>, usize>,
+    /// Rows whose DELs, if they are lost, are more than a kubelet at work gets through.
+    pub endless: usize,
     /// Stale rows whose pod's end nobody watched.
     pub suspect: usize,
     /// Where those are: pool, its uid, how many.
@@ -130,7 +132,9 @@ impl SweepReport {
         self.stale += 1;
         let key = (stale.grade().as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
-        if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
+        if stale.clearance.endless {
+            self.endless += 1;
+        } else if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
             for node in nodes.iter() {
                 *self.held_by_node.entry(node.clone()).or_default() += 1;
             }
@@ -152,6 +156,13 @@ impl SweepReport {
                 ?took,
                 judging = ?self.judging,
                 "sweep ended"
+            );
+        }
+        if self.endless > 0 {
+            warn!(
+                rows = self.endless,
+                "rows are held, since three DELs that are lost take longer than a kubelet gives them: they go by \
+                 their own DEL, or with their node. If nobody answers on them: ipgc release --force ADDRESS"
             );
         }
         for (node, rows) in &self.held_by_node {

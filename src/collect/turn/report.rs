@@ -3,12 +3,8 @@
 use std::sync::Arc;
 
 use ipgc_core::{
-    address::excerpt,
-    evidence::{Ended, Grade},
-    judge::Release,
-    podref::PodRef,
-    pool::RowContent,
-    time::Moment,
+    address::excerpt, clearance::Clearance, evidence::Ended, judge::Release, podref::PodRef,
+    pool::RowContent, time::Moment,
 };
 use tracing::{info, warn};
 
@@ -88,16 +84,27 @@ impl Turn<'_> {
     }
 
     /// A row that a node holds: on the pool, in the log, counted; again after a while.
-    pub(super) fn report_held(&self, key: &str, podref: &PodRef, grade: Grade, nodes: &[Box<str>]) {
+    pub(super) fn report_held(
+        &self,
+        key: &str,
+        podref: &PodRef,
+        held: &Clearance,
+        nodes: &[Box<str>],
+    ) {
         let held_by = nodes.join(", ");
         let news = format!("held/{key}/{held_by}");
         if self.context.is_to_be_told(&self.pool_uid, &news) {
             self.context.counters.rows_held.increment();
             let key = excerpt(key);
-            let grade = grade.as_str();
-            warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "row held until its node is back, removed or fenced");
+            let grade = held.grade.as_str();
+            let until = if held.endless {
+                "row held until its DEL is heard, or its node is removed or fenced: lost, its DELs take longer than a kubelet gives them"
+            } else {
+                "row held until its node is back, removed or fenced"
+            };
+            warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "{until}");
             let events = &self.context.events;
-            events.held_unfenced(self.key, &self.pool_uid, podref, nodes);
+            events.held_unfenced(self.key, &self.pool_uid, podref, nodes, held.endless);
         }
     }
 

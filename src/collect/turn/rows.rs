@@ -210,11 +210,11 @@ impl Turn<'_> {
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
             Wait::For(nodes) => {
-                self.report_held(key, podref, *grade, nodes);
+                self.report_held(key, podref, &stale.clearance, nodes);
                 Outcome::for_nodes(nodes, None)
             }
             Wait::AtMost(nodes, moment) => {
-                self.report_held(key, podref, *grade, nodes);
+                self.report_held(key, podref, &stale.clearance, nodes);
                 Outcome::for_nodes(nodes, Some(*moment))
             }
         };

@@ -1,0 +1,248 @@
+//! More DELs than a kubelet gets through while all of them are lost: it tries for ever, and what it calls for
+//! last answers as long.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{
+    Known, POD, TWO_BEATS, W, at, beat, ended, fenced, ip, node_state, nodes_with, pod,
+    row_content, secs, status,
+};
+use ipgc_core::{
+    clearance::{Clearance, Subject, Wait},
+    evidence::{Ended, Grade, Policy, Unfenced},
+    networks::{Request, Status},
+    node::Nodes,
+    pod::PodState,
+    pool::RowContent,
+};
+use rstest::rstest;
+
+/// Long after everything.
+const NOW: u64 = 90_000;
+
+fn at_work() -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
+    beat(&mut nodes, "node-1", 0, NOW);
+    beat(&mut nodes, "node-2", 0, NOW);
+    nodes
+}
+
+fn weigh(row: &RowContent, known: &Known, policy: &Policy) -> Clearance {
+    Subject {
+        row,
+        facts: &known.facts(),
+        policy,
+        now: at(NOW),
+    }
+    .of_deleted()
+}
+
+/// A pod on the cluster's own network and on `networks` more, with the addresses 10.0.0.5, 10.0.1.5, ….
+fn on(networks: usize) -> PodState {
+    let address = |number: usize| format!("10.0.{number}.5");
+    let names: Vec<_> = (0..networks).map(|i| format!("net{}", i + 1)).collect();
+    let addresses: Vec<_> = (0..networks).map(address).collect();
+    let addresses: Vec<[&str; 1]> = addresses.iter().map(|it| [it.as_str()]).collect();
+    let own = names.iter().zip(&addresses);
+    let own = own.map(|(name, addresses)| (name.as_str(), addresses.as_slice()));
+    let entries: Vec<_> = [("eth0", ["10.244.0.9"].as_slice())]
+        .into_iter()
+        .chain(own)
+        .collect();
+    PodState {
+        status: status(&entries),
+        ..asking(networks)
+    }
+}
+
+/// One that asked for so many networks, of which multus reports nothing.
+fn asking(networks: usize) -> PodState {
+    let asked: Vec<_> = (0..networks).map(|i| format!("default/net-{i}")).collect();
+    PodState {
+        request: Request::parse(&asked.join(","), "default"),
+        ..pod(POD)
+    }
+}
+
+/// The row of the interface with this number, from 1.
+fn row(number: usize) -> RowContent {
+    RowContent {
+        address: ip(&format!("10.0.{}.5", number - 1)),
+        interface: Some(format!("net{number}").into()),
+        ..row_content()
+    }
+}
+
+fn forced(last: PodState) -> Arc<Ended> {
+    ended(last, 100, false)
+}
+
+fn seen(last: PodState) -> Known {
+    Known::of(&[forced(last)]).seen(0).on(at_work())
+}
+
+#[rstest]
+#[case::only_one(1, 1, false)]
+#[case::two(2, 1, false)]
+#[case::first_of_three(3, 1, true)]
+#[case::last_of_three(3, 3, true)]
+fn rows_are_held_where_a_del_may_never_be_called(
+    #[case] networks: usize,
+    #[case] number: usize,
+    #[case] is_held: bool,
+) {
+    let clearance = weigh(&row(number), &seen(on(networks)), &Policy::default());
+    assert_eq!(clearance.endless, is_held);
+    if is_held {
+        assert_eq!(clearance.grade, Grade::Unfenced);
+        assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
+    } else {
+        assert_eq!(clearance.grade, Grade::Witnessed);
+        assert_eq!(clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+    }
+}
+
+#[rstest]
+#[case::of_two(2, "net1", false)]
+#[case::of_three(3, "net1", true)]
+#[case::with_the_first_interface(2, "eth0", true)]
+fn where_nothing_is_reported_what_was_asked_for_counts(
+    #[case] networks: usize,
+    #[case] interface: &str,
+    #[case] is_held: bool,
+) {
+    let row = RowContent {
+        interface: Some(interface.into()),
+        ..row(1)
+    };
+    assert_eq!(forced(asking(networks)).dels(&row) > 2, is_held);
+    // Of one that nobody reports, all others of its name are asked as well.
+    let mut known = seen(asking(networks));
+    known.counted = 1;
+    assert_eq!(weigh(&row, &known, &Policy::default()).endless, is_held);
+}
+
+#[test]
+fn an_interface_without_address_has_no_del_to_wait_for() {
+    let entries = r#"[{"name":"c","interface":"eth0","ips":["10.244.0.9"]},
+        {"name":"default/a","interface":"net1","ips":["10.0.0.5"]},
+        {"name":"default/b","interface":"net2"},{"name":"default/c","interface":"net3"}]"#;
+    let last = PodState {
+        status: Status::parse(entries),
+        ..asking(3)
+    };
+    assert_eq!(forced(last).dels(&row(1)), 1);
+}
+
+#[test]
+fn the_cluster_s_own_network_counts_where_whereabouts_has_it() {
+    let last = PodState {
+        default_network: Some("default/a".into()),
+        ..on(2)
+    };
+    assert_eq!(forced(last).dels(&row(1)), 3);
+    assert_eq!(forced(on(2)).dels(&row(1)), 2);
+    let nameless = RowContent {
+        interface: None,
+        ..row(1)
+    };
+    assert_eq!(forced(on(2)).dels(&nameless), 2);
+    let first = RowContent {
+        address: ip("10.244.0.9"),
+        ..nameless
+    };
+    assert_eq!(forced(on(2)).dels(&first), 3);
+}
+
+/// What a sweep found besides.
+#[test]
+fn rows_that_are_there_count_too() {
+    let known = Known {
+        counted: 3,
+        ..seen(on(2))
+    };
+    assert!(weigh(&row(1), &known, &Policy::default()).endless);
+}
+
+#[test]
+fn a_settled_end_was_no_try_that_failed() {
+    let known = Known::of(&[ended(on(5), 100, true)]).seen(0).on(at_work());
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(
+        (clearance.grade, clearance.endless),
+        (Grade::Settled, false)
+    );
+}
+
+#[test]
+fn whoever_says_that_a_del_is_quick_is_believed() {
+    let policy = Policy {
+        del_budget: secs(10),
+        ..Policy::default()
+    };
+    let clearance = weigh(&row(1), &seen(on(5)), &policy);
+    assert_eq!(
+        (clearance.grade, clearance.endless),
+        (Grade::Witnessed, false)
+    );
+}
+
+#[test]
+fn a_cap_of_the_hold_caps_this_one_too() {
+    let policy = Policy {
+        unfenced: Unfenced::FreeAfter(secs(3_600)),
+        ..Policy::default()
+    };
+    let clearance = weigh(&row(1), &seen(on(3)), &policy);
+    let until = Wait::AtMost(["node-1".into()].into(), at(100 + 3_600));
+    assert_eq!(clearance.wait, until);
+}
+
+#[test]
+fn a_node_that_is_fenced_or_gone_holds_nothing() {
+    let mut known = seen(on(3));
+    known.nodes.apply("node-1", fenced(), at(NOW));
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.wait, Wait::Until(at(100)));
+    known.nodes.remove("node-1", at(NOW));
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.wait, Wait::Until(at(NOW + W)));
+}
+
+/// Whoever was not seen may be anywhere.
+#[rstest]
+#[case::two(2, None, Wait::Until(at(W)))]
+#[case::three(3, None, Wait::For(["node-1".into(), "node-2".into()].into()))]
+#[case::three_in_a_slice(3, Some("node-2"), Wait::For(["node-2".into()].into()))]
+fn rows_of_somebody_unseen_are_counted(
+    #[case] counted: usize,
+    #[case] slice: Option<&str>,
+    #[case] wait: Wait,
+) {
+    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
+    nodes.gap(at(0));
+    nodes.suspect(["node-1", "node-2"], at(0));
+    beat(&mut nodes, "node-1", 0, NOW);
+    beat(&mut nodes, "node-2", 0, NOW);
+    // One that came later ran nobody who was not seen.
+    nodes.apply("node-3", node_state(), at(50));
+    let known = Known {
+        counted,
+        slice: slice.map(Into::into),
+        ..Known::default().seen(0).on(nodes)
+    };
+    for stock in [false, true] {
+        let mut known = known.clone();
+        if stock {
+            known.nodes.take_stock(at(NOW));
+        }
+        let clearance = weigh(&row(1), &known, &Policy::default());
+        assert_eq!(clearance.grade, Grade::Unwitnessed);
+        assert_eq!(clearance.endless, counted > 2);
+        assert_eq!(clearance.wait, wait);
+    }
+}

@@ -1,0 +1,76 @@
+//! Pods on more networks than a kubelet gets through while their DELs are lost: what it calls for last may
+//! answer for ever.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{W, goes_after, live_node, pool_events, put_neighbour, stays},
+    put_pool, reporting, seconds, seldom, server,
+};
+use testkit::{Server, fixtures};
+
+/// Puts a pool of another range, with one row of this pod.
+fn put_other_pool(server: &Server, range: &str, pod: &str) {
+    let podref = format!("{NS}/{pod}");
+    let pool = fixtures::pool(NS, range);
+    server.put(pool.row(1, &fixtures::sandbox(7), &podref, "net2").build());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    let pod = reporting("web-0", 1)
+        .networks("default/net,default/net,default/net")
+        .reports("default/net", "net2", &["10.0.0.2"])
+        .reports("default/net", "net3", &["10.0.0.3"]);
+    bench.server.put(pod.running().build());
+    seconds(1_800).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1", "2", "3"]).await;
+    let events = pool_events(&bench, "IPAddressHeldUnfenced");
+    for word in ["default/web-0", "node-1", "ipgc release --force"] {
+        assert!(events[0].contains(word), "no {word} in {events:?}");
+    }
+    // Whatever was there is gone with its node.
+    drop(beat);
+    bench.server.delete("nodes", "", "node-1");
+    let waited = goes_after(&bench, POOL, "1", W + 240).await;
+    assert!(
+        waited >= W + 120,
+        "freed {waited} s after, which is before W of three rows"
+    );
+    bench.stop().await;
+}
+
+/// Nobody saw the pod: its rows tell how many interfaces it had, whatever pools they are in.
+#[tokio::test(start_paused = true)]
+async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
+    for pools in [1, 2] {
+        let server = server();
+        put_pool(&server, &[(1, "web-0")]);
+        put_neighbour(&server, POOL);
+        for pool in 1..=pools {
+            put_other_pool(&server, &format!("10.0.{pool}.0/24"), "web-0");
+        }
+        let _beat = live_node(&server, "node-1");
+        let bench = Bench::with(server, seldom()).await;
+        if pools == 1 {
+            let waited = goes_after(&bench, POOL, "1", W + 180).await;
+            assert!(
+                waited >= W + 60,
+                "freed {waited} s after, which is before W of two rows"
+            );
+        } else {
+            stays(&bench, POOL, &["1"]).await;
+            assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
+        }
+        bench.stop().await;
+    }
+}
