@@ -33,6 +33,9 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     bench.server.put(pod.running().build());
     seconds(1_800).await;
     bench.kubelet().force_delete(NS, "web-0");
+    // Nothing is wrong with a DEL that takes its time.
+    seconds(W).await;
+    assert!(pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
     stays(&bench, POOL, &["1", "2", "3"]).await;
     let events = pool_events(&bench, "IPAddressHeldUnfenced");
     for word in ["default/web-0", "node-1", "ipgc release --force"] {

@@ -73,8 +73,9 @@ pub struct Clearance {
     /// Whether the ends of the incarnation that answers for the row and of all later ones were
     /// watched, so that the breaker does not concern it.
     pub watched: bool,
-    /// Whether it is held though a kubelet is at work: it may never get through all DELs that are lost.
-    pub endless: bool,
+    /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost: when
+    /// it would have gone otherwise. Until then a DEL that is not lost frees it.
+    pub endless: Option<Moment>,
 }
 
 impl Clearance {
@@ -83,7 +84,7 @@ impl Clearance {
             grade,
             wait,
             watched: true,
-            endless: false,
+            endless: None,
         }
     }
 
@@ -106,7 +107,7 @@ impl Clearance {
             grade: self.grade.max(other.grade),
             wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
-            endless: self.endless || other.endless,
+            endless: self.endless.max(other.endless),
         }
     }
 
@@ -304,7 +305,7 @@ impl Subject<'_> {
             return clearance;
         }
         let mut held = self.held_by(node, end.at, wait);
-        held.endless = true;
+        held.endless = clearance.wait.moment();
         held
     }
 
@@ -358,7 +359,7 @@ impl Subject<'_> {
         } else {
             nodes.blockers(self.facts.slice, wait, self.now)
         };
-        let endless = endless && matches!(&blockers, Some(Blocked::By(nodes)) if !nodes.is_empty());
+        let is_held = matches!(&blockers, Some(Blocked::By(nodes)) if !nodes.is_empty());
         let blocked = match (blockers, capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
@@ -369,7 +370,7 @@ impl Subject<'_> {
         let mut all = Clearance::new(Grade::Unwitnessed, free_at)
             .and(Clearance::new(Grade::Unwitnessed, blocked));
         all.watched = false;
-        all.endless = endless;
+        all.endless = (endless && is_held).then_some(since + wait);
         all
     }
 }

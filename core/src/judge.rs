@@ -122,7 +122,9 @@ impl fmt::Display for Stale {
             Grade::Fenced => "whose node runs no sandboxes",
             Grade::Witnessed => "whose end was seen",
             Grade::Unwitnessed => "nobody saw whoever had it",
-            Grade::Unfenced if self.clearance.endless => "whose kubelet may still be at its DELs",
+            Grade::Unfenced if self.clearance.endless.is_some() => {
+                "whose kubelet may still be at its DELs"
+            }
             Grade::Unfenced => "whose node is silent",
         };
         write!(f, "{cause}, {grade}; it goes {}", self.clearance.wait)

@@ -96,9 +96,10 @@ fn rows_are_held_where_a_del_may_never_be_called(
     #[case] is_held: bool,
 ) {
     let clearance = weigh(&row(number), &seen(on(networks)), &Policy::default());
-    assert_eq!(clearance.endless, is_held);
+    assert_eq!(clearance.endless.is_some(), is_held);
     if is_held {
         assert_eq!(clearance.grade, Grade::Unfenced);
+        assert_eq!(clearance.endless, Some(at(100 + TWO_BEATS + W)));
         assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
     } else {
         assert_eq!(clearance.grade, Grade::Witnessed);
@@ -123,7 +124,10 @@ fn where_nothing_is_reported_what_was_asked_for_counts(
     // Of one that nobody reports, all others of its name are asked as well.
     let mut known = seen(asking(networks));
     known.counted = 1;
-    assert_eq!(weigh(&row, &known, &Policy::default()).endless, is_held);
+    assert_eq!(
+        weigh(&row, &known, &Policy::default()).endless.is_some(),
+        is_held
+    );
 }
 
 #[test]
@@ -165,17 +169,14 @@ fn rows_that_are_there_count_too() {
         counted: 3,
         ..seen(on(2))
     };
-    assert!(weigh(&row(1), &known, &Policy::default()).endless);
+    assert!(weigh(&row(1), &known, &Policy::default()).endless.is_some());
 }
 
 #[test]
 fn a_settled_end_was_no_try_that_failed() {
     let known = Known::of(&[ended(on(5), 100, true)]).seen(0).on(at_work());
     let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(
-        (clearance.grade, clearance.endless),
-        (Grade::Settled, false)
-    );
+    assert_eq!((clearance.grade, clearance.endless), (Grade::Settled, None));
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn whoever_says_that_a_del_is_quick_is_believed() {
     let clearance = weigh(&row(1), &seen(on(5)), &policy);
     assert_eq!(
         (clearance.grade, clearance.endless),
-        (Grade::Witnessed, false)
+        (Grade::Witnessed, None)
     );
 }
 
@@ -242,7 +243,7 @@ fn rows_of_somebody_unseen_are_counted(
         }
         let clearance = weigh(&row(1), &known, &Policy::default());
         assert_eq!(clearance.grade, Grade::Unwitnessed);
-        assert_eq!(clearance.endless, counted > 2);
+        assert_eq!(clearance.endless, (counted > 2).then_some(at(W)));
         assert_eq!(clearance.wait, wait);
     }
 }

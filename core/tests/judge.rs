@@ -44,7 +44,7 @@ fn deleted(grade: Grade, second: u64) -> Verdict {
             grade,
             wait: Wait::Until(at(second)),
             watched: true,
-            endless: false,
+            endless: None,
         },
     })
 }

@@ -308,7 +308,7 @@ proptest! {
             let Verdict::Stale(stale) = verdict(&Presence::Absent, &known, now) else {
                 panic!("not stale");
             };
-            if stale.clearance.endless {
+            if stale.clearance.endless.is_some() {
                 prop_assert!(named.is_none());
                 return Ok(());
             }

@@ -181,7 +181,7 @@ fn verdicts_speak_to_people() {
             grade,
             wait,
             watched: true,
-            endless: false,
+            endless: None,
         },
     };
     let nodes = || ["a".into(), "b".into()].into();

@@ -445,7 +445,7 @@ fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait)
         grade: Grade::Unfenced,
         wait,
         watched: true,
-        endless: false,
+        endless: None,
     };
     assert_eq!(of(a).and(of(b)).wait, both);
 }
@@ -456,7 +456,7 @@ fn of_two_clearances_the_later_and_the_worse_count() {
         grade,
         wait: wait.clone(),
         watched,
-        endless: false,
+        endless: None,
     };
     let waits = [
         (until(5), until(9), until(9)),

@@ -89,7 +89,7 @@ impl Sayings {
             nodes: first.map(|node| &**node).collect(),
             // Of a node that is at work it would not count.
             command: words::declare_empty(nodes)
-                .filter(|_| !stale.clearance.endless)
+                .filter(|_| stale.clearance.endless.is_none())
                 .map(Into::into),
         };
         last.insert(said).clone()

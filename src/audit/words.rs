@@ -75,7 +75,7 @@ pub fn wait(wait: &Wait) -> String {
 #[must_use]
 pub fn stale(stale: &Stale) -> String {
     let (cause, wait) = (cause(stale.cause), wait(&stale.clearance.wait));
-    if stale.clearance.endless {
+    if stale.clearance.endless.is_some() {
         return format!("{cause}, and the kubelet may still be at its DELs; {wait}");
     }
     format!("{cause}; {wait}")

@@ -73,7 +73,7 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
         Wait::For(nodes) | Wait::AtMost(nodes, _) if nodes.is_empty() => {
             changes.push("once the nodes are known".to_owned());
         }
-        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless => {
+        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => {
             changes.push(
                 "when its own DEL is heard, which the kubelet calls again and again once it is at it".to_owned(),
             );

@@ -132,7 +132,7 @@ impl SweepReport {
         self.stale += 1;
         let key = (stale.grade().as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
-        if stale.clearance.endless {
+        if stale.clearance.endless.is_some() {
             self.endless += 1;
         } else if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
             for node in nodes.iter() {

@@ -97,14 +97,20 @@ impl Turn<'_> {
             self.context.counters.rows_held.increment();
             let key = excerpt(key);
             let grade = held.grade.as_str();
-            let until = if held.endless {
+            let until = if held.endless.is_some() {
                 "row held until its DEL is heard, or its node is removed or fenced: lost, its DELs take longer than a kubelet gives them"
             } else {
                 "row held until its node is back, removed or fenced"
             };
             warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "{until}");
             let events = &self.context.events;
-            events.held_unfenced(self.key, &self.pool_uid, podref, nodes, held.endless);
+            events.held_unfenced(
+                self.key,
+                &self.pool_uid,
+                podref,
+                nodes,
+                held.endless.is_some(),
+            );
         }
     }
 

@@ -200,7 +200,12 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
-        let Clearance { grade, wait, .. } = &stale.clearance;
+        let Clearance {
+            grade,
+            wait,
+            endless,
+            ..
+        } = &stale.clearance;
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade != Grade::Settled {
@@ -209,6 +214,12 @@ impl Turn<'_> {
                 Outcome::not_before(*moment)
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
+            Wait::For(_) | Wait::AtMost(..) if endless.is_some_and(|since| since > now) => {
+                // Its DEL may be on its way.
+                let since = endless.unwrap_or(now);
+                self.context.waits.want(since + LINGER);
+                Outcome::not_before(since)
+            }
             Wait::For(nodes) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
                 Outcome::for_nodes(nodes, None)
