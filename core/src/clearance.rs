@@ -304,8 +304,9 @@ impl Subject<'_> {
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
         }
-        let mut held = self.held_by(node, end.at, wait);
-        held.endless = clearance.wait.moment();
+        let endless = clearance.wait.moment();
+        let mut held = self.held_by(node, end.at, wait).and(clearance);
+        held.endless = endless;
         held
     }
 
@@ -353,13 +354,17 @@ impl Subject<'_> {
             .policy
             .unwitnessed_hold
             .map(|hold| since + hold.max(wait));
-        let endless = self.policy.may_never_end(self.facts.counted);
-        let blockers = if endless {
+        // Whoever was not seen had as many interfaces as those who were, or those whose rows are there.
+        let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
+        let dels = self.facts.counted.max(seen.unwrap_or_default());
+        let silent = nodes.blockers(self.facts.slice, wait, self.now);
+        let is_endless = !matches!(silent, Some(Blocked::By(_))) && self.policy.may_never_end(dels);
+        let blockers = if is_endless {
             nodes.suspects(self.facts.slice, wait, self.now)
         } else {
-            nodes.blockers(self.facts.slice, wait, self.now)
+            silent
         };
-        let is_held = matches!(&blockers, Some(Blocked::By(nodes)) if !nodes.is_empty());
+        let is_endless = is_endless && matches!(blockers, Some(Blocked::By(_)));
         let blocked = match (blockers, capped) {
             (None, _) => free_at.clone(),
             (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
@@ -370,7 +375,7 @@ impl Subject<'_> {
         let mut all = Clearance::new(Grade::Unwitnessed, free_at)
             .and(Clearance::new(Grade::Unwitnessed, blocked));
         all.watched = false;
-        all.endless = (endless && is_held).then_some(since + wait);
+        all.endless = is_endless.then_some(since + wait);
         all
     }
 }

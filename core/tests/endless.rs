@@ -8,8 +8,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Known, POD, TWO_BEATS, W, at, beat, ended, fenced, ip, node_state, nodes_with, pod,
-    row_content, secs, status,
+    Known, POD, TWO_BEATS, W, at, beat, but, ended, fenced, ip, node_state, nodes_with, not_ready,
+    pod, row_content, secs, status,
 };
 use ipgc_core::{
     clearance::{Clearance, Subject, Wait},
@@ -26,6 +26,16 @@ const NOW: u64 = 90_000;
 
 fn at_work() -> Nodes {
     let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
+    beat(&mut nodes, "node-1", 0, NOW);
+    beat(&mut nodes, "node-2", 0, NOW);
+    nodes
+}
+
+/// The same, in doubt since the pod watch began.
+fn suspected() -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
+    nodes.gap(at(0));
+    nodes.suspect(["node-1", "node-2"], at(0));
     beat(&mut nodes, "node-1", 0, NOW);
     beat(&mut nodes, "node-2", 0, NOW);
     nodes
@@ -204,6 +214,46 @@ fn a_cap_of_the_hold_caps_this_one_too() {
 }
 
 #[test]
+fn with_a_short_cap_it_waits_as_long_as_any_other() {
+    let policy = Policy {
+        unfenced: Unfenced::FreeAfter(secs(1)),
+        ..Policy::default()
+    };
+    let clearance = weigh(&row(1), &seen(on(3)), &policy);
+    let until = Wait::AtMost(["node-1".into()].into(), at(100 + TWO_BEATS + W));
+    assert_eq!(clearance.wait, until);
+}
+
+/// A settled end says nothing of a predecessor whom nobody saw, and who was on as many networks.
+#[test]
+fn whoever_was_not_seen_had_as_many_interfaces_as_those_who_were() {
+    for (networks, is_held) in [(2, false), (3, true)] {
+        let last = ended(on(networks), 2_000, true);
+        let last = but(&last, |end| end.listed_at = Some(at(1_000)));
+        let known = Known::of(&[last]).seen(0).on(suspected());
+        let clearance = weigh(&row(1), &known, &Policy::default());
+        assert_eq!(clearance.endless.is_some(), is_held);
+        assert_eq!(clearance.is_over(at(NOW)), !is_held);
+    }
+}
+
+/// What that node does is waited for first.
+#[test]
+fn a_silent_node_is_told_as_such() {
+    let mut nodes = suspected();
+    nodes.apply("node-2", not_ready(), at(NOW));
+    nodes.gap(at(NOW));
+    nodes.suspect(["node-1", "node-2"], at(NOW));
+    let known = Known {
+        counted: 3,
+        ..Known::default().seen(0).on(nodes)
+    };
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.endless, None);
+    assert_eq!(clearance.wait, Wait::For(["node-2".into()].into()));
+}
+
+#[test]
 fn a_node_that_is_fenced_or_gone_holds_nothing() {
     let mut known = seen(on(3));
     known.nodes.apply("node-1", fenced(), at(NOW));
@@ -224,11 +274,7 @@ fn rows_of_somebody_unseen_are_counted(
     #[case] slice: Option<&str>,
     #[case] wait: Wait,
 ) {
-    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
-    nodes.gap(at(0));
-    nodes.suspect(["node-1", "node-2"], at(0));
-    beat(&mut nodes, "node-1", 0, NOW);
-    beat(&mut nodes, "node-2", 0, NOW);
+    let mut nodes = suspected();
     // One that came later ran nobody who was not seen.
     nodes.apply("node-3", node_state(), at(50));
     let known = Known {

@@ -75,10 +75,12 @@ pub fn wait(wait: &Wait) -> String {
 #[must_use]
 pub fn stale(stale: &Stale) -> String {
     let (cause, wait) = (cause(stale.cause), wait(&stale.clearance.wait));
-    if stale.clearance.endless.is_some() {
-        return format!("{cause}, and the kubelet may still be at its DELs; {wait}");
-    }
-    format!("{cause}; {wait}")
+    let nodes = match &stale.clearance.wait {
+        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => nodes,
+        _ => return format!("{cause}; {wait}"),
+    };
+    let nodes = names(nodes);
+    format!("{cause}, and a kubelet may still be at its DELs; held until gone or fenced: {nodes}")
 }
 
 /// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.

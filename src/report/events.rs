@@ -139,9 +139,9 @@ impl Events {
             format!(
                 "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
                  {shown}{more}, whose kubelet gives a try to stop it two minutes, and each DEL that \
-                 is lost takes one. They are freed by their DEL once whereabouts reaches the API \
-                 server, or once the node is removed or fenced; or by hand, if nobody answers on \
-                 them: ipgc release --force ADDRESS"
+                 is lost takes one. If it is still at it, they are freed by their DEL once \
+                 whereabouts reaches the API server. Else once all such nodes are removed or fenced; \
+                 or by hand, all of the pod's, if nobody answers on any: ipgc release --force ADDRESS"
             )
         } else {
             format!(

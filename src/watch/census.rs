@@ -45,10 +45,19 @@ impl Census {
         *self.next.entry(hash_of(podref)).or_default() += 1;
     }
 
-    /// It has read every pool, a wait after the list.
+    /// It has read every pool, a wait after the list. Whoever has rows left is counted as before: what went may
+    /// have gone by hand, or by the one DEL of several that was heard.
     pub fn end(&mut self) {
+        let mut found = mem::take(&mut self.next);
+        for (name, rows) in &mut found {
+            let earlier = [Some(&self.before), self.last.as_ref()]
+                .into_iter()
+                .flatten();
+            let most = earlier.filter_map(|names| names.get(name)).max();
+            *rows = most.copied().unwrap_or_default().max(*rows);
+        }
         self.before = Names::default();
-        self.last = Some(mem::take(&mut self.next));
+        self.last = Some(found);
     }
 
     /// There is another list: whoever bore a name before it is unknown again.
@@ -71,5 +80,45 @@ impl Census {
         let sweeps = [&self.next, &self.before].into_iter().chain(&self.last);
         let rows = sweeps.filter_map(|names| names.get(&name)).max();
         rows.map_or(0, |rows| usize::try_from(*rows).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(census: &mut Census, rows: usize) {
+        census.begin();
+        (0..rows).for_each(|_| census.note("d/web-0"));
+    }
+
+    #[test]
+    fn the_count_of_a_name_does_not_fall_while_it_has_rows() {
+        let mut census = Census::default();
+        sweep(&mut census, 3);
+        assert_eq!(census.rows("d/web-0"), 3);
+        census.end();
+        sweep(&mut census, 2);
+        census.end();
+        assert_eq!(census.rows("d/web-0"), 3);
+        sweep(&mut census, 0);
+        census.end();
+        assert_eq!(census.rows("d/web-0"), 0);
+        assert!(census.is_first("d/web-0"));
+    }
+
+    #[test]
+    fn a_sweep_that_was_cut_off_and_a_list_take_nothing_from_it() {
+        let mut census = Census::default();
+        sweep(&mut census, 3);
+        sweep(&mut census, 1);
+        assert_eq!(census.rows("d/web-0"), 3);
+        census.end();
+        census.doubt();
+        assert!(!census.is_first("d/web-1"));
+        sweep(&mut census, 1);
+        census.end();
+        assert_eq!(census.rows("d/web-0"), 3);
+        assert!(census.is_first("d/web-1") && !census.is_first("d/web-0"));
     }
 }

@@ -111,7 +111,8 @@ async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
     };
     put_pool(&server, &rows(2));
     let two = report(&server).await;
-    assert!(two.findings.iter().all(|it| it.problem == Problem::Stale));
+    let problems: Vec<_> = two.findings.iter().map(|it| it.problem).collect();
+    assert_eq!(problems, [Problem::Stale, Problem::Stale]);
     put_pool(&server, &rows(3));
     let three = report(&server).await;
     assert_eq!(three.totals.split.held, 3);

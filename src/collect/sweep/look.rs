@@ -464,12 +464,11 @@ fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Mome
         let Some(podref) = row.podref else {
             return true;
         };
-        let picked = context.picked.as_ref();
-        if picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref))) {
-            return true;
-        }
         let sandbox = row.sandbox.filter(|_| fresh);
-        pods.glance(podref, row.address(), sandbox, now).is_none()
+        // It counts rows too, so each has to be shown to it.
+        let is_held = pods.glance(podref, row.address(), sandbox, now).is_some();
+        let picked = context.picked.as_ref();
+        !is_held || picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref)))
     };
     rows.iter().map(deserves_it).collect()
 }
