@@ -174,6 +174,24 @@ async fn a_silent_node_holds_until_the_end() {
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
+/// The report knows of one interface, and there are three: their DELs may never end.
+#[tokio::test(start_paused = true)]
+async fn rows_of_a_pod_that_were_not_picked_count_too() {
+    for others in [1, 2] {
+        let (server, _beat) = room(&[(1, "gone")]);
+        let report = reported(&server, HOUR).await;
+        for other in 1..=others {
+            let pool = fixtures::pool(NS, &format!("10.0.{other}.0/24"));
+            let row = pool.row(1, &fixtures::sandbox(1), "default/gone", "net2");
+            server.put(row.build());
+        }
+        let released = run(&server, all_of(&report), config()).await;
+        let goes = others == 1;
+        assert_eq!(is_freed(&released.only()), goes, "{:?}", released.told);
+        assert_eq!(rows(&server).is_empty(), goes);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_assumed_dead_holds_nothing() {
     let (server, _beat) = room(&[(1, "gone")]);

@@ -168,9 +168,14 @@ pub async fn forced_while_the_kubelet_tries_again(stage: Arc<Stage>) -> Result<(
         "     three lost DELs: the first interface answers {:.0} s after its pod went",
         gone.elapsed().as_secs_f64()
     );
-    let told = scene.told("IPAddressHeldUnfenced").await?;
+    // Told once W is over for the copy that writes, which may have been killed.
     let pod = format!("{}/web", scene.namespace.name);
-    assert!(told.iter().any(|note| note.contains(&pod)), "{told:#?}");
+    let told = || scene.told("IPAddressHeldUnfenced");
+    let patience = PATIENCE + stage.delay();
+    wait::until_state("an event", patience, told, |told| {
+        told.iter().any(|note| note.contains(&pod))
+    })
+    .await?;
     network.mend()?;
     scene.ends_clean(LOST_DEL * 4 + PATIENCE).await?;
     assert!(scene.freed().await?.is_empty(), "it was not ipgc's to free");
