@@ -4,6 +4,8 @@
 //! later takes over the rows of that one, whose sandbox may still answer. A sweep that began so long
 //! after the list that no ADD from before it can be at work has found all such rows: whoever is born
 //! after it, and of whose name it found none, is the first to have any.
+//!
+//! How many rows each of them has is counted besides: of whom nobody saw, that tells how many interfaces he had.
 
 use std::{
     collections::HashMap,
@@ -30,14 +32,19 @@ pub fn hash_of(podref: &str) -> u64 {
     hasher.finish()
 }
 
+/// Takes these counts in, each if it is higher.
+fn raise(known: &mut Names, found: &mut Names) {
+    for (name, rows) in found.drain() {
+        let known = known.entry(name).or_default();
+        *known = rows.max(*known);
+    }
+}
+
 impl Census {
     /// A sweep begins.
     pub fn begin(&mut self) {
         // It may have ended before it had seen all.
-        for (name, rows) in self.next.drain() {
-            let known = self.before.entry(name).or_default();
-            *known = rows.max(*known);
-        }
+        raise(&mut self.before, &mut self.next);
     }
 
     /// It found a row of a pod that is not there, or cannot have it.
@@ -49,12 +56,14 @@ impl Census {
     /// have gone by hand, or by the one DEL of several that was heard.
     pub fn end(&mut self) {
         let mut found = mem::take(&mut self.next);
+        self.doubt();
         for (name, rows) in &mut found {
-            let earlier = [Some(&self.before), self.last.as_ref()]
-                .into_iter()
-                .flatten();
-            let most = earlier.filter_map(|names| names.get(name)).max();
-            *rows = most.copied().unwrap_or_default().max(*rows);
+            *rows = self
+                .before
+                .get(name)
+                .copied()
+                .unwrap_or_default()
+                .max(*rows);
         }
         self.before = Names::default();
         self.last = Some(found);
@@ -62,7 +71,7 @@ impl Census {
 
     /// There is another list: whoever bore a name before it is unknown again.
     pub fn doubt(&mut self) {
-        self.before.extend(self.last.take().into_iter().flatten());
+        raise(&mut self.before, &mut self.last.take().unwrap_or_default());
     }
 
     /// Whether nobody who bore the name before the list can have left rows to a pod that is born

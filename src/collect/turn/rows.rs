@@ -200,12 +200,12 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
-        let Clearance {
-            grade,
-            wait,
-            endless,
-            ..
-        } = &stale.clearance;
+        let Clearance { grade, endless, .. } = &stale.clearance;
+        let wait = match endless {
+            // Until then its DEL may be on its way.
+            Some(since) if *since > now => &Wait::Until(*since),
+            _ => &stale.clearance.wait,
+        };
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade != Grade::Settled {
@@ -214,12 +214,6 @@ impl Turn<'_> {
                 Outcome::not_before(*moment)
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
-            Wait::For(_) | Wait::AtMost(..) if endless.is_some_and(|since| since > now) => {
-                // Its DEL may be on its way.
-                let since = endless.unwrap_or(now);
-                self.context.waits.want(since + LINGER);
-                Outcome::not_before(since)
-            }
             Wait::For(nodes) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
                 Outcome::for_nodes(nodes, None)
