@@ -370,7 +370,8 @@ pub enum Grade {
     Witnessed,
     /// The pod is gone, and nobody saw the incarnation that wrote this row.
     Unwitnessed,
-    /// The node is silent and not fenced: the sandbox may answer for as long as it stays so.
+    /// The node is silent and not fenced, or its kubelet is at work and may never get through its DELs: the sandbox
+    /// may answer for as long as it stays so.
     Unfenced,
 }
 
