@@ -346,6 +346,13 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     Verdict::Held(Held::Drift)
 }
 
+/// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known: rule 5,
+/// and neither rule 2 nor rule 4. A row that is exempted or of a kept owner is held all the same, as what it is.
+#[must_use]
+pub fn is_reported(pod: &PodState, address: IpAddr) -> bool {
+    !pod.mirror && !pod.phase.is_terminal() && pod.status.has_address(address)
+}
+
 /// When the rows of a pod at its end may go, if it is one.
 fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let living = subject.facts.living.as_ref()?;

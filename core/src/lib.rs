@@ -50,5 +50,5 @@ pub mod pool;
 pub mod proof;
 pub mod reservation;
 pub mod sighting;
-mod text;
+pub mod text;
 pub mod time;

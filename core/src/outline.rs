@@ -15,8 +15,8 @@ use crate::{
         wire::{Metadata, PodStatus, Spec, Wire},
     },
     pool::{self, LeanPool},
-    reservation::{Reservation, Typed},
-    text::Text,
+    reservation::{LeanReservation, Typed},
+    text::{Interner, Text},
 };
 
 /// One item of a list.
@@ -25,58 +25,97 @@ pub enum Item {
     /// A pod that can be read.
     Pod(Arc<PodState>),
     /// A reservation that can be read.
-    Reservation(Box<Reservation>),
+    Reservation(LeanReservation),
     /// A pool that can be read.
     Pool(Box<LeanPool>),
     /// Whatever else: its text tells.
     Other,
 }
 
-/// Reads the first value of a text; with its length, and that of what precedes it. A pod is an [`Item::Other`] too
-/// if `whole_pods`.
-///
-/// # Errors
-/// When it is none, or when the text ends within it.
-pub fn first_item(text: &[u8], whole_pods: bool) -> serde_json::Result<(Item, usize)> {
-    // What is wrong with one that cannot be read, whoever reads it as a whole finds out.
-    if !whole_pods
-        && let Some((pod, length)) = first::<Pod<'_>>(text)?
-        && let Some(state) = pod.into_wire().state()
-    {
-        return Ok((Item::Pod(state.into()), length));
-    }
-    if let Some((reservation, length)) = first::<Typed<'_>>(text)?
-        && let Some(reservation) = reservation.into_reservation()
-    {
-        return Ok((Item::Reservation(reservation.into()), length));
-    }
-    if let Some((pool, length)) = first::<pool::Typed<'_>>(text)?
-        && let Some(pool) = pool.lean()
-    {
-        return Ok((Item::Pool(pool.into()), length));
-    }
-    first_length(text).map(|length| (Item::Other, length))
+/// Reads items, one after the other. Those of one list are mostly alike.
+#[derive(Debug, Default)]
+pub struct Items {
+    /// A pod is an [`Item::Other`] too.
+    whole_pods: bool,
+    /// What the last one was read by: how it comes to be known that an item is of some other kind takes as long as
+    /// reading a small one.
+    last: usize,
+    texts: Interner,
 }
 
-/// Reads what should be items, each with a comma behind it, to the end of the text; with their places in it. `None`
-/// if it is anything else.
-#[must_use]
-pub fn items(text: &[u8], whole_pods: bool) -> Option<Vec<(Item, Range<usize>)>> {
-    let mut items = Vec::new();
-    let mut at = 0;
-    loop {
-        at += space(&text[at..]);
-        if at == text.len() {
-            return Some(items);
+/// Reads the first value of a text as an item of one kind; `None` where it is none of that kind, or where something is
+/// wrong with it that whoever reads it as a whole finds out.
+type Reader = fn(&mut Items, &[u8]) -> serde_json::Result<Option<(Item, usize)>>;
+
+impl Items {
+    const READERS: [Reader; 3] = [Self::pod, Self::reservation, Self::pool];
+
+    /// Of texts that none was read of. A pod is an [`Item::Other`] too if `whole_pods`.
+    #[must_use]
+    pub fn new(whole_pods: bool) -> Self {
+        Self {
+            whole_pods,
+            ..Self::default()
         }
-        let (item, length) = first_item(&text[at..], whole_pods).ok()?;
-        items.push((item, at..at + length));
-        at += length;
-        at += space(&text[at..]);
-        if text.get(at) != Some(&b',') {
-            return None;
+    }
+
+    /// Reads the first value of a text; with its length, and that of what precedes it.
+    ///
+    /// # Errors
+    /// When it is none, or when the text ends within it.
+    pub fn first(&mut self, text: &[u8]) -> serde_json::Result<(Item, usize)> {
+        for at in 0..Self::READERS.len() {
+            let reader = (self.last + at) % Self::READERS.len();
+            if let Some(read) = Self::READERS[reader](self, text)? {
+                self.last = reader;
+                return Ok(read);
+            }
         }
-        at += 1;
+        first_length(text).map(|length| (Item::Other, length))
+    }
+
+    /// Reads what should be items, each with a comma behind it, to the end of the text; with their places in it. `None`
+    /// if it is anything else.
+    #[must_use]
+    pub fn all(&mut self, text: &[u8]) -> Option<Vec<(Item, Range<usize>)>> {
+        let mut items = Vec::new();
+        let mut at = 0;
+        loop {
+            at += space(&text[at..]);
+            if at == text.len() {
+                return Some(items);
+            }
+            let (item, length) = self.first(&text[at..]).ok()?;
+            items.push((item, at..at + length));
+            at += length;
+            at += space(&text[at..]);
+            if text.get(at) != Some(&b',') {
+                return None;
+            }
+            at += 1;
+        }
+    }
+
+    fn pod(&mut self, text: &[u8]) -> serde_json::Result<Option<(Item, usize)>> {
+        if self.whole_pods {
+            return Ok(None);
+        }
+        let read = first::<Pod<'_>>(text)?;
+        Ok(read
+            .and_then(|(pod, length)| Some((Item::Pod(pod.into_wire().state()?.into()), length))))
+    }
+
+    fn reservation(&mut self, text: &[u8]) -> serde_json::Result<Option<(Item, usize)>> {
+        let read = first::<Typed<'_>>(text)?;
+        Ok(read.and_then(|(typed, length)| {
+            let reservation = typed.lean(&mut self.texts)?;
+            Some((Item::Reservation(reservation), length))
+        }))
+    }
+
+    fn pool(_: &mut Self, text: &[u8]) -> serde_json::Result<Option<(Item, usize)>> {
+        let read = first::<pool::Typed<'_>>(text)?;
+        Ok(read.and_then(|(pool, length)| Some((Item::Pool(pool.lean()?.into()), length))))
     }
 }
 
@@ -159,6 +198,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::reservation::Reservation;
 
     const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p\u0061","namespace":"d","uid":"u","labels":{"a":"b"},"annotations":{"x":"y","k8s.v1.cni.cncf.io/networks":"net"}},"spec":{"containers":[{"env":[]}],"nodeName":"n"},"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"i","state":{"running":{}}}]}}"#;
     const RESERVATION: &str = r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","namespace":"k","uid":"r","resourceVersion":"7"},"spec":{"podref":"d/p"}}"#;
@@ -168,7 +208,7 @@ mod tests {
     #[test]
     fn pods_and_reservations_are_read() {
         let text = format!("  {POD}, {{");
-        let (item, length) = first_item(text.as_bytes(), false).unwrap();
+        let (item, length) = Items::default().first(text.as_bytes()).unwrap();
         let Item::Pod(pod) = item else {
             panic!("{item:?}")
         };
@@ -176,17 +216,18 @@ mod tests {
         assert_eq!(Some(pod), wire.state().map(Arc::new));
         assert_eq!(length, POD.len() + 2);
         assert_eq!(first_length(text.as_bytes()).unwrap(), POD.len() + 2);
-        let whole = first_item(text.as_bytes(), true).unwrap();
+        let whole = Items::new(true).first(text.as_bytes()).unwrap();
         assert_eq!(whole, (Item::Other, length));
-        let (item, length) = first_item(RESERVATION.as_bytes(), false).unwrap();
+        let (item, length) = Items::default().first(RESERVATION.as_bytes()).unwrap();
         let known = Reservation::parse(RESERVATION).unwrap();
-        assert_eq!(item, Item::Reservation(known.into()));
+        let known = LeanReservation::of(known, &mut Interner::default());
+        assert_eq!(item, Item::Reservation(known));
         assert_eq!(length, RESERVATION.len());
     }
 
     #[test]
     fn pools_are_made_lean() {
-        let (item, length) = first_item(POOL.as_bytes(), false).unwrap();
+        let (item, length) = Items::default().first(POOL.as_bytes()).unwrap();
         let Item::Pool(pool) = item else {
             panic!("{item:?}")
         };
@@ -206,7 +247,7 @@ mod tests {
     #[case::uidless(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p"},"spec":{}}"#)]
     #[case::untyped("{}")]
     fn what_cannot_be_read_is_left_alone(#[case] text: &str) {
-        let (item, length) = first_item(text.as_bytes(), false).unwrap();
+        let (item, length) = Items::default().first(text.as_bytes()).unwrap();
         assert_eq!((item, length), (Item::Other, text.trim_end().len()));
     }
 
@@ -216,7 +257,10 @@ mod tests {
             for length in 0..text.len() {
                 let text = &text.as_bytes()[..length];
                 assert!(first_length(text).unwrap_err().is_eof(), "{length}");
-                assert!(first_item(text, false).unwrap_err().is_eof(), "{length}");
+                assert!(
+                    Items::default().first(text).unwrap_err().is_eof(),
+                    "{length}"
+                );
             }
         }
     }
@@ -224,22 +268,22 @@ mod tests {
     #[test]
     fn items_are_those_of_a_whole_text() {
         let text = format!("\n {POD} , {RESERVATION},{{}},\n ");
-        let items_of = items(text.as_bytes(), false).unwrap();
+        let items_of = Items::default().all(text.as_bytes()).unwrap();
         let texts: Vec<_> = items_of.iter().map(|(_, at)| &text[at.clone()]).collect();
         assert_eq!(texts, [POD, RESERVATION, "{}"]);
         assert!(matches!(items_of[0].0, Item::Pod(_)));
         for wrong in [POD, "{},,", "{} {},", "{", ",", "{},]", "{},x"] {
-            assert!(items(wrong.as_bytes(), false).is_none(), "{wrong}");
+            assert!(Items::default().all(wrong.as_bytes()).is_none(), "{wrong}");
         }
-        assert_eq!(items(b" ", false).unwrap(), []);
+        assert_eq!(Items::default().all(b" ").unwrap(), []);
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), like in "[{}\":,a-zP1 ]{0,60}") {
             for bytes in [&*bytes, like.as_bytes()] {
-                let _ = first_item(bytes, false);
-                let _ = items(bytes, false);
+                let _ = Items::default().first(bytes);
+                let _ = Items::default().all(bytes);
                 let _ = first_length(bytes);
             }
         }

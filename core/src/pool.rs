@@ -181,6 +181,7 @@ impl ObservedPool {
                 podref: heads[at].0.as_deref(),
                 sandbox: heads[at].1.as_deref(),
                 range,
+                known: R::KNOWN,
             });
             let chosen = choose(&glances[..allocations.len()]);
             let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
@@ -266,6 +267,12 @@ impl ObservedPool {
         self.exempt.whole_pool
             || self.exempt.addresses.contains(&address)
             || keys.any(|key| of_key(key) == Some(address))
+    }
+
+    /// Whether a person exempted anything in it.
+    #[must_use]
+    pub fn has_exemptions(&self) -> bool {
+        self.exempt.whole_pool || !self.exempt.keys.is_empty() || !self.exempt.addresses.is_empty()
     }
 
     /// When a person acknowledged what the breaker found: see [`crate::breaker`].

@@ -5,6 +5,8 @@
 //! makes every ADD skip the address; then the absence is proven once more; only then the
 //! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
 
+mod lean;
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use json_patch::{
@@ -14,12 +16,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    address::reservation_address,
-    patch::test,
-    podref::PodRef,
-    pool::{RowContent, Version},
-    text::Text,
+    address::reservation_address, patch::test, podref::PodRef, pool::RowContent, text::Text,
 };
+
+pub use self::lean::LeanReservation;
+pub(crate) use self::lean::Typed;
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
@@ -67,32 +68,6 @@ struct Metadata<T> {
 struct Spec<T> {
     podref: Option<T>,
     ifname: Option<T>,
-}
-
-#[derive(Deserialize)]
-enum Kind {
-    OverlappingRangeIPReservation,
-}
-
-/// A reservation with its type. Where that stands first, what is none is given up at once.
-#[derive(Deserialize)]
-pub(crate) struct Typed<'t> {
-    #[serde(rename = "apiVersion")]
-    _version: Version,
-    #[serde(rename = "kind")]
-    _kind: Kind,
-    #[serde(borrow)]
-    metadata: Metadata<Text<'t>>,
-    #[serde(borrow)]
-    spec: Option<Spec<Text<'t>>>,
-}
-
-impl Typed<'_> {
-    /// What [`Reservation::parse`] makes of it.
-    pub(crate) fn into_reservation(self) -> Option<Reservation> {
-        let Self { metadata, spec, .. } = self;
-        Reservation::of(Raw { metadata, spec })
-    }
 }
 
 impl Reservation {

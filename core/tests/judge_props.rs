@@ -12,12 +12,12 @@ use common::{
         any_entries, any_json, any_key, any_known, any_pod, any_policy, any_presence, any_present,
         any_range, valid,
     },
-    at, observe, podref, pool_document, pool_with, row_value, sandbox,
+    at, ip, observe, podref, pool_document, pool_with, row_value, sandbox,
 };
 use ipgc_core::{
     clearance::Wait,
     evidence::Policy,
-    judge::{Cause, Held, Stale, Unknown, Verdict, judge},
+    judge::{Cause, Held, Stale, Unknown, Verdict, is_reported, judge},
     networks::Status,
     pod::PodState,
     podref::Glob,
@@ -139,6 +139,45 @@ proptest! {
         if before == Verdict::Held(Held::Reported) {
             prop_assert_eq!(after, before);
         }
+    }
+
+    /// What may be passed over at a glance.
+    #[test]
+    fn a_row_that_its_pod_is_said_to_report_is_held_whatever_else_is_known(
+        state in any_pod(),
+        entries in any_entries(),
+        known in any_known(),
+        now in 0u64..6000,
+    ) {
+        let state = PodState { status: valid(&entries), ..state };
+        let pool = pool_with("5");
+        let is_reported = is_reported(&state, ip("10.0.0.5"));
+        let verdict = verdict(&pool, &present(state), &known, now);
+        prop_assert!(!is_reported || verdict == Verdict::Held(Held::Reported), "{:?}", verdict);
+    }
+
+    #[test]
+    fn a_row_that_looks_readable_is(
+        range in any_range(),
+        (key, value) in (any_key(), any_json()),
+        owner in "[a-z/.]{0,20}",
+        id in "[0-9a-f]{63,65}",
+        interface in proptest::option::of(any_json()),
+        is_row: bool,
+    ) {
+        let value = match interface {
+            _ if !is_row => value,
+            None => json!({ "podref": owner, "id": id }),
+            Some(interface) => json!({ "podref": owner, "id": id, "ifname": interface }),
+        };
+        let text = pool_document(&range, &[(&key, value)]).to_string();
+        let mut looks_readable = false;
+        let pool = ObservedPool::parse(&text, at(0), |row| {
+            looks_readable = row.is_readable();
+            true
+        });
+        let pool = pool.unwrap();
+        prop_assert!(!looks_readable || pool.rows()[0].content().is_ok());
     }
 
     #[test]

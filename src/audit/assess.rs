@@ -18,7 +18,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, Row},
     proof::Presence,
-    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
+    reservation::{CLAIM_ANNOTATION, LeanReservation, Reservation},
 };
 use serde_json::json;
 
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     lock::lock,
-    snapshot::{NOW, Reserved, Snapshot},
+    snapshot::{NOW, Snapshot},
 };
 
 /// A snapshot that is ready to be judged.
@@ -268,7 +268,7 @@ fn living(pod: &PodState) -> Living {
 }
 
 /// A reservation as core knows it. What was not kept of it decides nothing.
-fn full(reserved: &Reserved) -> Option<Reservation> {
+fn full(reserved: &LeanReservation) -> Option<Reservation> {
     let annotations = reserved
         .claimed_from
         .as_ref()
@@ -285,18 +285,9 @@ fn full(reserved: &Reserved) -> Option<Reservation> {
     }))
 }
 
-/// The owner of a reservation, a claim of ours seen through.
-#[must_use]
-pub fn owner(reserved: &Reserved) -> &str {
-    match &reserved.claimed_from {
-        Some(owner) if *reserved.podref == *CLAIMED_PODREF => owner,
-        _ => &reserved.podref,
-    }
-}
-
 /// A reservation as it is reported.
 #[must_use]
-pub fn reported(reserved: &Reserved) -> ReservationReport {
+pub fn reported(reserved: &LeanReservation) -> ReservationReport {
     ReservationReport {
         name: reserved.name.as_ref().to_owned(),
         uid: reserved.uid.as_ref().to_owned(),

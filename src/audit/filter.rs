@@ -43,7 +43,7 @@ impl Filter {
             };
             let of_reservation = || {
                 let mut all = snapshot.reservations.iter();
-                all.any(|reserved| is_of(Some(super::assess::owner(reserved)), namespace))
+                all.any(|reserved| is_of(Some(reserved.owner()), namespace))
             };
             if !pods.any(|its| its == namespace) && !of_reservation() && !of_row() {
                 return Err(format!(

@@ -11,14 +11,16 @@ use ipgc_core::{
     address::{
         Range, network_of_pool, reservation_address, reservation_names, split_reservation_name,
     },
+    judge,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, RowContent},
+    reservation::LeanReservation,
 };
 
 use super::report::Shared;
 use crate::{
     parallel,
-    snapshot::{NOW, Reserved, Snapshot},
+    snapshot::{NOW, Snapshot},
 };
 
 /// What is known of all pools and rows.
@@ -107,6 +109,17 @@ pub struct Place {
     pub names: Names,
     /// `metadata.resourceVersion` of one without rows, which may be removed.
     pub version: Option<Box<str>>,
+    /// Its rows in the order of the text, none where a person exempted some.
+    pub seen: Box<[Seen]>,
+}
+
+/// What was seen of a row that was not judged.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    /// It can be read, is in the range of its pool, and is held for what its pod reports.
+    pub is_reported: bool,
+    /// It has a reservation of its own.
+    pub is_reserved: bool,
 }
 
 /// Texts that all findings about the rows of a pool have.
@@ -275,11 +288,14 @@ impl Part {
     fn of(snapshot: &Snapshot, slices: &BTreeMap<PoolKey, Box<str>>, at: usize) -> Option<Self> {
         let text = &snapshot.pools[at];
         let (mut rows, mut unreported) = (Vec::new(), Vec::new());
+        let mut seen = Vec::new();
         let pool = ObservedPool::parse(text, NOW, |row| {
             let podref = row.podref.unwrap_or_default();
             let (at, address) = (snapshot.pod_place(podref), row.address());
+            let mut is_reported = false;
             if let (Some(at), Some(address)) = (at, address) {
                 let pod = &snapshot.pods[at];
+                is_reported = row.is_readable() && judge::is_reported(pod, address);
                 if !pod.status.has_address(address) {
                     unreported.push(pod.podref.clone());
                 }
@@ -289,6 +305,10 @@ impl Part {
                 None => Owner::Absent(podref.into()),
             };
             rows.push((address, owner));
+            seen.push(Seen {
+                is_reported,
+                is_reserved: false,
+            });
             false
         });
         // They were parsed when they were gathered.
@@ -296,14 +316,24 @@ impl Part {
         let slice = slices.get(pool.key()).cloned();
         let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
         let mut reserved = Vec::new();
-        for network in &networks {
-            for address in rows.iter().filter_map(|(address, _)| *address) {
-                let names = reservation_names(address, network.as_deref());
-                let names = names.iter();
-                let places =
-                    names.filter_map(|name| snapshot.reservation(&pool.key().namespace, name));
-                reserved.extend(places);
+        for ((address, owner), seen) in rows.iter().zip(&mut seen) {
+            let Some(address) = *address else { continue };
+            seen.is_reported &= pool.range().is_some_and(|range| range.contains(address));
+            for network in &networks {
+                for name in &reservation_names(address, network.as_deref()) {
+                    let Some(at) = snapshot.reservation(&pool.key().namespace, name) else {
+                        continue;
+                    };
+                    reserved.push(at);
+                    if let Owner::Present(pod) = owner {
+                        let owner = snapshot.pods[*pod as usize].podref.as_str();
+                        seen.is_reserved |= snapshot.reservations[at].owner() == owner;
+                    }
+                }
             }
+        }
+        if pool.has_exemptions() {
+            seen.clear();
         }
         let place = Place {
             at,
@@ -318,6 +348,7 @@ impl Part {
                 uid: pool.uid().into(),
             },
             version: (pool.total_rows() == 0).then(|| version_of(text)).flatten(),
+            seen: seen.into(),
         };
         Some(Self {
             place,
@@ -345,7 +376,7 @@ fn version_of(text: &str) -> Option<Box<str>> {
 /// A reservation without a row.
 pub struct Orphan<'s> {
     /// The reservation.
-    pub reserved: &'s Reserved,
+    pub reserved: &'s LeanReservation,
     /// The pool that its row would be in.
     pub place: Option<&'s Place>,
     /// The network and the address that its name tells.

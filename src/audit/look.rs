@@ -195,7 +195,7 @@ pub fn look<'a>(
         None => NODES,
     };
     let source = Source::Cluster;
-    let (report, rows) = audit_each(snapshot, policy, &all, source, made, named, each_row);
+    let (report, rows) = audit_each(snapshot, policy, &all, source, made, named, Some(&each_row));
     for podref in rows.iter().flat_map(|rows| &rows.owners) {
         history.see(podref, &seeing);
     }

@@ -48,7 +48,7 @@ use self::{
     assess::{Assessor, is_held},
     definitions::Definitions,
     filter::Filter,
-    index::Place,
+    index::{Place, Seen},
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
     shared::{Local, Texts},
 };
@@ -69,8 +69,16 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let each_row = |(): &mut (), _: &_, _: &_, _: &_, _: &_| {};
-    audit_each(snapshot, policy, filter, source, made, NODES, each_row).0
+    audit_each(
+        snapshot,
+        policy,
+        filter,
+        source,
+        made,
+        NODES,
+        None::<&fn(&mut (), &_, &_, &_, &_)>,
+    )
+    .0
 }
 
 /// The same, and `each_row` is told of a pool, its place, a row of it and the verdict on that, for all rows of all pools;
@@ -83,7 +91,7 @@ fn audit_each<S: Default + Send>(
     source: Source,
     made: String,
     named: usize,
-    each_row: impl Fn(&mut S, &ObservedPool, &Place, &Row, &Verdict) + Sync,
+    each_row: Option<&(impl Fn(&mut S, &ObservedPool, &Place, &Row, &Verdict) + Sync)>,
 ) -> (Report, Vec<S>) {
     let mut assessor = Assessor::new(snapshot, policy);
     assessor.sayings.named = match filter.node {
@@ -97,6 +105,7 @@ fn audit_each<S: Default + Send>(
         named,
         definitions: definitions.as_ref(),
         source,
+        all: each_row.is_some(),
         texts: Texts::default(),
     };
     let mut findings = audit.findings();
@@ -105,7 +114,9 @@ fn audit_each<S: Default + Send>(
     let judge = |place: &Place| {
         let mut seen = S::default();
         let judged = audit.pool(place, |pool, row, verdict| {
-            each_row(&mut seen, pool, place, row, verdict);
+            if let Some(each_row) = each_row {
+                each_row(&mut seen, pool, place, row, verdict);
+            }
         });
         (place.key.clone(), judged, seen)
     };
@@ -176,6 +187,8 @@ struct Audit<'a> {
     named: usize,
     definitions: Option<&'a Definitions<'a>>,
     source: Source,
+    /// Whether rows are judged as well that a glance at their pods decides.
+    all: bool,
     texts: Texts,
 }
 
@@ -245,14 +258,32 @@ impl Audit<'_> {
         }
     }
 
+    /// A pool with the rows that are judged. In a healthy cluster a glance at their pods decides nearly all of them,
+    /// and nothing is to be told of those.
+    fn pool_at(&self, place: &Place) -> Option<ObservedPool> {
+        let mut seen = place.seen.iter();
+        let may_pass = !self.all && self.assessor.policy.keep_podrefs.is_empty();
+        let need_reservations = self
+            .definitions
+            .is_some_and(|all| reservations::are_wanted(self.assessor, all, place));
+        self.assessor.snapshot.pool(place.at, |_| {
+            let is_plain = |it: &Seen| it.is_reported && (it.is_reserved || !need_reservations);
+            !(may_pass && seen.next().is_some_and(is_plain))
+        })
+    }
+
     fn pool(
         &self,
         place: &Place,
         mut each_row: impl FnMut(&ObservedPool, &Row, &Verdict),
     ) -> Judged {
-        let mut split = Split::default();
         let (mut findings, mut counts) = (self.findings(), Counts::default());
-        let pool = self.assessor.snapshot.pool(place.at);
+        let pool = self.pool_at(place);
+        let passed_over = |pool: &ObservedPool| pool.total_rows() - pool.rows().len();
+        let mut split = Split {
+            live: pool.as_ref().map_or(0, passed_over),
+            ..Split::default()
+        };
         for (pool, row) in pool
             .iter()
             .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)))
@@ -415,7 +446,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                     let names = ipgc_core::address::reservation_names(address, network.as_deref());
                     names.iter().any(|name| {
                         let at = again.reservation(namespace, name);
-                        at.is_some_and(|at| assess::owner(&again.reservations[at]) == podref)
+                        at.is_some_and(|at| again.reservations[at].owner() == podref)
                     })
                 };
                 reports(&podref)

@@ -10,7 +10,7 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, owner},
+    assess::Assessor,
     definitions::Definitions,
     index::Place,
     report::{Finding, Problem, Shared, Source},
@@ -173,7 +173,7 @@ fn is_reserved(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
         let mut found = names
             .iter()
             .filter_map(|name| snapshot.reservation(namespace, name));
-        found.any(|at| owner(&snapshot.reservations[at]) == one.pod.podref.as_str())
+        found.any(|at| snapshot.reservations[at].owner() == one.pod.podref.as_str())
     })
 }
 

@@ -9,13 +9,20 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, finding_of, owner, reported},
+    assess::{Assessor, finding_of, reported},
     definitions::Definitions,
     index::{Orphan, Place},
     pods::is_going,
     report::{Finding, Problem},
 };
 use crate::snapshot::Kind;
+
+/// Whether rows of this pool should have reservations, as far as that is known.
+pub fn are_wanted(assessor: &Assessor<'_>, definitions: &Definitions<'_>, place: &Place) -> bool {
+    let led = definitions.to_pool(&place.key.name);
+    let known = assessor.snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
+    known && led.is_some_and(|led| led.reserves)
+}
 
 /// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it
 /// should have one.
@@ -29,10 +36,9 @@ pub fn missing(
 ) -> Option<Finding> {
     let snapshot = assessor.snapshot;
     let content = row.content().ok()?;
-    let reserves = definitions.to_pool(&place.key.name)?.reserves;
-    let known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
     // What was written last is its status: a pod that reports the address has all that it will have.
-    if !(*verdict == Verdict::Held(Held::Reported) && reserves && known) {
+    let is_reported = *verdict == Verdict::Held(Held::Reported);
+    if !is_reported || !are_wanted(assessor, definitions, place) {
         return None;
     }
     // Of a pod that goes the reservation goes with the row, and was read before it.
@@ -46,14 +52,14 @@ pub fn missing(
                 continue;
             };
             let found = &snapshot.reservations[at];
-            if owner(found) == content.podref.as_str() {
+            if found.owner() == content.podref.as_str() {
                 return None;
             }
             others = Some(found);
         }
     }
     let detail = match others {
-        Some(other) => format!("its pod lives, and its reservation is of {}", owner(other)),
+        Some(other) => format!("its pod lives, and its reservation is of {}", other.owner()),
         None => {
             "its pod lives, and it has no reservation: another range may give it away".to_owned()
         }
@@ -98,6 +104,6 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
     finding.interface = reserved.interface.clone().map(Into::into);
     finding.reservation = Some(reported(reserved).into());
     let slice = orphan.place.and_then(|place| place.slice.as_deref());
-    assessor.name_owner(&mut finding, Some(owner(reserved)), slice);
+    assessor.name_owner(&mut finding, Some(reserved.owner()), slice);
     Some(finding)
 }

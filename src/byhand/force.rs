@@ -20,11 +20,7 @@ use kube::Client;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    audit::{
-        assess::{Assessor, owner},
-        filter::is_named,
-        words,
-    },
+    audit::{assess::Assessor, filter::is_named, words},
     calls::CallError,
     clock::Clock,
     collect::{
@@ -182,7 +178,7 @@ fn reservations(
         }
         match (
             assessor.verdict_on_orphan(&orphan, address),
-            owner(reserved).parse(),
+            reserved.owner().parse(),
         ) {
             (Verdict::Stale(stale), Ok(podref)) if stale.may_be_forced() => {
                 found.push(Forced::Pick(Pick {

@@ -53,7 +53,7 @@ pub fn read(
                 }
                 Object::Reservation(reservation) => {
                     order.take(Kind::Reservation, file);
-                    gather.reservation(*reservation);
+                    gather.reservation(reservation);
                 }
                 Object::Pool(pool) => {
                     order.take(Kind::IpPool, file);

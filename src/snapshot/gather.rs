@@ -14,11 +14,12 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pool::{LeanPool, PoolKey},
-    reservation::Reservation,
+    reservation::{LeanReservation, Reservation},
+    text::Interner,
 };
 use serde::Deserialize;
 
-use super::{Kind, Reserved, Slice, Snapshot, Unreadable, labels::Labels};
+use super::{Kind, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{Definition, LeanNode, LeanPod, NadIndex},
@@ -31,7 +32,7 @@ const FEW: usize = 5;
 #[derive(Debug, Default)]
 pub struct Gather {
     snapshot: Snapshot,
-    texts: HashSet<Arc<str>>,
+    texts: Interner,
     definitions: NadIndex,
     definition_names: BTreeSet<Box<str>>,
     pools: HashSet<PoolKey>,
@@ -143,7 +144,7 @@ impl Gather {
             },
             Kind::Reservation => {
                 if let Some(reservation) = Reservation::parse(text) {
-                    self.reservation(reservation);
+                    self.whole_reservation(reservation);
                 } else {
                     let reason = "it has no name, uid, resourceVersion or podref";
                     self.unreadable(kind, text, &reason);
@@ -188,26 +189,15 @@ impl Gather {
     }
 
     /// Takes a reservation in.
-    pub fn reservation(&mut self, reservation: Reservation) {
+    pub fn reservation(&mut self, reservation: LeanReservation) {
         self.begin(Kind::Reservation);
-        let reserved = Reserved {
-            namespace: self.interned(&reservation.namespace),
-            name: reservation.name.into(),
-            uid: reservation.uid.into(),
-            podref: reservation.podref.into(),
-            interface: reservation.interface.map(|name| self.interned(&name)),
-            claimed_from: reservation.claimed_from.map(Into::into),
-        };
-        self.snapshot.reservations.push(reserved);
+        self.snapshot.reservations.push(reservation);
     }
 
-    fn interned(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
-        }
-        let text: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&text));
-        text
+    /// The same of a whole one.
+    pub fn whole_reservation(&mut self, reservation: Reservation) {
+        let lean = LeanReservation::of(reservation, &mut self.texts);
+        self.reservation(lean);
     }
 
     /// Takes the slices of a NodeSlicePool in.

@@ -37,6 +37,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{Glance, ObservedPool, PoolKey},
     proof::Presence,
+    reservation::LeanReservation,
     time::Moment,
 };
 
@@ -112,7 +113,7 @@ pub struct Snapshot {
     /// The pools, each as text of metadata and spec.
     pub pools: Vec<Box<str>>,
     /// The reservations, in the order of their namespaces and names.
-    pub reservations: Vec<Reserved>,
+    pub reservations: Vec<LeanReservation>,
     pod_places: Places,
     reservation_places: Places,
     /// The slices of nodes.
@@ -139,23 +140,6 @@ pub struct Snapshot {
     pub nodes_are_partial: bool,
     /// What a person should know who reads the report.
     pub notes: Vec<String>,
-}
-
-/// A reservation, as much of it as decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reserved {
-    /// `metadata.namespace`.
-    pub namespace: Arc<str>,
-    /// `metadata.name`, which holds the address.
-    pub name: Box<str>,
-    /// `metadata.uid`.
-    pub uid: Box<str>,
-    /// `spec.podref`.
-    pub podref: Box<str>,
-    /// `spec.ifname`.
-    pub interface: Option<Arc<str>>,
-    /// The podref before a claim of ours.
-    pub claimed_from: Option<Box<str>>,
 }
 
 /// One node's part of a NodeSlicePool.
@@ -231,8 +215,9 @@ impl Snapshot {
             return Err((Kind::Pod, pair[0].podref.to_string()));
         }
         self.reservations.shrink_to_fit();
-        let order =
-            |a: &Reserved, b: &Reserved| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        let order = |a: &LeanReservation, b: &LeanReservation| {
+            (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
+        };
         self.reservations.sort_unstable_by(order);
         let mut pairs = self.reservations.windows(2);
         if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
@@ -335,11 +320,10 @@ impl Snapshot {
             .collect()
     }
 
-    /// Parses the pool in this place.
-    #[must_use]
-    pub fn pool(&self, at: usize) -> Option<ObservedPool> {
+    /// Parses the pool in this place, with those rows only that are `wanted`.
+    pub fn pool(&self, at: usize, wanted: impl FnMut(&Glance<'_>) -> bool) -> Option<ObservedPool> {
         // It was parsed when it was gathered.
-        ObservedPool::parse(self.pools.get(at)?, NOW, |_| true).ok()
+        ObservedPool::parse(self.pools.get(at)?, NOW, wanted).ok()
     }
 
     /// Parses the pools, one after the other.

@@ -12,10 +12,10 @@ mod window;
 use std::{borrow::Cow, io::Read, sync::Arc, thread::scope};
 
 use ipgc_core::{
-    outline::{Item, first_item},
+    outline::{Item, Items},
     pod::PodState,
     pool::LeanPool,
-    reservation::Reservation,
+    reservation::LeanReservation,
 };
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub enum Object<'t> {
     /// A pod, of which all that decides is read already.
     Pod(Arc<PodState>),
     /// A reservation, likewise.
-    Reservation(Box<Reservation>),
+    Reservation(LeanReservation),
     /// A pool, as much of it as is kept.
     Pool(Box<LeanPool>),
     /// Any other, or a pod where more of it is wanted.
@@ -185,13 +185,14 @@ impl<R: Read> Window<'_, R> {
             return Ok(());
         }
         let boundary = self.boundary();
+        let mut items = Items::new(whole_pods);
         loop {
             if let Some(boundary) = &boundary {
                 self.pieces(boundary, whole_pods, list, each)?;
             }
             self.peek()?;
             let at = self.at();
-            let (item, length) = self.value(|bytes| first_item(bytes, whole_pods))?;
+            let (item, length) = self.value(|bytes| items.first(bytes))?;
             let from = self.start;
             self.start += length;
             let text = &self.bytes[from..self.start];

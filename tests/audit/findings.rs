@@ -308,6 +308,35 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
     );
 }
 
+/// Most rows are passed over at a glance, since their pods report them.
+#[rstest]
+#[case::unknown_field(|pool: &mut Value| pool["spec"]["allocations"]["1"]["claim"] = json!("c"), &[Problem::Unreadable], 1)]
+#[case::id(|pool: &mut Value| pool["spec"]["allocations"]["1"]["id"] = json!("short"), &[Problem::Unreadable], 1)]
+#[case::interface(|pool: &mut Value| pool["spec"]["allocations"]["1"]["ifname"] = json!(7), &[Problem::Unreadable], 1)]
+#[case::out_of_range(|pool: &mut Value| pool["spec"]["range"] = json!("10.0.0.0/32"), &[Problem::OutOfRange], 0)]
+#[case::kept(|pool: &mut Value| pool["metadata"]["annotations"] = json!({ "ipgc.dev/keep": "1" }), &[], 1)]
+#[case::hold(|pool: &mut Value| pool["metadata"]["annotations"] = json!({ "ipgc.dev/hold": "" }), &[], 2)]
+#[tokio::test]
+async fn what_is_odd_is_told_even_of_a_row_that_its_pod_reports(
+    #[case] change: fn(&mut Value),
+    #[case] problems: &[Problem],
+    #[case] unknown: usize,
+) {
+    let server = server();
+    put_pool(&server, &[LIVE, (2, "default/web-2")]);
+    server.put(pod("web-1", 1).build());
+    server.put(pod("web-2", 2).build());
+    server.edit("ippools", NS, POOL, change);
+    let report = report(&server).await;
+    let mut found: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
+    // What is said of the pool as well.
+    found.dedup();
+    found.retain(|it| !matches!(it, Problem::PoolWithoutDefinition | Problem::NearlyFull));
+    assert_eq!(found, problems);
+    let split = report.totals.split;
+    assert_eq!((split.live, split.unknown), (2 - unknown, unknown));
+}
+
 #[tokio::test]
 async fn what_a_person_exempted_is_counted_and_no_finding() {
     let server = server();

@@ -69,9 +69,20 @@ pub struct Glance<'a> {
     /// The text of the id.
     pub sandbox: Option<&'a str>,
     pub(super) range: Option<Range>,
+    /// Whether there is nothing in it but the known fields, each a text.
+    pub(super) known: bool,
 }
 
 impl Glance<'_> {
+    /// Whether the row is one whose [`Row::content`] can be read. Some that can be may be missed.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.known
+            && self.podref.is_some_and(PodRef::is_valid)
+            && self.sandbox.is_some_and(is_sandbox_id)
+            && self.address().is_some()
+    }
+
     /// The address that the row holds.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
@@ -116,6 +127,10 @@ impl Row {
     }
 }
 
+fn is_sandbox_id(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 impl RowContent {
     fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
         let fields = stored.as_object().ok_or(Unreadable::Shape)?;
@@ -135,7 +150,7 @@ impl RowContent {
             .and_then(|podref| podref.parse().ok())
             .ok_or(Unreadable::PodRef)?;
         let sandbox = sandbox
-            .filter(|id| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+            .filter(|id| is_sandbox_id(id))
             .ok_or(Unreadable::SandboxId)?;
         let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
         let address = range

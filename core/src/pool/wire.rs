@@ -50,6 +50,9 @@ pub(super) struct List<'a, I> {
 
 /// What a row may be read as.
 pub(super) trait RowText {
+    /// Whether it has none but the known fields, each a text.
+    const KNOWN: bool;
+
     /// Podref and id, whatever they are worth.
     fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>);
 
@@ -97,6 +100,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
 }
 
 impl RowText for Plain<'_> {
+    const KNOWN: bool = true;
+
     fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
         (self.podref.map(Cow::Borrowed), self.id.map(Cow::Borrowed))
     }
@@ -115,6 +120,8 @@ impl RowText for Plain<'_> {
 
 /// Any row.
 impl RowText for &RawValue {
+    const KNOWN: bool = false;
+
     fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
         let head: RowHead = serde_json::from_str(self.get()).unwrap_or_default();
         (head.podref.map(|text| text.0), head.id.map(|text| text.0))

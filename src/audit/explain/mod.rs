@@ -27,7 +27,7 @@ use self::{
     report::{EXPLANATION_VERSION, Explanation, SubjectKind},
 };
 use super::{
-    assess::{Assessor, holding, owner},
+    assess::{Assessor, holding},
     filter::is_named,
     index::Place,
     report::{Source, Split},
@@ -187,7 +187,7 @@ impl Asked<'_> {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pod);
         explanation.pod = self.pod(name);
         explanation.rows = self.rows(|_, row, _| row.podref_text() == Some(podref.as_str()));
-        explanation.reservations = self.orphans(|orphan, _| owner(orphan.reserved) == name);
+        explanation.reservations = self.orphans(|orphan, _| orphan.reserved.owner() == name);
         explanation.pod_is_absent = self.is_absent(name);
         // Those beside a row of another pod are told with that row only.
         let told = explanation
@@ -202,7 +202,7 @@ impl Asked<'_> {
         );
         let told: BTreeSet<_> = told.cloned().collect();
         let all = self.assessor.snapshot.reservations.iter();
-        let others = all.filter(|it| owner(it) == name && !told.contains(&*it.name));
+        let others = all.filter(|it| it.owner() == name && !told.contains(&*it.name));
         let others: Vec<_> = others
             .map(|it| {
                 format!(

@@ -18,7 +18,7 @@ use super::{
     verdict::{grade, reason, rule, wait_seconds, word},
 };
 use crate::audit::{
-    assess::{holding, owner, reported},
+    assess::{holding, reported},
     index::{Orphan, Place},
     report::Stored,
 };
@@ -81,8 +81,8 @@ impl Asked<'_> {
             reason: reason(&verdict),
             grade: grade(&verdict),
             wait_seconds: wait_seconds(&verdict),
-            pod: self.pod(owner(orphan.reserved)),
-            pod_is_absent: self.is_absent(owner(orphan.reserved)),
+            pod: self.pod(orphan.reserved.owner()),
+            pod_is_absent: self.is_absent(orphan.reserved.owner()),
         }
     }
 

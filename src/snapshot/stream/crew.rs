@@ -11,7 +11,7 @@ use std::{
     thread::{Builder, Scope, available_parallelism},
 };
 
-use ipgc_core::outline::{Item, items};
+use ipgc_core::outline::{Item, Items};
 
 use crate::parallel::threads;
 
@@ -51,8 +51,9 @@ impl Crew {
             let (give, pieces) = sync_channel::<Piece>(EACH);
             let (done, take) = sync_channel(EACH);
             let work = move || {
+                let mut items = Items::new(whole_pods);
                 for piece in pieces {
-                    let parsed = items(&piece.text[piece.from..], whole_pods);
+                    let parsed = items.all(&piece.text[piece.from..]);
                     // Whoever wants no more has an error to report.
                     if done.send((piece, parsed)).is_err() {
                         return;

@@ -126,7 +126,7 @@ impl<'p, R: Read> Window<'p, R> {
     /// Parses the value that begins at the next byte; with its length, since it stays unread.
     pub(super) fn value<T>(
         &mut self,
-        parse: impl Fn(&[u8]) -> serde_json::Result<(T, usize)>,
+        mut parse: impl FnMut(&[u8]) -> serde_json::Result<(T, usize)>,
     ) -> Result<(T, usize), ReadError> {
         self.peek()?;
         loop {
