@@ -10,6 +10,8 @@ use common::{
     nodes::{W, goes_after, live_node, pool_events, put_neighbour, stays},
     put_pool, reporting, seconds, seldom, server,
 };
+use ipgc::config::Config;
+use serde_json::Value;
 use testkit::{Server, fixtures};
 
 /// Puts a pool of another range, with one row of this pod.
@@ -19,6 +21,15 @@ fn put_other_pool(server: &Server, range: &str, pod: &str) {
     server.put(pool.row(1, &fixtures::sandbox(7), &podref, "net2").build());
 }
 
+/// A pod that runs on three interfaces.
+fn on_three() -> Value {
+    let pod = reporting("web-0", 1)
+        .networks("default/net,default/net,default/net")
+        .reports("default/net", "net2", &["10.0.0.2"])
+        .reports("default/net", "net3", &["10.0.0.3"]);
+    pod.running().build()
+}
+
 #[tokio::test(start_paused = true)]
 async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     let server = server();
@@ -26,11 +37,7 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     put_neighbour(&server, POOL);
     let beat = live_node(&server, "node-1");
     let bench = Bench::with(server, seldom()).await;
-    let pod = reporting("web-0", 1)
-        .networks("default/net,default/net,default/net")
-        .reports("default/net", "net2", &["10.0.0.2"])
-        .reports("default/net", "net3", &["10.0.0.3"]);
-    bench.server.put(pod.running().build());
+    bench.server.put(on_three());
     seconds(1_800).await;
     bench.kubelet().force_delete(NS, "web-0");
     // Nothing is wrong with a DEL that takes its time.
@@ -76,4 +83,20 @@ async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
         }
         bench.stop().await;
     }
+}
+
+/// Whoever bore the name before the first list, and was killed by force, may answer on what this pod took over.
+#[tokio::test(start_paused = true)]
+async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
+    put_neighbour(&server, POOL);
+    let _beat = live_node(&server, "node-1");
+    server.put(on_three());
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.relist();
+    seconds(60).await;
+    bench.end(["web-0"]);
+    stays(&bench, POOL, &["1", "2", "3"]).await;
+    bench.stop().await;
 }

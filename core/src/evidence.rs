@@ -14,6 +14,7 @@ use std::{
 use foldhash::quality::FixedState;
 
 use crate::{
+    networks::FIRST_INTERFACE,
     pod::{ContainerState, PodState},
     podref::{Glob, PodRef},
     pool::RowContent,
@@ -59,8 +60,6 @@ pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
 pub const KUBELET_TRY: Duration = Duration::from_mins(2);
 /// So long whereabouts' DEL tries to reach the API server before it gives up and reports success.
 pub const LOST_DEL: Duration = Duration::from_mins(1);
-/// The interface of the cluster's own network, in every pod.
-const FIRST_INTERFACE: &str = "eth0";
 /// More rows than pods have, for waits that are nobody's in particular.
 pub const MANY_ROWS: usize = 8;
 
@@ -323,27 +322,23 @@ impl Ended {
         reported.max(self.last.request.networks().len())
     }
 
-    /// How many DELs of whereabouts the kubelet may have to do: one for each interface with an address that
-    /// multus reported, or that was asked for and not reported. The cluster's own network counts where
-    /// whereabouts has its address, as this row may tell.
+    /// How many DELs of whereabouts the kubelet may have to do: see [`Status::dels`]. The cluster's own network counts
+    /// where whereabouts has its address, as this row may tell.
+    ///
+    /// [`Status::dels`]: crate::networks::Status::dels
     #[must_use]
     pub fn dels(&self, row: &RowContent) -> usize {
-        let others = self.last.status.entries().iter();
-        let others = others.filter(|entry| &*entry.interface != FIRST_INTERFACE);
-        let asked = self.last.request.networks().len();
-        let unreported = asked.saturating_sub(others.clone().count());
-        let is_other = |address| {
-            others
-                .clone()
-                .any(|entry| entry.addresses.contains(&address))
-        };
+        let PodState {
+            status, request, ..
+        } = &self.last;
         let is_first = match row.interface.as_deref() {
             Some(interface) => interface == FIRST_INTERFACE,
-            None => !is_other(row.address),
+            None => !status
+                .further()
+                .any(|entry| entry.addresses.contains(&row.address)),
         };
         let first = is_first || self.last.default_network.is_some();
-        let reported = others.clone().filter(|entry| !entry.addresses.is_empty());
-        reported.count() + unreported + usize::from(first)
+        status.dels(request) + usize::from(first)
     }
 
     /// When to look at its rows first: not before any of them may go. Where the name may return and

@@ -14,6 +14,9 @@ pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
 /// Annotation in which a pod asks for networks.
 pub const REQUEST_ANNOTATION: &str = "k8s.v1.cni.cncf.io/networks";
 
+/// The interface of the cluster's own network, in every pod.
+pub const FIRST_INTERFACE: &str = "eth0";
+
 /// What the network-status annotation of a pod says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -76,6 +79,22 @@ impl Status {
             Self::Valid(entries) => entries,
             Self::Missing | Self::Malformed(_) => &[],
         }
+    }
+
+    /// The entries of all interfaces but that of the cluster's own network.
+    pub fn further(&self) -> impl Iterator<Item = &StatusEntry> + Clone {
+        let all = self.entries().iter();
+        all.filter(|entry| &*entry.interface != FIRST_INTERFACE)
+    }
+
+    /// How many DELs of whereabouts a kubelet may have to do for a pod that asked for these networks: one for each
+    /// interface with an address that multus reported, or that was asked for and not reported. The cluster's own
+    /// network is left out.
+    #[must_use]
+    pub fn dels(&self, request: &Request) -> usize {
+        let reported = self.further().filter(|entry| !entry.addresses.is_empty());
+        let asked = request.networks().len();
+        reported.count() + asked.saturating_sub(self.further().count())
     }
 
     /// Whether any entry has this address.

@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
-    node::Nodes,
+    node::{Blocked, Nodes},
     time::Moment,
 };
 use kube::core::DeserializeGuard;
@@ -79,11 +79,20 @@ impl Sink<LeanPod> for PodSink {
             // not raised again by that.
             let grace = index.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.policy.wait(Some(grace), MANY_ROWS);
-            let blocked = lock(&self.nodes).blockers(None, wait, now).is_some();
+            let (is_blocked, is_suspect) = {
+                let nodes = lock(&self.nodes);
+                let is_any = |blocked: Option<Blocked>| blocked.is_some();
+                (
+                    is_any(nodes.blockers(None, wait, now)),
+                    is_any(nodes.suspects(None, wait, now)),
+                )
+            };
             if let Some(over) = now.since_epoch().checked_sub(wait)
-                && !blocked
+                && !is_blocked
             {
-                index.end_doubts(Moment::new(over));
+                index.end_doubts(Moment::new(over), |dels| {
+                    is_suspect && self.policy.may_never_end(dels)
+                });
             }
             index.begin_list(heard_until);
         });

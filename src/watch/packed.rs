@@ -254,6 +254,12 @@ impl Packed {
         !self.phase.is_terminal() && !self.shape.deleting && !has_ended
     }
 
+    /// How many DELs of whereabouts its end may take at the most: see [`Status::dels`]. The cluster's own network may be
+    /// whereabouts' too.
+    pub fn most_dels(&self) -> usize {
+        self.shape.status.dels(&self.shape.request) + 1
+    }
+
     /// Its status, with the places of addresses but not the addresses, which it shares with others, and
     /// what tells it from other such.
     pub fn blank_status(&self) -> (usize, &Status) {

@@ -155,14 +155,16 @@ impl PodIndex {
         self.packer.gap(self.live.values_mut());
     }
 
-    /// Whoever bore a name before a list until `over`, and was not seen, answers no more.
-    pub fn end_doubts(&mut self, over: Moment) {
-        let still = |listed_at: Option<Moment>| listed_at.filter(|listed| *listed > over);
-        for live in self.live.values_mut() {
-            live.listed_at = still(live.listed_at);
-        }
-        for end in self.ended.values_mut().flatten() {
-            end.pod.listed_at = still(end.pod.listed_at);
+    /// Whoever bore a name before a list until `over`, and was not seen, answers no more, unless so many DELs as a pod of
+    /// that name takes `may_never_end`.
+    pub fn end_doubts(&mut self, over: Moment, may_never_end: impl Fn(usize) -> bool) {
+        let ended = self.ended.values_mut().flatten();
+        let pods = self.live.values_mut().chain(ended.map(|end| &mut end.pod));
+        for pod in pods {
+            let is_over = pod.listed_at.is_some_and(|listed| listed <= over);
+            if is_over && !may_never_end(pod.most_dels()) {
+                pod.listed_at = None;
+            }
         }
     }
 
