@@ -14,11 +14,11 @@ use ipgc::config::Config;
 use serde_json::Value;
 use testkit::{Server, fixtures};
 
-/// Puts a pool of another range, with one row of this pod.
-fn put_other_pool(server: &Server, range: &str, pod: &str) {
-    let podref = format!("{NS}/{pod}");
+/// Puts a pool of another range, with one row of `web-0` on this interface.
+fn put_other_pool(server: &Server, range: &str, interface: &str) {
     let pool = fixtures::pool(NS, range);
-    server.put(pool.row(1, &fixtures::sandbox(7), &podref, "net2").build());
+    let pool = pool.row(1, &fixtures::sandbox(7), &format!("{NS}/web-0"), interface);
+    server.put(pool.build());
 }
 
 /// A pod that runs on three interfaces.
@@ -67,7 +67,8 @@ async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
         put_pool(&server, &[(1, "web-0")]);
         put_neighbour(&server, POOL);
         for pool in 1..=pools {
-            put_other_pool(&server, &format!("10.0.{pool}.0/24"), "web-0");
+            let interface = format!("net{}", pool + 1);
+            put_other_pool(&server, &format!("10.0.{pool}.0/24"), &interface);
         }
         let _beat = live_node(&server, "node-1");
         let bench = Bench::with(server, seldom()).await;
@@ -98,5 +99,23 @@ async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
     seconds(60).await;
     bench.end(["web-0"]);
     stays(&bench, POOL, &["1", "2", "3"]).await;
+    bench.stop().await;
+}
+
+/// One DEL gives back the addresses of both families.
+#[tokio::test(start_paused = true)]
+async fn addresses_of_both_families_are_of_one_interface() {
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    put_neighbour(&server, POOL);
+    put_other_pool(&server, "fd00:1::/64", "net1");
+    for range in ["10.0.1.0/24", "fd00:2::/64"] {
+        put_other_pool(&server, range, "net2");
+    }
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    // Each of its four rows makes it wait longer.
+    let waited = goes_after(&bench, POOL, "1", W + 300).await;
+    assert!(waited >= W + 180, "freed {waited} s after");
     bench.stop().await;
 }

@@ -145,7 +145,7 @@ fn judge_a_million_rows(bencher: Bencher<'_, '_>) {
                 ended,
                 living: None,
                 rows: 1,
-                counted: 1,
+                interfaces: 1,
                 sighting: Some(sighting),
                 siblings: None,
                 nodes: &nodes,

@@ -36,8 +36,8 @@ pub struct Facts<'a> {
     pub living: Option<Living>,
     /// How many DELs the kubelet has to do for the podref: one for each of its rows.
     pub rows: usize,
-    /// How many rows of the podref there are in all pools, as far as they were counted.
-    pub counted: usize,
+    /// Of how many interfaces there are rows of the podref in all pools, as far as they were counted.
+    pub interfaces: usize,
     /// Earlier observations of the row; without any, it is seen for the first time.
     pub sighting: Option<Sighting>,
     /// All rows of the podref in any pool, where they were looked for.
@@ -299,7 +299,7 @@ impl Subject<'_> {
     fn of_teardown(&self, end: &Ended, node: &str, wait: Duration) -> Clearance {
         let clearance = self.of_node(node, end.at, wait);
         // All rows of a pod are held, or none: those that are left tell whoever did not see its end.
-        let dels = end.dels(self.row).max(self.facts.counted);
+        let dels = end.dels(self.row).max(self.facts.interfaces);
         let proves_nothing = self.policy.may_never_end(dels);
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
@@ -356,7 +356,7 @@ impl Subject<'_> {
             .map(|hold| since + hold.max(wait));
         // Whoever was not seen had as many interfaces as those who were, or those whose rows are there.
         let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
-        let dels = self.facts.counted.max(seen.unwrap_or_default());
+        let dels = self.facts.interfaces.max(seen.unwrap_or_default());
         let silent = nodes.blockers(self.facts.slice, wait, self.now);
         let is_endless = !matches!(silent, Some(Blocked::By(_))) && self.policy.may_never_end(dels);
         let blockers = if is_endless {

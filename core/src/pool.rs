@@ -2,10 +2,12 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | `count` | how many rows a name has, and of how many interfaces |
 //! | `lean` | a pool as text, as little of it as is read |
 //! | `row` | one row: as it stands there, and what it says |
 //! | `wire` | the text of a pool |
 
+mod count;
 mod lean;
 mod row;
 mod wire;
@@ -21,6 +23,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::count::{RowCount, interface_number};
 pub use self::lean::LeanPool;
 pub(crate) use self::lean::{Typed, Version};
 pub use self::row::{Glance, Row, RowContent, Unreadable};
@@ -178,8 +181,9 @@ impl ObservedPool {
             let heads: [_; ROWS_AT_A_TIME] = from_fn(|at| head(at).unwrap_or_default());
             let glances: [_; ROWS_AT_A_TIME] = from_fn(|at| Glance {
                 key: allocations.get(at).map_or("", |(key, _)| &key.0),
-                podref: heads[at].0.as_deref(),
-                sandbox: heads[at].1.as_deref(),
+                podref: heads[at][0].as_deref(),
+                sandbox: heads[at][1].as_deref(),
+                interface: heads[at][2].as_deref(),
                 range,
                 known: R::KNOWN,
             });

@@ -133,7 +133,7 @@ fn where_nothing_is_reported_what_was_asked_for_counts(
     assert_eq!(forced(asking(networks)).dels(&row) > 2, is_held);
     // Of one that nobody reports, all others of its name are asked as well.
     let mut known = seen(asking(networks));
-    known.counted = 1;
+    known.interfaces = 1;
     assert_eq!(
         weigh(&row, &known, &Policy::default()).endless.is_some(),
         is_held
@@ -176,7 +176,7 @@ fn the_cluster_s_own_network_counts_where_whereabouts_has_it() {
 #[test]
 fn rows_that_are_there_count_too() {
     let known = Known {
-        counted: 3,
+        interfaces: 3,
         ..seen(on(2))
     };
     assert!(weigh(&row(1), &known, &Policy::default()).endless.is_some());
@@ -245,7 +245,7 @@ fn a_silent_node_is_told_as_such() {
     nodes.gap(at(NOW));
     nodes.suspect(["node-1", "node-2"], at(NOW));
     let known = Known {
-        counted: 3,
+        interfaces: 3,
         ..Known::default().seen(0).on(nodes)
     };
     let clearance = weigh(&row(1), &known, &Policy::default());
@@ -278,7 +278,7 @@ fn rows_of_somebody_unseen_are_counted(
     // One that came later ran nobody who was not seen.
     nodes.apply("node-3", node_state(), at(50));
     let known = Known {
-        counted,
+        interfaces: counted,
         slice: slice.map(Into::into),
         ..Known::default().seen(0).on(nodes)
     };

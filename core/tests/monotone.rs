@@ -289,8 +289,8 @@ proptest! {
     /// every row of an absent pod goes whose DELs a kubelet gets through, and the moment that was named for it never recedes.
     #[test]
     fn a_wait_that_may_end_does(known in plain(), first in 0u64..NOW, step in 1u64..300) {
-        let counted = known.counted.min(2);
-        let mut known = Known { fresh: true, living: None, counted, ..known };
+        let interfaces = known.interfaces.min(2);
+        let mut known = Known { fresh: true, living: None, interfaces, ..known };
         known.sighting = Some(Sighting { first: at(first), while_absent: None });
         known.nodes.retain(|_| true, at(NOW));
         gap(&mut known.nodes);

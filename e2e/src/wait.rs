@@ -99,8 +99,8 @@ where
     }
 }
 
-/// Asks again while the server cannot be reached, for as long as a restart of it takes; what it answers
-/// counts.
+/// Asks again while the server cannot be reached or says that it is not up yet, for as long as a restart of it takes;
+/// what else it answers counts.
 pub async fn patiently<T, F>(deadline: Duration, mut ask: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -109,7 +109,8 @@ where
     loop {
         match ask().await {
             Err(error @ Error::Api { .. })
-                if error.api_code().is_none() && started.elapsed() < deadline =>
+                if matches!(error.api_code(), None | Some(429 | 503))
+                    && started.elapsed() < deadline =>
             {
                 tokio::time::sleep(POLL).await;
             }

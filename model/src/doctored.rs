@@ -86,7 +86,7 @@ impl<'a> Knowledge<'a> {
             ended: if own { &self.ended } else { &[] },
             living: self.living.clone().filter(|_| own),
             rows: self.rows,
-            counted: self.rows,
+            interfaces: self.rows,
             sighting: self.replica.sightings.get(observed.uid(), row),
             siblings: None,
             nodes: &self.nodes,

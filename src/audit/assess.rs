@@ -178,14 +178,13 @@ impl<'s> Assessor<'s> {
             Presence::Present(Some(pod)) => Some(living(pod)),
             _ => None,
         };
-        let rows = podref.map_or(1, |podref| {
-            self.index.rows_of(self.snapshot, podref.as_str()).max(1)
-        });
+        let rows = podref.map(|podref| self.index.rows_of(self.snapshot, podref.as_str()));
+        let rows = rows.unwrap_or_default();
         act(&Facts {
             ended: &[],
             living,
-            rows,
-            counted: rows,
+            rows: rows.rows().max(1),
+            interfaces: rows.interfaces().max(1),
             sighting: None,
             siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
             nodes: &self.nodes,

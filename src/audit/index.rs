@@ -13,7 +13,7 @@ use ipgc_core::{
     },
     judge,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, RowContent},
+    pool::{ObservedPool, PoolKey, RowContent, RowCount, interface_number},
     reservation::LeanReservation,
 };
 
@@ -39,8 +39,8 @@ pub struct Index {
 /// The owners of rows. Each has a number: a pod that is there its place in the snapshot, whoever else one that follows.
 #[derive(Default)]
 struct Owners {
-    /// How many rows each number has.
-    counts: Vec<u32>,
+    /// The rows of each number.
+    counts: Vec<RowCount>,
     absent: HashMap<Box<str>, u32>,
 }
 
@@ -53,19 +53,19 @@ impl Owners {
     }
 
     /// Counts a row; says whose it is.
-    fn count(&mut self, owner: Owner) -> u32 {
+    fn count(&mut self, owner: Owner, interface: Option<u8>) -> u32 {
         let number = match owner {
             Owner::Present(at) => at,
             Owner::Absent(podref) => {
                 let next = small(self.counts.len());
                 let number = *self.absent.entry(podref).or_insert(next);
                 if number == next {
-                    self.counts.push(0);
+                    self.counts.push(RowCount::default());
                 }
                 number
             }
         };
-        self.counts[number as usize] += 1;
+        self.counts[number as usize].add(interface);
         number
     }
 }
@@ -84,7 +84,8 @@ enum Owner {
 /// What one pool says.
 struct Part {
     place: Place,
-    rows: Vec<(Option<IpAddr>, Owner)>,
+    /// Address, owner and [`interface_number`] of each.
+    rows: Vec<(Option<IpAddr>, Owner, Option<u8>)>,
     /// The reservations that its rows have.
     reserved: Vec<usize>,
     /// The pods that live and do not report a row of theirs.
@@ -164,7 +165,7 @@ impl Index {
         let mut index = Self {
             pools: Vec::with_capacity(snapshot.pools.len()),
             owners: Owners {
-                counts: vec![0; snapshot.pods.len()],
+                counts: vec![RowCount::default(); snapshot.pods.len()],
                 absent: HashMap::new(),
             },
             held: Vec::new(),
@@ -185,8 +186,8 @@ impl Index {
 
     fn take(&mut self, part: Part) {
         let number = small(self.pools.len());
-        for (address, owner) in part.rows {
-            let owner = self.owners.count(owner);
+        for (address, owner, interface) in part.rows {
+            let owner = self.owners.count(owner, interface);
             self.held
                 .extend(address.map(|address| (address, number, owner)));
         }
@@ -221,11 +222,13 @@ impl Index {
         }
     }
 
-    /// How many rows this podref has.
+    /// The rows of this podref.
     #[must_use]
-    pub fn rows_of(&self, snapshot: &Snapshot, podref: &str) -> usize {
+    pub fn rows_of(&self, snapshot: &Snapshot, podref: &str) -> RowCount {
         let number = self.owners.number(snapshot, podref);
-        number.map_or(0, |number| self.owners.counts[number as usize] as usize)
+        number.map_or_else(RowCount::default, |number| {
+            self.owners.counts[number as usize]
+        })
     }
 
     /// All rows of a pod that has some which it does not report.
@@ -304,7 +307,7 @@ impl Part {
                 Some(at) => Owner::Present(small(at)),
                 None => Owner::Absent(podref.into()),
             };
-            rows.push((address, owner));
+            rows.push((address, owner, row.interface.and_then(interface_number)));
             seen.push(Seen {
                 is_reported,
                 is_reserved: false,
@@ -316,7 +319,7 @@ impl Part {
         let slice = slices.get(pool.key()).cloned();
         let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
         let mut reserved = Vec::new();
-        for ((address, owner), seen) in rows.iter().zip(&mut seen) {
+        for ((address, owner, _), seen) in rows.iter().zip(&mut seen) {
             let Some(address) = *address else { continue };
             seen.is_reported &= pool.range().is_some_and(|range| range.contains(address));
             for network in &networks {

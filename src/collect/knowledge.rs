@@ -74,8 +74,8 @@ pub struct Known {
     /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
     /// expected to have anywhere.
     pub rows: usize,
-    /// How many rows it has in all pools, as far as sweeps counted them.
-    counted: usize,
+    /// Of how many interfaces it has rows in all pools, as far as sweeps counted them.
+    interfaces: usize,
     /// Its pod, as far as the watch tells.
     pub presumed: Presumed,
     /// All its rows, where they were looked for.
@@ -150,10 +150,12 @@ impl Knowledge {
             Presumed::Absent | Presumed::Other => None,
         };
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
-        let counted = pods.counted_rows(podref.as_str()).max(rows);
+        let counted = pods.count(podref.as_str());
+        let all_rows = counted.rows().max(rows);
         Known {
-            rows: expected.max().unwrap_or(0).max(counted),
-            counted,
+            rows: expected.max().unwrap_or(0).max(all_rows),
+            // In one pool each of its rows is of another interface.
+            interfaces: counted.interfaces().max(rows),
             presumed,
             siblings: None,
             longest_grace: pods.longest_grace(),
@@ -194,7 +196,7 @@ impl Knowledge {
             ended: &known.ended,
             living: known.living(),
             rows: known.rows,
-            counted: known.counted,
+            interfaces: known.interfaces,
             sighting,
             siblings: known.siblings.as_deref(),
             nodes: &nodes,

@@ -5,7 +5,8 @@
 //! after the list that no ADD from before it can be at work has found all such rows: whoever is born
 //! after it, and of whose name it found none, is the first to have any.
 //!
-//! How many rows each of them has is counted besides: of whom nobody saw, that tells how many interfaces he had.
+//! How many rows each of them has is counted besides, and of how many interfaces: of whom nobody saw, that tells how
+//! many he had.
 
 use std::{
     collections::HashMap,
@@ -13,8 +14,10 @@ use std::{
     mem,
 };
 
+use ipgc_core::pool::{RowCount, interface_number};
+
 /// Names of absent pods with rows, and how many rows each has.
-type Names = HashMap<u64, u32>;
+type Names = HashMap<u64, RowCount>;
 
 /// Absent pods with rows: by the last sweep that counts, and by the one that is at work.
 #[derive(Debug, Default)]
@@ -35,8 +38,7 @@ pub fn hash_of(podref: &str) -> u64 {
 /// Takes these counts in, each if it is higher.
 fn raise(known: &mut Names, found: &mut Names) {
     for (name, rows) in found.drain() {
-        let known = known.entry(name).or_default();
-        *known = rows.max(*known);
+        known.entry(name).or_default().raise(rows);
     }
 }
 
@@ -48,8 +50,9 @@ impl Census {
     }
 
     /// It found a row of a pod that is not there, or cannot have it.
-    pub fn note(&mut self, podref: &str) {
-        *self.next.entry(hash_of(podref)).or_default() += 1;
+    pub fn note(&mut self, podref: &str, interface: Option<&str>) {
+        let count = self.next.entry(hash_of(podref)).or_default();
+        count.add(interface.and_then(interface_number));
     }
 
     /// It has read every pool, a wait after the list. Whoever has rows left is counted as before: what went may
@@ -58,12 +61,7 @@ impl Census {
         let mut found = mem::take(&mut self.next);
         self.doubt();
         for (name, rows) in &mut found {
-            *rows = self
-                .before
-                .get(name)
-                .copied()
-                .unwrap_or_default()
-                .max(*rows);
+            rows.raise(self.before.get(name).copied().unwrap_or_default());
         }
         self.before = Names::default();
         self.last = Some(found);
@@ -82,13 +80,16 @@ impl Census {
         names.is_some_and(|names| !names.contains_key(&hash_of(podref)))
     }
 
-    /// How many rows a name has: the most that any of the last sweeps found.
+    /// The rows of a name: the most that any of the last sweeps found.
     #[must_use]
-    pub fn rows(&self, podref: &str) -> usize {
+    pub fn count(&self, podref: &str) -> RowCount {
         let name = hash_of(podref);
         let sweeps = [&self.next, &self.before].into_iter().chain(&self.last);
-        let rows = sweeps.filter_map(|names| names.get(&name)).max();
-        rows.map_or(0, |rows| usize::try_from(*rows).unwrap_or(usize::MAX))
+        let mut most = RowCount::default();
+        for found in sweeps.filter_map(|names| names.get(&name)) {
+            most.raise(*found);
+        }
+        most
     }
 }
 
@@ -98,21 +99,21 @@ mod tests {
 
     fn sweep(census: &mut Census, rows: usize) {
         census.begin();
-        (0..rows).for_each(|_| census.note("d/web-0"));
+        (0..rows).for_each(|_| census.note("d/web-0", None));
     }
 
     #[test]
     fn the_count_of_a_name_does_not_fall_while_it_has_rows() {
         let mut census = Census::default();
         sweep(&mut census, 3);
-        assert_eq!(census.rows("d/web-0"), 3);
+        assert_eq!(census.count("d/web-0").rows(), 3);
         census.end();
         sweep(&mut census, 2);
         census.end();
-        assert_eq!(census.rows("d/web-0"), 3);
+        assert_eq!(census.count("d/web-0").rows(), 3);
         sweep(&mut census, 0);
         census.end();
-        assert_eq!(census.rows("d/web-0"), 0);
+        assert_eq!(census.count("d/web-0").rows(), 0);
         assert!(census.is_first("d/web-0"));
     }
 
@@ -121,13 +122,13 @@ mod tests {
         let mut census = Census::default();
         sweep(&mut census, 3);
         sweep(&mut census, 1);
-        assert_eq!(census.rows("d/web-0"), 3);
+        assert_eq!(census.count("d/web-0").rows(), 3);
         census.end();
         census.doubt();
         assert!(!census.is_first("d/web-1"));
         sweep(&mut census, 1);
         census.end();
-        assert_eq!(census.rows("d/web-0"), 3);
+        assert_eq!(census.count("d/web-0").rows(), 3);
         assert!(census.is_first("d/web-1") && !census.is_first("d/web-0"));
     }
 }

@@ -37,7 +37,7 @@ pub use self::{
     lean_node::LeanNode,
     lean_pod::LeanPod,
     nad_index::{Definition, NadIndex},
-    pod_index::{PodIndex, Presumed},
+    pod_index::{PodIndex, Presumed, RowGlance},
     usage::{Networks, Usage},
 };
 use crate::{backoff::Backoff, calls::with_causes};

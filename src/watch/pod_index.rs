@@ -17,6 +17,7 @@ use ipgc_core::{
     judge::Held,
     pod::PodState,
     podref::PodRef,
+    pool::RowCount,
     time::Moment,
 };
 
@@ -49,6 +50,17 @@ pub struct PodIndex {
     /// The longest termination grace seen so far.
     longest_grace: Duration,
     census: Census,
+}
+
+/// A row as it is seen at a glance: as much of it as can be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowGlance<'r> {
+    /// Its address.
+    pub address: Option<IpAddr>,
+    /// The text of its id; none where it is not to be noted.
+    pub sandbox: Option<&'r str>,
+    /// The text of its interface.
+    pub interface: Option<&'r str>,
 }
 
 /// What the watch tells of the pod of a name, before anybody asks the API server.
@@ -235,29 +247,23 @@ impl PodIndex {
         self.live.fetch(podrefs);
     }
 
-    /// Whether the pod of a name needs a row with this address, by what the watch tells; and if it
-    /// does, notes the sandbox that the row bears. `None` where that takes a closer look.
-    pub fn glance(
-        &mut self,
-        podref: &str,
-        address: Option<IpAddr>,
-        sandbox: Option<&str>,
-        now: Moment,
-    ) -> Option<Held> {
+    /// Whether the pod of a name needs this row, by what the watch tells; and if it does, notes the sandbox that the row
+    /// bears. `None` where that takes a closer look.
+    pub fn glance(&mut self, podref: &str, row: &RowGlance<'_>, now: Moment) -> Option<Held> {
         let Some(live) = self.live.get_mut(podref) else {
-            self.census.note(podref);
+            self.census.note(podref, row.interface);
             return None;
         };
         if live.phase().is_terminal() {
             return None;
         }
-        let place = address.and_then(|address| live.place_of(address));
+        let place = row.address.and_then(|address| live.place_of(address));
         let reported = place.is_some();
         if let Some(place) = place {
             live.rows_seen.note(place);
         }
         // Only of rows that it reports: others may be left of somebody before it.
-        if let Some(tag) = sandbox.filter(|_| reported).and_then(SandboxTag::of) {
+        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(SandboxTag::of) {
             live.sandboxes.note(tag, now);
         }
         reported.then_some(Held::Reported)
@@ -289,10 +295,10 @@ impl PodIndex {
         }
     }
 
-    /// How many rows a podref without a pod has in all pools, by what sweeps found lately.
+    /// The rows of a podref without a pod in all pools, by what sweeps found lately.
     #[must_use]
-    pub fn counted_rows(&self, podref: &str) -> usize {
-        self.census.rows(podref)
+    pub fn count(&self, podref: &str) -> RowCount {
+        self.census.count(podref)
     }
 
     /// What is known of a podref's incarnations, in the order of their ends.

@@ -211,7 +211,7 @@ mod tests {
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
-    use crate::watch::{LeanPod, NadIndex, PodIndex};
+    use crate::watch::{LeanPod, NadIndex, PodIndex, RowGlance};
 
     /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
     fn networks() -> Networks {
@@ -251,7 +251,11 @@ mod tests {
         }
         index.begin_sweep();
         for row in rows {
-            index.glance("d/web-0", Some(row.parse().unwrap()), None, Moment::EPOCH);
+            let row = RowGlance {
+                address: Some(row.parse().unwrap()),
+                ..RowGlance::default()
+            };
+            index.glance("d/web-0", &row, Moment::EPOCH);
         }
         index.usage(&networks(), |_, _| true)
     }

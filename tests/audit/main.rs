@@ -104,13 +104,15 @@ fn pod(name: &str, offset: u64) -> fixtures::PodBuilder {
     pod.reports("default/net", "net1", &[&address]).running()
 }
 
-/// The pool with these rows, and their reservations.
+/// The pool with these rows, and their reservations. Those of one pod are of its interfaces `net1`, `net2` and so on.
 fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     let mut pool = fixtures::pool(NS, RANGE);
-    for (offset, podref) in rows {
-        pool = pool.row(*offset, &fixtures::sandbox(*offset), podref, "net1");
+    for (at, (offset, podref)) in rows.iter().enumerate() {
+        let before = rows[..at].iter().filter(|(_, other)| other == podref);
+        let interface = format!("net{}", before.count() + 1);
+        pool = pool.row(*offset, &fixtures::sandbox(*offset), podref, &interface);
         let address = format!("10.0.0.{offset}");
-        server.put(fixtures::reservation(NS, &address, podref, "net1"));
+        server.put(fixtures::reservation(NS, &address, podref, &interface));
     }
     server.put(pool.build());
 }

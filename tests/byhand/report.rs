@@ -182,7 +182,8 @@ async fn rows_of_a_pod_that_were_not_picked_count_too() {
         let report = reported(&server, HOUR).await;
         for other in 1..=others {
             let pool = fixtures::pool(NS, &format!("10.0.{other}.0/24"));
-            let row = pool.row(1, &fixtures::sandbox(1), "default/gone", "net2");
+            let interface = format!("net{}", other + 1);
+            let row = pool.row(1, &fixtures::sandbox(1), "default/gone", &interface);
             server.put(row.build());
         }
         let released = run(&server, all_of(&report), config()).await;

@@ -76,7 +76,7 @@ fn clearance(end: Ended, first_seen: Moment, now: u64) -> Clearance {
         ended: &ended,
         living: None,
         rows: 1,
-        counted: 1,
+        interfaces: 1,
         sighting: Some(Sighting {
             first: first_seen,
             while_absent: None,

@@ -68,6 +68,8 @@ pub struct Glance<'a> {
     pub podref: Option<&'a str>,
     /// The text of the id.
     pub sandbox: Option<&'a str>,
+    /// The text of the interface.
+    pub interface: Option<&'a str>,
     pub(super) range: Option<Range>,
     /// Whether there is nothing in it but the known fields, each a text.
     pub(super) known: bool,

@@ -53,8 +53,8 @@ pub(super) trait RowText {
     /// Whether it has none but the known fields, each a text.
     const KNOWN: bool;
 
-    /// Podref and id, whatever they are worth.
-    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>);
+    /// Podref, id and interface, whatever they are worth.
+    fn head(&self) -> [Option<Cow<'_, str>>; 3];
 
     /// The whole row.
     fn stored(&self) -> Value;
@@ -102,8 +102,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
 impl RowText for Plain<'_> {
     const KNOWN: bool = true;
 
-    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
-        (self.podref.map(Cow::Borrowed), self.id.map(Cow::Borrowed))
+    fn head(&self) -> [Option<Cow<'_, str>>; 3] {
+        [self.podref, self.id, self.ifname].map(|text| text.map(Cow::Borrowed))
     }
 
     fn stored(&self) -> Value {
@@ -122,9 +122,13 @@ impl RowText for Plain<'_> {
 impl RowText for &RawValue {
     const KNOWN: bool = false;
 
-    fn head(&self) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+    fn head(&self) -> [Option<Cow<'_, str>>; 3] {
         let head: RowHead = serde_json::from_str(self.get()).unwrap_or_default();
-        (head.podref.map(|text| text.0), head.id.map(|text| text.0))
+        // What one of them is spoils no other.
+        [head.podref, head.id, head.ifname].map(|field| {
+            let text = serde_json::from_str::<Text<'_>>(field?.get());
+            text.ok().map(|text| text.0)
+        })
     }
 
     fn stored(&self) -> Value {
@@ -137,9 +141,11 @@ impl RowText for &RawValue {
 #[derive(Default, Deserialize)]
 struct RowHead<'a> {
     #[serde(borrow)]
-    podref: Option<Text<'a>>,
+    podref: Option<&'a RawValue>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ifname: Option<&'a RawValue>,
 }
 
 /// The rows in the order of the text.

@@ -198,7 +198,7 @@ prop_compose! {
         ended in any_ends(),
         living in prop::option::weighted(0.3, any_living()),
         rows in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
-        counted in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
+        interfaces in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
         sighting in prop::option::weighted(0.8, any_sighting()),
         siblings in prop::option::of(prop::collection::vec(any_sibling(), 0..4)),
         nodes in any_nodes(),
@@ -207,7 +207,7 @@ prop_compose! {
         fresh in prop::bool::weighted(0.8),
     ) -> Known {
         Known {
-            ended, living, rows, counted, sighting, siblings, nodes, fresh,
+            ended, living, rows, interfaces, sighting, siblings, nodes, fresh,
             slice: slice.map(Into::into),
             longest_grace: secs(grace),
         }

@@ -18,7 +18,10 @@ pub fn changes(assessor: &Assessor<'_>, row: &Row, verdict: &Verdict) -> Vec<Str
         Some(pod) => pod.termination_grace,
         None => Some(assessor.longest_grace),
     };
-    let wait = policy.wait(grace, assessor.index.rows_of(assessor.snapshot, podref));
+    let wait = policy.wait(
+        grace,
+        assessor.index.rows_of(assessor.snapshot, podref).rows(),
+    );
     let wait = words::duration(wait);
     let cooldown = words::duration(policy.cooldown);
     let leftover = words::duration(policy.leftover_grace);

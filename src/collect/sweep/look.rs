@@ -36,7 +36,7 @@ use crate::{
         second_look::second_look,
     },
     lock::lock,
-    watch::Presumed,
+    watch::{Presumed, RowGlance},
 };
 
 /// One look.
@@ -464,9 +464,13 @@ fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Mome
         let Some(podref) = row.podref else {
             return true;
         };
-        let sandbox = row.sandbox.filter(|_| fresh);
+        let seen = RowGlance {
+            address: row.address(),
+            sandbox: row.sandbox.filter(|_| fresh),
+            interface: row.interface,
+        };
         // It counts rows too, so each has to be shown to it.
-        let is_held = pods.glance(podref, row.address(), sandbox, now).is_some();
+        let is_held = pods.glance(podref, &seen, now).is_some();
         let picked = context.picked.as_ref();
         !is_held || picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref)))
     };

@@ -140,7 +140,12 @@ proptest! {
                     index.delete(state, now);
                 }
                 Step::Glance(podref, address, id) => {
-                    let held = index.glance(&podref, Some(address), Some(&id), now);
+                    let row = RowGlance {
+                        address: Some(address),
+                        sandbox: Some(&id),
+                        interface: None,
+                    };
+                    let held = index.glance(&podref, &row, now);
                     prop_assert_eq!(held.is_some(), plain.glance(&podref, address, &id, now));
                 }
                 Step::BeginList(heard_until) => {

@@ -191,7 +191,11 @@ fn doubt(index: &mut PodIndex, second: u64) -> Option<Moment> {
 fn sweep(index: &mut PodIndex, begun: u64, found: Option<&str>) {
     index.begin_sweep();
     if let Some(podref) = found {
-        assert!(index.glance(podref, None, None, at(begun)).is_none());
+        assert!(
+            index
+                .glance(podref, &RowGlance::default(), at(begun))
+                .is_none()
+        );
     }
     index.end_sweep(at(begun), Duration::from_secs(100));
 }
@@ -239,12 +243,20 @@ fn a_sweep_soon_after_the_list_may_come_before_a_late_add() {
 fn a_sweep_that_was_cut_off_counts_for_nothing() {
     let mut index = listed();
     index.begin_sweep();
-    assert!(index.glance("d/web-1", None, None, at(110)).is_none());
+    assert!(
+        index
+            .glance("d/web-1", &RowGlance::default(), at(110))
+            .is_none()
+    );
     assert_eq!(doubt(&mut index, 120), Some(at(10)));
     // Nor does what it found count in the next one.
     let mut index = listed();
     index.begin_sweep();
-    assert!(index.glance("d/web-0", None, None, at(110)).is_none());
+    assert!(
+        index
+            .glance("d/web-0", &RowGlance::default(), at(110))
+            .is_none()
+    );
     sweep(&mut index, 130, None);
     assert_eq!(doubt(&mut index, 140), None);
 }
@@ -273,7 +285,11 @@ fn a_row_under_the_name_of_a_pod_without_networks_is_found_too() {
     let plain = pod("d", "web-0").uid("p").node("n").running();
     index.apply(state(plain.clone()), at(20));
     index.begin_sweep();
-    assert!(index.glance("d/web-0", None, None, at(110)).is_none());
+    assert!(
+        index
+            .glance("d/web-0", &RowGlance::default(), at(110))
+            .is_none()
+    );
     index.end_sweep(at(110), Duration::from_secs(100));
     assert!(index.delete(state(plain), at(115)).is_none());
     assert_eq!(doubt(&mut index, 120), Some(at(10)));
