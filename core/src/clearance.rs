@@ -8,7 +8,7 @@ mod wait;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::wait::Wait;
+pub use self::wait::{Wait, union};
 use crate::{
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Unfenced},
     node::{Blocked, Nodes, Standing},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use ipgc_core::time::Moment;
+use ipgc_core::{clearance::union, time::Moment};
 use tokio::sync::oneshot;
 
 use super::{item::Item, resolve::Route};
@@ -45,8 +45,8 @@ pub enum Outcome {
 pub struct Waiting {
     /// This moment, if there is one.
     pub until: Option<Moment>,
-    /// Something to happen on one of these nodes.
-    pub nodes: BTreeSet<Box<str>>,
+    /// Something to happen on one of these nodes, in the order of their names.
+    pub nodes: Arc<[Box<str>]>,
 }
 
 impl Waiting {
@@ -58,7 +58,7 @@ impl Waiting {
 
     fn or(mut self, other: Self) -> Self {
         self.until = self.until.into_iter().chain(other.until).min();
-        self.nodes.extend(other.nodes);
+        self.nodes = union(self.nodes, other.nodes);
         self
     }
 }
@@ -79,17 +79,14 @@ impl Outcome {
     pub fn not_before(moment: Moment) -> Self {
         Self::Waiting(Waiting {
             until: Some(moment),
-            nodes: BTreeSet::new(),
+            nodes: Arc::default(),
         })
     }
 
     /// A row may go when something has happened on one of these nodes, or at this moment.
     #[must_use]
-    pub fn for_nodes(nodes: &[Box<str>], until: Option<Moment>) -> Self {
-        Self::Waiting(Waiting {
-            until,
-            nodes: nodes.iter().cloned().collect(),
-        })
+    pub fn for_nodes(nodes: Arc<[Box<str>]>, until: Option<Moment>) -> Self {
+        Self::Waiting(Waiting { until, nodes })
     }
 
     /// What two outcomes of one item come to: a failure first, then whatever comes first.

@@ -6,7 +6,7 @@
 //! whenever its kubelet renews it.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -44,8 +44,8 @@ const KEEP_GONE: Duration = Duration::from_hours(48);
 /// Who waits for nodes.
 #[derive(Debug, Default)]
 pub struct NodeWaits {
-    /// Items that wait for something to happen on one of these nodes, by their key.
-    parked: Mutex<HashMap<Box<str>, BTreeSet<Box<str>>>>,
+    /// Items that wait for something to happen on nodes.
+    parked: Mutex<Parked>,
     /// Until when Leases are of interest to somebody who waits.
     wanted_until: Mutex<Moment>,
     /// Until when they are of interest to whoever may wait later.
@@ -54,16 +54,59 @@ pub struct NodeWaits {
     changed: Notify,
 }
 
+/// In an outage a hundred thousand items may wait for the same thousand nodes: each list of names is kept, and gone
+/// through, once.
+#[derive(Debug, Default)]
+struct Parked {
+    /// The nodes that an item waits for, by its key.
+    items: HashMap<Box<str>, Arc<[Box<str>]>>,
+    lists: HashSet<Arc<[Box<str>]>>,
+}
+
+impl Parked {
+    fn park(&mut self, key: &str, nodes: Arc<[Box<str>]>) {
+        let known = self.lists.get(&nodes).cloned();
+        let nodes = known.unwrap_or_else(|| {
+            self.lists.insert(Arc::clone(&nodes));
+            nodes
+        });
+        self.items.insert(key.into(), nodes);
+    }
+
+    /// The nodes that somebody waits for, each as often as there are lists with it.
+    fn nodes(&mut self) -> impl Iterator<Item = &str> {
+        self.lists.retain(|list| Arc::strong_count(list) > 1);
+        self.lists
+            .iter()
+            .flat_map(|list| list.iter().map(|name| &**name))
+    }
+
+    /// The items that wait for such a node.
+    fn items_on(&self, is_one: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        let address = |list: &Arc<[Box<str>]>| Arc::as_ptr(list).addr();
+        let lists = self
+            .lists
+            .iter()
+            .filter(|list| list.iter().any(|name| is_one(name)));
+        let lists: HashSet<usize> = lists.map(address).collect();
+        let items = self
+            .items
+            .iter()
+            .filter(|(_, list)| lists.contains(&address(list)));
+        items.map(|(key, _)| key.clone()).collect()
+    }
+}
+
 impl NodeWaits {
     /// The item with this key waits for something to happen on one of these nodes.
-    pub fn park(&self, key: &str, nodes: BTreeSet<Box<str>>) {
-        lock(&self.parked).insert(key.into(), nodes);
+    pub fn park(&self, key: &str, nodes: Arc<[Box<str>]>) {
+        lock(&self.parked).park(key, nodes);
         self.changed.notify_one();
     }
 
     /// The item waits no more.
     pub fn unpark(&self, key: &str) {
-        lock(&self.parked).remove(key);
+        lock(&self.parked).items.remove(key);
     }
 
     /// Leases are of interest until `until`, to somebody who waits.
@@ -88,11 +131,8 @@ impl NodeWaits {
             let state = nodes.get(name).and_then(node::Node::state);
             state.is_some_and(|state| state.ready)
         };
-        let is_waited_for = *lock(&self.wanted_until) > now
-            || lock(&self.parked)
-                .values()
-                .flatten()
-                .any(|name| ready(name));
+        let is_waited_for =
+            *lock(&self.wanted_until) > now || lock(&self.parked).nodes().any(ready);
         if is_waited_for {
             return Some(quick);
         }
@@ -246,14 +286,46 @@ impl NodeKeeper {
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
         let changed = |node: &str| pulse.get(node) != last.get(node);
-        let woken: Vec<Box<str>> = lock(&self.waits.parked)
-            .iter()
-            .filter(|(_, nodes)| nodes.iter().any(|node| changed(node)))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let woken = lock(&self.waits.parked).items_on(changed);
         for key in woken {
             self.queue.reschedule(&*key, Duration::ZERO);
         }
         *last = pulse;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(names: &[&str]) -> Arc<[Box<str>]> {
+        names.iter().map(|name| Box::from(*name)).collect()
+    }
+
+    #[test]
+    fn items_that_wait_for_the_same_nodes_share_their_list() {
+        let mut parked = Parked::default();
+        for item in 0..1_000 {
+            parked.park(&format!("d/web-{item}"), nodes(&["a", "b"]));
+        }
+        parked.park("d/db-0", nodes(&["b", "c"]));
+        assert_eq!(parked.lists.len(), 2);
+        assert_eq!(parked.nodes().collect::<HashSet<_>>().len(), 3);
+        assert_eq!(parked.items_on(|name| name == "c"), ["d/db-0".into()]);
+        assert_eq!(parked.items_on(|name| name == "b").len(), 1_001);
+        assert!(parked.items_on(|name| name == "d").is_empty());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_forgotten() {
+        let mut parked = Parked::default();
+        parked.park("d/web-0", nodes(&["a"]));
+        // It waits for another one since.
+        parked.park("d/web-0", nodes(&["b"]));
+        assert_eq!(parked.nodes().collect::<Vec<_>>(), ["b"]);
+        assert!(parked.items_on(|name| name == "a").is_empty());
+        parked.items.remove("d/web-0");
+        assert_eq!(parked.nodes().count(), 0);
+        assert!(parked.lists.is_empty());
     }
 }

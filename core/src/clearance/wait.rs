@@ -75,7 +75,8 @@ impl Wait {
 
 /// The nodes of both, in the order of their names. In an outage thousands of rows wait for the same nodes: their
 /// list is shared as long as it can be.
-fn union(a: Names, b: Names) -> Names {
+#[must_use]
+pub fn union(a: Arc<[Box<str>]>, b: Arc<[Box<str>]>) -> Arc<[Box<str>]> {
     let has_all = |all: &[Box<str>], some: &[Box<str>]| {
         some.iter().all(|name| all.binary_search(name).is_ok())
     };

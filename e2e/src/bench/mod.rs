@@ -32,6 +32,7 @@ mod load;
 mod mass_delete;
 pub mod measure;
 mod memory;
+mod outage;
 mod plot;
 mod population;
 mod price;
@@ -129,6 +130,11 @@ const SCENES: &[Scene] = &[
         name: memory::NAME,
         is_short: false,
         run: |bench| memory::run(bench).boxed_local(),
+    },
+    Scene {
+        name: outage::NAME,
+        is_short: false,
+        run: |bench| outage::run(bench).boxed_local(),
     },
     Scene {
         name: sweep::NAME,

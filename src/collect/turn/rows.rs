@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -216,11 +217,11 @@ impl Turn<'_> {
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
             Wait::For(nodes) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(nodes, None)
+                Outcome::for_nodes(Arc::clone(nodes), None)
             }
             Wait::AtMost(nodes, moment) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(nodes, Some(*moment))
+                Outcome::for_nodes(Arc::clone(nodes), Some(*moment))
             }
         };
         self.outcome(podref, outcome);
