@@ -24,7 +24,9 @@ fn ipgc(args: &[&str]) -> (i32, String, String) {
 #[case::bad_duration(&["run", "--grace", "soon"], "not a duration like 90s, 5m or 1h30m")]
 #[case::negative(&["run", "--grace=-5s"], "a duration cannot be negative")]
 #[case::short_cooldown(&["run", "--cooldown", "500ms"], "--cooldown must be at least 1s")]
-#[case::no_podref(&["run", "--keep-podref", "web"], "--keep-podref \"web\" matches no namespace/name")]
+#[case::no_podref(&["run", "--keep-podref", "web"], "'web' for '--keep-podref <GLOB>': it matches no namespace/name")]
+#[case::no_podref_to_audit(&["audit", "-f", "Cargo.toml", "--keep-podref", "["], "'[' for '--keep-podref <GLOB>'")]
+#[case::no_podref_to_watch(&["watch", "--keep-podref", "web"], "'web' for '--keep-podref <GLOB>'")]
 #[case::no_workers(&["run", "--workers", "0"], "0 is not in 1..=1024")]
 #[case::no_address(&["run", "--listen", "8080"], "neither an address like 0.0.0.0:8080 or [::]:8080 nor none")]
 #[case::no_kubeconfig(&["run", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
@@ -41,6 +43,51 @@ fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains(says), "{stderr}");
     assert!(stdout.is_empty(), "{stdout}");
+    // Without a command the help is what is asked for.
+    let lines = stderr.lines().count();
+    assert!(lines == 1 || args.is_empty(), "{stderr}");
+}
+
+/// Nobody listens there.
+fn nowhere() -> String {
+    let kubeconfig = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
+    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "x", "user": {}}]}"#;
+    std::fs::write(&kubeconfig, text).unwrap();
+    kubeconfig.to_str().unwrap().to_owned()
+}
+
+#[rstest]
+#[case(&["audit"])]
+#[case(&["explain", "10.0.0.1"])]
+#[case(&["watch"])]
+#[case(&["repair"])]
+#[case(&["release", "--force", "10.0.0.1"])]
+fn a_server_that_is_away_is_one_line_and_exit_code_2(#[case] args: &[&str]) {
+    let kubeconfig = nowhere();
+    let (code, stdout, stderr) = ipgc(&[args, &["--kubeconfig", &kubeconfig]].concat());
+    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+    let is_line = stderr.starts_with("ipgc: ") && stderr.lines().count() == 1;
+    assert!(is_line, "{stderr}");
+}
+
+#[rstest]
+#[case("run")]
+#[case("audit")]
+#[case("explain")]
+#[case("watch")]
+#[case("release")]
+#[case("repair")]
+#[case("crds")]
+#[case("completions")]
+fn help_of_each_command_has_examples_of_it(#[case] command: &str) {
+    let (code, help, _) = ipgc(&[command, "--help"]);
+    assert_eq!(code, 0);
+    let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+    let example = format!("ipgc {command}");
+    assert!(examples.contains(&example), "{help}");
 }
 
 #[rstest]
@@ -71,15 +118,8 @@ fn flags_are_read_from_the_environment_too() {
 fn a_port_that_is_taken_is_one_line_and_exit_code_2() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let kubeconfig = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
-    // Nobody listens there, and nobody is asked.
-    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "x", "user": {}}]}"#;
-    std::fs::write(&kubeconfig, text).unwrap();
-    let kubeconfig = kubeconfig.to_str().unwrap();
-    let (code, stdout, stderr) = ipgc(&["run", "--kubeconfig", kubeconfig, "--listen", &address]);
+    let kubeconfig = nowhere();
+    let (code, stdout, stderr) = ipgc(&["run", "--kubeconfig", &kubeconfig, "--listen", &address]);
     assert_eq!((code, &*stdout), (2, ""), "{stderr}");
     let line = format!("ipgc: cannot listen on {address} (--listen): ");
     assert!(
@@ -113,6 +153,8 @@ fn help_names_every_flag_with_its_default() {
         ("--max-retries", Some("5")),
         ("--workers", Some("16")),
         ("--listen", Some("0.0.0.0:8080")),
+        ("--leader-elect", Some("true")),
+        ("--lease-namespace", None),
         ("--log-format", Some("text")),
     ] {
         let line = help.find(&format!("\n      {flag}"));
@@ -245,4 +287,59 @@ fn a_login_by_a_command_is_read_by_its_path(#[case] path: &str, #[case] says: &s
     std::fs::remove_file(&kubeconfig).unwrap();
     assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
     assert!(stderr.contains(says), "{stderr}");
+}
+
+/// What `ipgc run` says within two seconds while no server answers.
+fn said_in_vain(args: &[&str], log: Option<&str>) -> String {
+    let kubeconfig = nowhere();
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    command.env_clear();
+    if let Some(log) = log {
+        command.env("RUST_LOG", log);
+    }
+    let run = ["run", "--kubeconfig", &kubeconfig, "--listen", "none"];
+    let output = command
+        .args(run)
+        .args(args)
+        .timeout(std::time::Duration::from_secs(2))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_log_is_text_or_json_from_the_level_on_that_is_asked_for() {
+    let text = said_in_vain(&[], None);
+    assert!(text.contains("WARN ipgc::"), "{text}");
+    let json = said_in_vain(&["--log-format", "json"], None);
+    assert!(!json.is_empty());
+    for line in json.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            line["level"].is_string() && line["fields"]["message"].is_string(),
+            "{line}"
+        );
+    }
+    assert_eq!(said_in_vain(&[], Some("error")), "");
+    assert!(said_in_vain(&[], Some("debug")).lines().count() > text.lines().count());
+    let (code, _, stderr) = {
+        let output = Command::cargo_bin("ipgc")
+            .unwrap()
+            .env_clear()
+            .env("RUST_LOG", "ipgc=loud")
+            .arg("run")
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(
+        stderr.starts_with("ipgc: RUST_LOG: ") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
 }

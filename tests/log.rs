@@ -84,3 +84,49 @@ async fn a_row_that_cannot_be_read_is_one_line_however_often_it_is_seen() {
     assert!(lines[0].len() < 1_000, "{} bytes", lines[0].len());
     bench.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_of_pods_that_live() {
+    let (log, _guard) = Log::start();
+    let names: Vec<_> = (1..=50).map(|n| (n, format!("web-{n}"))).collect();
+    let rows: Vec<_> = names.iter().map(|(n, name)| (*n, &**name)).collect();
+    let server = server();
+    put_pool(&server, &rows);
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+    }
+    // Of one that goes something is said.
+    let bench = Bench::long_since(server, seldom()).await;
+    assert_eq!(log.lines("web-"), [""; 0]);
+    bench.kubelet().terminate_pod(NS, "web-7").await;
+    sleep(Duration::from_secs(60)).await;
+    let lines = log.lines("web-");
+    assert!(
+        !lines.is_empty() && lines.iter().all(|line| line.contains("web-7")),
+        "{lines:?}"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_installed_is_named() {
+    let (log, _guard) = Log::start();
+    let server = server();
+    server
+        .on(Match::list("network-attachment-definitions"))
+        .once()
+        .fail(404);
+    server.on(Match::list("ippools")).once().fail(404);
+    let bench = Bench::start(server).await;
+    sleep(Duration::from_secs(60)).await;
+    let missing = log.lines("is its CRD installed");
+    assert!(
+        missing
+            .iter()
+            .any(|line| line.contains("kind=network-attachment-definitions")),
+        "{missing:?}"
+    );
+    let failed = log.lines("sweep failed");
+    assert!(failed[0].contains("pools cannot be read"), "{failed:?}");
+    bench.stop().await;
+}

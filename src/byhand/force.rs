@@ -18,6 +18,7 @@ use ipgc_core::{
 };
 use kube::Client;
 use tokio_util::task::TaskTracker;
+use tracing::info;
 
 use crate::{
     audit::{assess::Assessor, filter::is_named, words},
@@ -73,6 +74,15 @@ pub fn at(
     let assessor = Assessor::new(snapshot, policy);
     let is_wanted =
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
+    if let Some(pool) = pool
+        && !assessor
+            .index
+            .pools
+            .iter()
+            .any(|place| is_wanted(&place.key))
+    {
+        return Err(format!("no pool {pool} is known"));
+    }
     // Drivers that write podrefs of their own write such as cannot be read.
     let is_kept = |row: &Row| {
         let podref = row.podref_text().unwrap_or_default();
@@ -135,7 +145,18 @@ pub fn at(
     }
     match (found.len(), why_not.is_empty()) {
         (1, true) => Ok(found.remove(0)),
-        (0, true) => Err(format!("nothing holds {address}")),
+        (0, true) => Err(match pool {
+            Some(pool)
+                if !assessor
+                    .index
+                    .pools
+                    .iter()
+                    .any(|place| is_wanted(&place.key)) =>
+            {
+                format!("no pool {pool} is known")
+            }
+            _ => format!("nothing holds {address}"),
+        }),
         (0, false) => Err(format!("{address} is kept: {}", why_not.join("; "))),
         _ => Err(format!(
             "several networks hold {address}: name one pool by --pool"
@@ -287,8 +308,12 @@ pub async fn remove_unreadable(
             let now = pools.observe(&row.pool, &podrefs).await?;
             let now = now.filter(|observed| observed.uid() == row.pool_uid);
             let is_there = now.is_some_and(|observed| observed.rows().iter().any(|it| is_it(&it)));
-            if is_there { Err(error.into()) } else { Ok(()) }
+            if is_there {
+                return Err(error.into());
+            }
         }
-        done => Ok(done?),
+        done => done?,
     }
+    info!(pool = %row.pool, key = row.key, address = %row.address, stored = %row.stored, "freed row that cannot be read");
+    Ok(())
 }

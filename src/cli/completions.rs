@@ -8,8 +8,15 @@ use std::{
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+const EXAMPLES: &str = "\
+Examples:
+  . <(ipgc completions bash)                                   in this shell
+  ipgc completions zsh > \"${fpath[1]}/_ipgc\"                 in each zsh
+  ipgc completions fish > ~/.config/fish/completions/ipgc.fish  in each fish";
+
 /// Arguments of `ipgc completions`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Which shell
     shell: Shell,

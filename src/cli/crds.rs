@@ -4,8 +4,14 @@ use std::{path::PathBuf, process::ExitCode};
 
 use crate::api;
 
+const EXAMPLES: &str = "\
+Examples:
+  ipgc crds | kubectl diff -f -  compare them with a cluster's
+  ipgc crds --output crds        one file for each";
+
 /// Arguments of `ipgc crds`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Write one file for each kind into this directory instead of printing
     #[arg(long, value_name = "DIR")]

@@ -17,11 +17,13 @@ pub(super) enum Format {
     Json,
 }
 
-/// Has all that is logged from now on go to standard error, as far as `RUST_LOG` says; without, from `usual` on.
-pub(super) fn start(format: Format, usual: LevelFilter) -> Result<(), String> {
+/// Has all that is logged from now on go to standard error, as far as `RUST_LOG` says; without, from `usual` on, and of
+/// what is `told` from INFO on.
+pub(super) fn start(format: Format, usual: LevelFilter, told: &[&str]) -> Result<(), String> {
     let wanted = std::env::var("RUST_LOG").unwrap_or_default();
     let mut filter = if wanted.is_empty() {
-        Targets::new().with_default(usual)
+        let told = told.iter().map(|target| (*target, LevelFilter::INFO));
+        Targets::new().with_default(usual).with_targets(told)
     } else {
         wanted
             .parse::<Targets>()
@@ -30,7 +32,8 @@ pub(super) fn start(format: Format, usual: LevelFilter) -> Result<(), String> {
     if !wanted.contains("kube_client") {
         // Of a page that does not parse it logs the whole body as a warning: megabytes, and the
         // environment of every pod on it.
-        filter = filter.with_target("kube_client", LevelFilter::ERROR);
+        // Its errors are ours to tell, once.
+        filter = filter.with_target("kube_client", LevelFilter::OFF);
     }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(stderr)

@@ -101,12 +101,19 @@ Examples:
   ipgc release --from report.json --assume-dead worker-3
   ipgc release --force 10.0.0.7";
 
+/// Where it is logged what was freed, with all that is needed to reconstruct it.
+const FREES: [&str; 3] = [
+    "ipgc::byhand::force",
+    "ipgc::collect::release",
+    "ipgc::collect::turn::report",
+];
+
 /// So many are listed before the question.
 const LISTED: usize = 40;
 
 /// Releases.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = log::start(log::Format::Text, LevelFilter::WARN) {
+    if let Err(reason) = log::start(log::Format::Text, LevelFilter::WARN, &FREES) {
         return usage(&reason);
     }
     match block_on(args.release()) {
@@ -126,7 +133,6 @@ struct Agreed {
 
 impl Args {
     async fn release(&self) -> Result<ExitCode, String> {
-        self.live.check()?;
         // What is wrong with it is known without a cluster.
         let of_report = self
             .from

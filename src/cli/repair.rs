@@ -51,7 +51,6 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 impl Args {
     async fn repair(&self) -> Result<ExitCode, String> {
-        self.live.check()?;
         let (missing, others) = self.missing().await?;
         for (address, pod, why) in &others {
             tell(address, pod, &format!("left alone: {why}"))?;

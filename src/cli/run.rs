@@ -24,8 +24,19 @@ use crate::{
     snapshot::neighbours,
 };
 
+const EXAMPLES: &str = "\
+Exit code: 0 ended by a signal, 1 the run failed, 2 error in flags, configuration or rights
+
+Examples:
+  ipgc run --dry-run --leader-elect=false    tell what would be freed, from this machine
+  ipgc run --cooldown 5s --grace 5m          wait longer before an address is given back
+  ipgc run --unfenced free-after=12h         free after that what nodes hold that nobody fences
+  ipgc run --keep-podref 'driver/*,*/vip-*'  never touch rows of these owners
+  RUST_LOG=debug ipgc run --log-format json  say more, for machines";
+
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[allow(
     clippy::doc_markdown,
     reason = "the comments are help texts for people"
@@ -143,7 +154,7 @@ pub struct Args {
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = log::start(args.log_format, LevelFilter::INFO) {
+    if let Err(reason) = log::start(args.log_format, LevelFilter::INFO, &[]) {
         return super::usage(&reason);
     }
     let config = match args.config() {
@@ -263,7 +274,6 @@ impl Args {
         if self.leader_elect && self.lease_namespace.is_empty() {
             return Err("--lease-namespace is empty".to_owned());
         }
-        self.waits.check()?;
         let policy = Policy {
             cooldown: self.cooldown,
             unfenced: self.unfenced,

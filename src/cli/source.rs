@@ -74,14 +74,6 @@ impl Live {
         self.waits.policy()
     }
 
-    /// Whether what is to be kept can be.
-    ///
-    /// # Errors
-    /// One line that names what cannot.
-    pub fn check(&self) -> Result<(), String> {
-        self.waits.check()
-    }
-
     /// Clients that write.
     ///
     /// # Errors

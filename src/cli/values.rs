@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use jiff::SignedDuration;
 
-use crate::core::evidence::Unfenced;
+use crate::core::{evidence::Unfenced, podref::Glob};
 
 /// For how long; for ever if there is none. A type of its own, since an `Option` is a flag that may
 /// be left out.
@@ -31,6 +31,15 @@ pub(super) fn listen(text: &str) -> Result<Listen, String> {
             Ok(address) => Ok(Listen(Some(address))),
             Err(_) => Err("neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
         },
+    }
+}
+
+/// Reads a glob over podrefs that may match one.
+pub(super) fn glob(text: &str) -> Result<Glob, String> {
+    if text.contains(['/', '*']) {
+        Ok(Glob::new(text))
+    } else {
+        Err("it matches no namespace/name".to_owned())
     }
 }
 

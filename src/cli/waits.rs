@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::values::duration;
+use super::values::{duration, glob};
 use crate::core::{evidence::Policy, podref::Glob};
 
 /// What to judge with.
@@ -34,25 +34,13 @@ pub struct Args {
         long,
         env = "IPGC_KEEP_PODREF",
         value_name = "GLOB",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = glob
     )]
-    keep_podref: Vec<String>,
+    keep_podref: Vec<Glob>,
 }
 
 impl Args {
-    /// Whether each glob may match.
-    ///
-    /// # Errors
-    /// One line that names the one that cannot.
-    pub fn check(&self) -> Result<(), String> {
-        for glob in &self.keep_podref {
-            if !glob.contains(['/', '*']) {
-                return Err(format!("--keep-podref {glob:?} matches no namespace/name"));
-            }
-        }
-        Ok(())
-    }
-
     /// As a policy, which is the default in all else.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -61,11 +49,7 @@ impl Args {
             del_budget: self.del_budget,
             max_pod_grace: self.max_pod_grace,
             leftover_grace: self.leftover_grace,
-            keep_podrefs: self
-                .keep_podref
-                .iter()
-                .map(|glob| Glob::new(glob))
-                .collect(),
+            keep_podrefs: self.keep_podref.clone(),
             ..Policy::default()
         }
     }

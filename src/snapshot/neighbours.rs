@@ -25,11 +25,17 @@ use crate::{
     calls::{next_page, text},
 };
 
-/// Objects to a page.
-const PAGE: u32 = 500;
+/// Objects to a page. They are large, and there may be thousands.
+const PAGE: u32 = 100;
 /// The programs of upstream that free addresses, by what stands in a pod template that runs them.
 const LOOP: &str = "ip-control-loop";
-const RECONCILER: &str = "ip-reconciler";
+const RECONCILERS: [&str; 2] = ["ip-reconciler", "whereabouts-operator"];
+/// How upstream's manifests and charts label the pods of these.
+const LABELS: [&str; 3] = [
+    "name in (whereabouts,whereabouts-reconciler)",
+    "app=whereabouts",
+    "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
+];
 
 #[derive(Deserialize)]
 struct Page {
@@ -61,43 +67,45 @@ impl Object {
     fn runs(&self, program: &str) -> bool {
         self.spec.to_string().contains(program)
     }
+
+    fn reconciles(&self) -> bool {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        RECONCILERS.iter().any(|program| self.runs(program)) || name == "whereabouts-reconciler"
+    }
 }
 
 /// What is to be told, one sentence each.
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
-    let all = ListParams::default().limit(PAGE);
-    for object in list::<DaemonSet>(client, &all).await.unwrap_or_default() {
+    let is_theirs = |object: &Object| object.runs(LOOP) || object.reconciles();
+    for object in list::<DaemonSet>(client, is_theirs).await {
         let name = object.name();
         if object.runs(LOOP) {
             notes.push(own_loop("DaemonSet", &name));
         }
-        if object.runs(RECONCILER) {
+        if object.reconciles() {
             notes.push(beside("DaemonSet", &name));
         }
     }
-    let named = |name: &str| all.clone().fields(&format!("metadata.name={name}"));
-    let deployments = list::<Deployment>(client, &named("whereabouts-reconciler")).await;
-    let running = |object: &Object| object.spec["replicas"] != 0;
-    for object in deployments
-        .unwrap_or_default()
-        .iter()
-        .filter(|d| running(d))
-    {
+    let running = |object: &Object| object.reconciles() && object.spec["replicas"] != 0;
+    for object in list::<Deployment>(client, running).await {
         notes.push(beside("Deployment", &object.name()));
     }
-    let jobs = list::<CronJob>(client, &named("ip-reconciler")).await;
-    let running = |object: &Object| object.spec["suspend"] != true;
-    for object in jobs.unwrap_or_default().iter().filter(|job| running(job)) {
+    let running = |object: &Object| object.reconciles() && object.spec["suspend"] != true;
+    for object in list::<CronJob>(client, running).await {
         notes.push(beside("CronJob", &object.name()));
     }
     if let Some(only) = pool_namespace {
         let mut elsewhere = BTreeMap::<_, usize>::new();
-        let others = format!("metadata.namespace!={only}");
-        let pools = list::<IpPool>(client, &all.clone().fields(&others).limit(PAGE / 10)).await;
-        for pool in pools.unwrap_or_default() {
+        let params = ListParams::default()
+            .limit(PAGE / 2)
+            .fields(&elsewhere_than(only));
+        let pools = each::<IpPool>(client, params, |pool| {
             let namespace = pool.metadata.namespace.unwrap_or_default();
             *elsewhere.entry(namespace).or_default() += 1;
+        });
+        if pools.await.is_none() {
+            notes.push(not_seen(only));
         }
         for (namespace, count) in elsewhere {
             notes.push(format!(
@@ -108,33 +116,53 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     notes
 }
 
-/// What is to be told by what a collector may read, one sentence each: it sees no DaemonSets, but their
-/// pods, by the label that upstream's manifests and chart give them.
+/// What is to be told by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
+/// `CronJob` have no label that tells.
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
-    // Those of one DaemonSet are alike.
-    let few = ListParams::default().limit(10);
-    for label in ["whereabouts", "whereabouts-reconciler"] {
-        let named = few.clone().labels(&format!("name={label}"));
-        let pods = first_page::<Pod>(client, &named).await.unwrap_or_default();
-        if let Some(pod) = pods.iter().find(|pod| pod.runs(LOOP)) {
-            notes.push(own_loop("pod", &pod.name()));
-        }
-        if let Some(pod) = pods.iter().find(|pod| pod.runs(RECONCILER)) {
-            notes.push(beside("pod", &pod.name()));
+    let (mut loops, mut reconcilers) = (None, None);
+    for label in LABELS {
+        // There is one on each node, all alike; what else has the label is few.
+        for revision in ["controller-revision-hash", "!controller-revision-hash"] {
+            let labelled = ListParams::default().limit(10);
+            let labelled = labelled.labels(&format!("{label},{revision}"));
+            for pod in first_page::<Pod>(client, &labelled)
+                .await
+                .unwrap_or_default()
+            {
+                if pod.runs(LOOP) {
+                    loops.get_or_insert_with(|| own_loop("pod", &pod.name()));
+                }
+                if pod.reconciles() {
+                    reconcilers.get_or_insert_with(|| beside("pod", &pod.name()));
+                }
+            }
         }
     }
+    notes.extend(loops.into_iter().chain(reconcilers));
     if let Some(only) = pool_namespace {
-        let others = few.fields(&format!("metadata.namespace!={only}"));
-        let pools = first_page::<IpPool>(client, &others).await;
-        if let Some(pool) = pools.unwrap_or_default().first() {
-            notes.push(format!(
-                "pools in other namespaces than {only} are not looked at: {}",
-                pool.name()
-            ));
+        let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
+        match first_page::<IpPool>(client, &others).await {
+            None => notes.push(not_seen(only)),
+            Some(pools) => notes.extend(pools.first().map(|pool| {
+                format!(
+                    "pools in other namespaces than {only} are not looked at: {}",
+                    pool.name()
+                )
+            })),
         }
     }
     notes
+}
+
+fn elsewhere_than(namespace: &str) -> String {
+    format!("metadata.namespace!={namespace}")
+}
+
+fn not_seen(only: &str) -> String {
+    format!(
+        "pools are looked at in namespace {only} only; whether there are others may not be read"
+    )
 }
 
 async fn first_page<K: Resource<DynamicType = ()>>(
@@ -163,53 +191,91 @@ fn beside(kind: &str, name: &str) -> String {
     )
 }
 
-/// All objects of a kind, if they may be read.
+/// The objects of a kind that are wanted, none if they may not be read.
 async fn list<K: Resource<DynamicType = ()>>(
     client: &Client,
-    params: &ListParams,
-) -> Option<Vec<Object>> {
-    let path = K::url_path(&(), None);
+    is_wanted: impl Fn(&Object) -> bool,
+) -> Vec<Object> {
     let mut objects = Vec::new();
-    let mut next = Some(params.clone());
+    let all = ListParams::default().limit(PAGE);
+    let read = each::<K>(client, all, |object| {
+        objects.extend(Some(object).filter(&is_wanted));
+    });
+    match read.await {
+        Some(()) => objects,
+        None => Vec::new(),
+    }
+}
+
+/// Shows all objects of a kind; `None` if they may not be read.
+async fn each<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    params: ListParams,
+    mut show: impl FnMut(Object),
+) -> Option<()> {
+    let path = K::url_path(&(), None);
+    let mut next = Some(params);
     while let Some(params) = next {
         let request = Request::new(path.as_str()).list(&params).ok()?;
         let page = text(client, request).await.ok()?;
         let page: Page = serde_json::from_str(&page).ok()?;
-        objects.extend(page.items.unwrap_or_default());
+        page.items
+            .unwrap_or_default()
+            .into_iter()
+            .for_each(&mut show);
         next = next_page(&params, &page.metadata);
     }
-    Some(objects)
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::{Value, json};
     use testkit::{Match, Server, fixtures};
 
     use super::*;
 
-    fn upstream(name: &str, label: &str, command: &str) -> Value {
+    fn upstream(name: &str, label: (&str, &str), command: &str) -> Value {
         let mut pod = fixtures::pod("kube-system", name).running().build();
-        pod["metadata"]["labels"] = json!({"name": label});
+        pod["metadata"]["labels"] = json!({label.0: label.1});
         pod["spec"]["containers"][0]["args"] = json!(["-c", command]);
         pod
     }
 
+    #[rstest]
+    #[case::manifest(("name", "whereabouts"), "/ip-reconciler")]
+    #[case::app(("app", "whereabouts"), "/ip-reconciler")]
+    #[case::chart(("app.kubernetes.io/name", "whereabouts"), "/ip-reconciler -log-level=verbose")]
+    #[case::operator(("app.kubernetes.io/name", "whereabouts"), "/whereabouts-operator controller")]
     #[tokio::test]
-    async fn a_collector_sees_upstreams_programs_by_their_pods() {
+    async fn a_collector_sees_upstreams_programs_by_their_pods(
+        #[case] label: (&str, &str),
+        #[case] command: &str,
+    ) {
         let server = Server::new();
         let client = server.client();
         assert_eq!(pods(&client, None).await, [""; 0]);
         let script = "/token-watcher.sh & /ip-control-loop -log-level debug";
         for n in 0..20 {
-            server.put(upstream(&format!("whereabouts-{n}"), "whereabouts", script));
+            let mut pod = upstream(&format!("whereabouts-{n}"), label, script);
+            pod["metadata"]["labels"]["controller-revision-hash"] = json!("5c9");
+            server.put(pod);
         }
-        let reconciler = "whereabouts-reconciler";
-        server.put(upstream("one", reconciler, "/ip-reconciler"));
+        let (key, value) = label;
+        let other = if key == "name" {
+            "whereabouts-reconciler"
+        } else {
+            value
+        };
+        server.put(upstream("zz-reconciler", (key, other), command));
         let notes = pods(&client, None).await;
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("own loop"), "{notes:?}");
-        assert!(notes[1].contains("pod kube-system/one"), "{notes:?}");
+        assert!(
+            notes[1].contains("pod kube-system/zz-reconciler"),
+            "{notes:?}"
+        );
     }
 
     #[tokio::test]
@@ -223,6 +289,7 @@ mod tests {
         assert!(notes[0].ends_with("there/10.0.1.0-24"), "{notes:?}");
         assert_eq!(pods(&client, None).await, [""; 0]);
         server.on(Match::list("ippools")).deny();
-        assert_eq!(pods(&client, Some("here")).await, [""; 0]);
+        let notes = pods(&client, Some("here")).await;
+        assert!(notes[0].contains("in namespace here only"), "{notes:?}");
     }
 }

@@ -193,18 +193,23 @@ async fn whoever_else_frees_addresses_is_told() {
         "whereabouts",
         command(run),
     ));
-    server.put(workload(
-        "apps/v1",
-        "Deployment",
-        "whereabouts-reconciler",
-        json!({ "replicas": 1 }),
-    ));
-    server.put(workload(
-        "batch/v1",
-        "CronJob",
-        "ip-reconciler",
-        json!({ "suspend": false }),
-    ));
+    // As upstream's chart names them, and as it lets people name them.
+    let reconciler = |kind: &str, name: &str, at_rest: bool| {
+        let runs = command("/ip-reconciler -log-level=verbose");
+        let (version, spec) = match kind {
+            "Deployment" => (
+                "apps/v1",
+                json!({ "replicas": u8::from(!at_rest), "template": runs["template"] }),
+            ),
+            _ => (
+                "batch/v1",
+                json!({ "suspend": at_rest, "jobTemplate": { "spec": runs } }),
+            ),
+        };
+        server.put(workload(version, kind, name, spec));
+    };
+    reconciler("Deployment", "wb-whereabouts-reconciler", false);
+    reconciler("CronJob", "wb-whereabouts", false);
     let notes = live(&server).await.unwrap().notes;
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(
@@ -212,26 +217,16 @@ async fn whoever_else_frees_addresses_is_told() {
         "{notes:?}"
     );
     assert!(
-        notes[1].contains("Deployment kube-system/whereabouts-reconciler"),
+        notes[1].contains("Deployment kube-system/wb-whereabouts-reconciler"),
         "{notes:?}"
     );
     assert!(
-        notes[2].contains("CronJob kube-system/ip-reconciler"),
+        notes[2].contains("CronJob kube-system/wb-whereabouts"),
         "{notes:?}"
     );
     // At rest they are no news, and a right that is missing says nothing.
-    server.put(workload(
-        "apps/v1",
-        "Deployment",
-        "whereabouts-reconciler",
-        json!({ "replicas": 0 }),
-    ));
-    server.put(workload(
-        "batch/v1",
-        "CronJob",
-        "ip-reconciler",
-        json!({ "suspend": true }),
-    ));
+    reconciler("Deployment", "wb-whereabouts-reconciler", true);
+    reconciler("CronJob", "wb-whereabouts", true);
     assert_eq!(live(&server).await.unwrap().notes.len(), 1);
     server.deny(Match::list("daemonsets"));
     assert_eq!(live(&server).await.unwrap().notes, Vec::<String>::new());

@@ -14,8 +14,8 @@ use crate::Result;
 
 pub const NAME: &str = "outage";
 
-/// After it a node that was heard of once is silent, and all that waits for nodes was looked at once.
-const SILENT: Duration = Duration::from_secs(150);
+/// After it W of two rows is over, and all that waits for nodes was looked at again.
+const SILENT: Duration = Duration::from_secs(330);
 
 /// So long is measured.
 const WATCHED: Duration = Duration::from_secs(120);

@@ -107,6 +107,14 @@ async fn the_stale_rows_of_a_report_go() -> Result<()> {
     assert!(freed, "{said:?}");
     let summary = "1 freed, 0 gone already or changed, 0 kept, 0 still waiting\n";
     assert!(said.stdout.ends_with(summary), "{said:?}");
+    // With all that it takes to put it back.
+    let logged = said.stderr.lines().find(|line| line.contains("freed row"));
+    for part in [&*held[0].id, "key=\"1\"", "interface=\"net1\"", "trigger="] {
+        assert!(
+            logged.is_some_and(|line| line.contains(part)),
+            "{part}: {said:?}"
+        );
+    }
     let left = rows([(2, &held[1], "net1"), (3, &held[2], "net1")]);
     assert_eq!(scene.namespace.rows(POOL).await?, left);
     scene

@@ -54,7 +54,8 @@ pub fn changes(assessor: &Assessor<'_>, row: &Row, verdict: &Verdict) -> Vec<Str
             ends,
         ],
         Verdict::Unknown(Unknown::Unreadable(_)) => one(
-            "nothing but a change of the row or of its pool: ipgc never touches what it cannot read",
+            "a change of the row or of its pool: by itself ipgc never touches what it cannot read; where its address is \
+             known, ipgc release --force frees it",
         ),
         Verdict::Unknown(Unknown::Exempt) => {
             one("once the annotation ipgc.dev/hold or ipgc.dev/keep of its pool no more names it")

@@ -121,7 +121,7 @@ impl Sweeper {
                 Err(error) => {
                     self.context.counters.sweeps_failed.increment();
                     let wait = backoff.next_wait();
-                    warn!(%error, ?wait, "sweep failed");
+                    warn!(%error, ?wait, "sweep failed: pools cannot be read");
                     wait
                 }
             };
