@@ -6,7 +6,13 @@ mod common;
 
 use std::time::Duration;
 
-use common::{NS, POOL, put_pool, run_pod, scrape::Scrape, seconds, seldom, server};
+use common::{
+    NS, POOL,
+    nodes::{W, live_node},
+    put_pool, run_pod,
+    scrape::Scrape,
+    seconds, seldom, server,
+};
 use ipgc::{
     config::Config,
     leader::LEASE,
@@ -182,6 +188,22 @@ async fn what_was_seen_ending_before_the_takeover_is_no_less_known_after_it() {
     // No wait of minutes, as for an end that nobody saw.
     assert!(took < Duration::from_secs(5), "{took:?}");
     denied.remove();
+    stop(b).await;
+}
+
+/// W is counted from the end that both saw.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    let (a, b) = two(&server).await;
+    Kubelet::new(&server).force_delete(NS, "web-1");
+    seconds(150).await;
+    rows_become(&server, &["1", "2"], 1).await;
+    stop(a).await;
+    let took = rows_become(&server, &["2"], 300).await;
+    let waited = took.as_secs() + 150;
+    assert!((W..W + 60).contains(&waited), "{waited} s after the end");
     stop(b).await;
 }
 

@@ -1,10 +1,11 @@
 //! Who else frees addresses in the cluster, and whether pools are where nobody looks.
 //!
-//! All of it is asked for with the rights of the caller, and none of it is needed: what is refused or fails
-//! is not known, and nothing is said of it.
+//! All of it is asked for with the rights of the caller, and none of it is needed: of what is refused or fails, it is said
+//! at the most that it is not known.
 
 use std::collections::BTreeMap;
 
+use ipgc_core::patch::Answer;
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment},
@@ -36,6 +37,13 @@ const LABELS: [&str; 3] = [
     "app=whereabouts",
     "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
 ];
+
+/// Why something is not known.
+enum Unread {
+    /// The caller has no right to.
+    Refused,
+    Failed,
+}
 
 #[derive(Deserialize)]
 struct Page {
@@ -77,8 +85,15 @@ impl Object {
 /// What is to be told, one sentence each.
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
+    let mut unknown = Vec::new();
+    let mut known = |kind, objects: Result<Vec<Object>, Unread>| {
+        if matches!(objects, Err(Unread::Refused)) {
+            unknown.push(kind);
+        }
+        objects.unwrap_or_default()
+    };
     let is_theirs = |object: &Object| object.runs(LOOP) || object.reconciles();
-    for object in list::<DaemonSet>(client, is_theirs).await {
+    for object in known("DaemonSets", list::<DaemonSet>(client, is_theirs).await) {
         let name = object.name();
         if object.runs(LOOP) {
             notes.push(own_loop("DaemonSet", &name));
@@ -88,12 +103,18 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
         }
     }
     let running = |object: &Object| object.reconciles() && object.spec["replicas"] != 0;
-    for object in list::<Deployment>(client, running).await {
+    for object in known("Deployments", list::<Deployment>(client, running).await) {
         notes.push(beside("Deployment", &object.name()));
     }
     let running = |object: &Object| object.reconciles() && object.spec["suspend"] != true;
-    for object in list::<CronJob>(client, running).await {
+    for object in known("CronJobs", list::<CronJob>(client, running).await) {
         notes.push(beside("CronJob", &object.name()));
+    }
+    if !unknown.is_empty() {
+        notes.push(format!(
+            "{} may not be read, so whether whereabouts' own loop or reconciler runs is not known",
+            unknown.join(", ")
+        ));
     }
     if let Some(only) = pool_namespace {
         let mut elsewhere = BTreeMap::<_, usize>::new();
@@ -104,7 +125,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
             let namespace = pool.metadata.namespace.unwrap_or_default();
             *elsewhere.entry(namespace).or_default() += 1;
         });
-        if pools.await.is_none() {
+        if pools.await.is_err() {
             notes.push(not_seen(only));
         }
         for (namespace, count) in elsewhere {
@@ -143,8 +164,8 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
         match first_page::<IpPool>(client, &others).await {
-            None => notes.push(not_seen(only)),
-            Some(pools) => notes.extend(pools.first().map(|pool| {
+            Err(_) => notes.push(not_seen(only)),
+            Ok(pools) => notes.extend(pools.first().map(|pool| {
                 format!(
                     "pools in other namespaces than {only} are not looked at: {}",
                     pool.name()
@@ -168,12 +189,25 @@ fn not_seen(only: &str) -> String {
 async fn first_page<K: Resource<DynamicType = ()>>(
     client: &Client,
     params: &ListParams,
-) -> Option<Vec<Object>> {
+) -> Result<Vec<Object>, Unread> {
+    let page = page::<K>(client, params).await?;
+    Ok(page.items.unwrap_or_default())
+}
+
+async fn page<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    params: &ListParams,
+) -> Result<Page, Unread> {
     let path = K::url_path(&(), None);
-    let request = Request::new(path.as_str()).list(params).ok()?;
-    let page = text(client, request).await.ok()?;
-    let page: Page = serde_json::from_str(&page).ok()?;
-    Some(page.items.unwrap_or_default())
+    let request = Request::new(path.as_str()).list(params);
+    let request = request.map_err(|_| Unread::Failed)?;
+    let page = text(client, request)
+        .await
+        .map_err(|error| match error.answer() {
+            Answer::Forbidden => Unread::Refused,
+            _ => Unread::Failed,
+        })?;
+    serde_json::from_str(&page).map_err(|_| Unread::Failed)
 }
 
 /// Up to that version its pods run the reconciler as well, each at the same second.
@@ -191,41 +225,35 @@ fn beside(kind: &str, name: &str) -> String {
     )
 }
 
-/// The objects of a kind that are wanted, none if they may not be read.
+/// The objects of a kind that are wanted.
 async fn list<K: Resource<DynamicType = ()>>(
     client: &Client,
     is_wanted: impl Fn(&Object) -> bool,
-) -> Vec<Object> {
+) -> Result<Vec<Object>, Unread> {
     let mut objects = Vec::new();
     let all = ListParams::default().limit(PAGE);
     let read = each::<K>(client, all, |object| {
         objects.extend(Some(object).filter(&is_wanted));
     });
-    match read.await {
-        Some(()) => objects,
-        None => Vec::new(),
-    }
+    read.await.map(|()| objects)
 }
 
-/// Shows all objects of a kind; `None` if they may not be read.
+/// Shows all objects of a kind.
 async fn each<K: Resource<DynamicType = ()>>(
     client: &Client,
     params: ListParams,
     mut show: impl FnMut(Object),
-) -> Option<()> {
-    let path = K::url_path(&(), None);
+) -> Result<(), Unread> {
     let mut next = Some(params);
     while let Some(params) = next {
-        let request = Request::new(path.as_str()).list(&params).ok()?;
-        let page = text(client, request).await.ok()?;
-        let page: Page = serde_json::from_str(&page).ok()?;
+        let page = page::<K>(client, &params).await?;
         page.items
             .unwrap_or_default()
             .into_iter()
             .for_each(&mut show);
         next = next_page(&params, &page.metadata);
     }
-    Some(())
+    Ok(())
 }
 
 #[cfg(test)]
