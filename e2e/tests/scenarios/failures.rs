@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use e2e::{Result, pods::End};
+use e2e::{Cluster, ControlPlane, Result, cni::Network, control_plane::Options, pods::End, wait};
 use http::Method;
-use ipgc::config::Config;
+use ipgc::{config::Config, core::breaker::Limits};
 
-use crate::support::{POOL, Scene, plan, refusing, rows};
+use crate::support::{POOL, RANGE, Scene, plan, refusing, rows};
 
 #[tokio::test]
 async fn retries_that_are_used_up_are_upstreams_failure_event() -> Result<()> {
@@ -73,4 +73,55 @@ async fn a_reservation_that_could_not_be_released_is_released_by_a_retry() -> Re
     assert_eq!(counted["reservations_freed"], 1);
     assert_eq!(scene.pod_events().await?.len(), 1);
     Ok(())
+}
+
+/// What a person sees by kubectl of addresses that are not freed, on their pool: those that the breaker stops, and those that
+/// a silent node holds. On servers of its own, where no other node holds anything.
+#[tokio::test]
+async fn what_is_not_freed_is_told_on_its_pool() -> Result<()> {
+    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
+    let scene = Scene::on(&Cluster::of(&plane).await?, "told").await?;
+    let network = Network::range("net-a", RANGE);
+    scene.attach(&network).await?;
+    let node = scene.namespace.cluster().live_node("dies").await?;
+    for pod in ["web-0", "web-1", "web-2"] {
+        let plan = plan(pod, "net-a").on(&node.name);
+        scene.start_pod(&plan, &[&network]).await?;
+    }
+    // Nobody saw the ends of more than half of all.
+    for pod in ["web-0", "web-1"] {
+        scene.namespace.force_delete_pod(pod).await?;
+    }
+    let config = Config {
+        breaker: Limits {
+            min: 1,
+            ..Limits::default()
+        },
+        ..scene.config()
+    };
+    let collecting = scene.collect_through(scene.client().await?, config).await?;
+    let told = |reason: &'static str| {
+        let events = || scene.events_of("IPPool");
+        let is_told = move |events: &Vec<String>| events.iter().any(|it| it.contains(reason));
+        wait::until_state(reason, wait::PATIENCE * 2, events, is_told)
+    };
+    let events = told("IPPoolGCBreakerOpen").await?;
+    let warns = |reason: &str| {
+        let begins = format!("Warning {reason} {POOL} ");
+        events
+            .iter()
+            .any(|it| it.starts_with(&begins) && it.contains("ipgc.dev/ack"))
+    };
+    assert!(warns("IPPoolGCBreakerOpen"), "{events:?}");
+    node.silence().await?;
+    scene.namespace.force_delete_pod("web-2").await?;
+    let events = told("IPAddressHeldUnfenced").await?;
+    let held = events
+        .iter()
+        .find(|it| it.contains("IPAddressHeldUnfenced"));
+    assert!(held.is_some_and(|it| it.contains(&node.name)), "{events:?}");
+    let counted = collecting.end().await;
+    assert_eq!(counted["rows_freed"], 0);
+    assert_eq!(scene.namespace.offsets(POOL).await?, [1, 2, 3]);
+    plane.stop().await
 }
