@@ -1,0 +1,311 @@
+//! Which nodes may still run a sandbox that nobody saw, and until when.
+
+// The helpers build what a call answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
+
+mod common;
+
+use common::{TWO_BEATS, W, at, beat, fenced, no_nodes, node_state, nodes_with, not_ready, secs};
+use ipgc_core::node::{Blocked, Nodes, Standing};
+use proptest::{collection::vec, prelude::*};
+use rstest::rstest;
+
+/// Nodes that exist when the pod watch begins anew.
+fn suspected(names: &[&str], second: u64) -> Nodes {
+    let states: Vec<_> = names.iter().map(|name| (*name, node_state())).collect();
+    let mut nodes = nodes_with(&states);
+    nodes.gap(at(second));
+    nodes.suspect(names.iter().copied(), at(second));
+    nodes
+}
+
+fn by(names: &[&str]) -> Option<Blocked> {
+    Some(Blocked::By(
+        names.iter().map(|name| (*name).into()).collect(),
+    ))
+}
+
+fn until(second: u64) -> Option<Blocked> {
+    Some(Blocked::Until(at(second)))
+}
+
+fn blockers(nodes: &Nodes, now: u64) -> Option<Blocked> {
+    nodes.blockers(None, secs(W), at(now))
+}
+
+#[test]
+fn a_node_that_is_gone_is_not_forgotten_while_it_blocks() {
+    let mut nodes = nodes_with(&[("a", node_state())]);
+    nodes.remove("a", at(100));
+    nodes.gap(at(150));
+    nodes.suspect(["a"], at(150));
+    nodes.forget(secs(W), at(100 + W));
+    assert_eq!(blockers(&nodes, 100 + W), until(150 + W));
+    nodes.forget(secs(W), at(150 + W));
+    assert!(nodes.get("a").is_none());
+}
+
+#[test]
+fn a_node_that_went_between_the_gap_and_the_list_blocks_as_well() {
+    let mut nodes = nodes_with(&[("a", node_state()), ("gone", node_state())]);
+    nodes.remove("gone", at(50));
+    nodes.gap(at(100));
+    nodes.remove("a", at(110));
+    nodes.suspect([], at(120));
+    assert_eq!(blockers(&nodes, 120), until(110 + W));
+}
+
+#[test]
+fn a_node_that_was_listed_and_not_seen_yet_blocks() {
+    let mut nodes = no_nodes();
+    nodes.gap(at(100));
+    nodes.suspect(["new"], at(100));
+    assert_eq!(blockers(&nodes, 10_000), by(&["new"]));
+    nodes.remove("new", at(10_000));
+    assert_eq!(blockers(&nodes, 10_000), until(10_000 + W));
+}
+
+#[test]
+fn a_silent_node_that_goes_blocks_until_it_has_been_gone_for_w() {
+    let mut nodes = suspected(&["a"], 0);
+    nodes.remove("a", at(10_000));
+    assert_eq!(blockers(&nodes, 10_000), until(10_000 + W));
+    assert_eq!(blockers(&nodes, 10_000 + W), None);
+}
+#[test]
+fn before_the_nodes_are_known_everything_blocks() {
+    let mut nodes = Nodes::default();
+    assert_eq!(blockers(&nodes, 10_000), by(&[]));
+    nodes.retain(|_| true, at(0));
+    assert_eq!(blockers(&nodes, 10_000), None);
+    nodes.gap(at(5));
+    assert_eq!(nodes.pending_gap(), Some(at(5)));
+    assert_eq!(blockers(&nodes, 10_000), by(&[]));
+    nodes.suspect([], at(6));
+    assert_eq!(nodes.pending_gap(), None);
+    assert_eq!(blockers(&nodes, 10_000), None);
+}
+
+#[test]
+fn a_node_that_came_after_the_gap_blocks_nothing() {
+    let mut nodes = suspected(&[], 0);
+    nodes.apply("new", not_ready(), at(1));
+    assert_eq!(blockers(&nodes, 10), None);
+}
+
+#[test]
+fn a_suspect_blocks_until_it_has_worked_for_w() {
+    let mut nodes = suspected(&["a"], 100);
+    // Nobody has listened to it yet.
+    assert_eq!(blockers(&nodes, 100), until(100 + W));
+    beat(&mut nodes, "a", 110, 120);
+    assert_eq!(blockers(&nodes, 120), until(120 + W));
+    beat(&mut nodes, "a", 130, 110 + W);
+    assert_eq!(blockers(&nodes, 119 + W), until(120 + W));
+    // That it worked until then is yet to be seen.
+    assert_eq!(blockers(&nodes, 120 + W), until(125 + W));
+    beat(&mut nodes, "a", 120 + W, 120 + W);
+    assert_eq!(blockers(&nodes, 120 + W), None);
+    // Longer waits still wait, and what it did for W is not undone.
+    assert_eq!(
+        nodes.blockers(None, secs(2 * W), at(120 + W)),
+        until(120 + 2 * W)
+    );
+    nodes.apply("a", not_ready(), at(120 + W));
+    assert_eq!(blockers(&nodes, 120 + W), None);
+    assert_eq!(nodes.blockers(None, secs(W + 1), at(120 + W)), by(&["a"]));
+}
+
+#[test]
+fn work_before_the_gap_does_not_count() {
+    let mut nodes = nodes_with(&[("a", node_state())]);
+    beat(&mut nodes, "a", 0, 300);
+    nodes.gap(at(300));
+    nodes.suspect(["a"], at(310));
+    beat(&mut nodes, "a", 310, 400);
+    // Of a series that began before, two changes may not have come after the gap.
+    assert_eq!(blockers(&nodes, 400), until(300 + TWO_BEATS + W));
+    // Nor when that stretch ends.
+    nodes.apply("a", not_ready(), at(401));
+    assert_eq!(nodes.blockers(None, secs(80), at(401)), None);
+    assert_eq!(nodes.blockers(None, secs(81), at(401)), by(&["a"]));
+}
+
+#[rstest]
+#[case::not_ready(true)]
+#[case::silent(false)]
+fn work_with_a_break_starts_anew(#[case] not_ready_at_all: bool) {
+    let mut nodes = suspected(&["a"], 100);
+    beat(&mut nodes, "a", 100, 300);
+    if not_ready_at_all {
+        nodes.apply("a", not_ready(), at(301));
+        beat(&mut nodes, "a", 310, 360);
+    } else {
+        for second in (310..=360).step_by(10) {
+            nodes.hear("a", Some("300"), at(second));
+        }
+    }
+    assert_eq!(blockers(&nodes, 361), by(&["a"]));
+    nodes.apply("a", node_state(), at(365));
+    beat(&mut nodes, "a", 370, 500);
+    let standing = nodes.standing("a", at(0), at(500));
+    assert!(matches!(standing, Standing::Alive { since, .. } if since == at(370)));
+    assert_eq!(blockers(&nodes, 500), until(370 + W));
+}
+
+#[test]
+fn the_longest_stretch_counts() {
+    let mut nodes = suspected(&["a"], 0);
+    for (from, to) in [(0, 50), (150, 350), (450, 480)] {
+        nodes.apply("a", node_state(), at(from));
+        beat(&mut nodes, "a", from, to);
+        nodes.apply("a", not_ready(), at(to + 1));
+    }
+    // From the first change on.
+    assert_eq!(nodes.blockers(None, secs(190), at(500)), None);
+    assert_eq!(nodes.blockers(None, secs(191), at(500)), by(&["a"]));
+}
+
+#[test]
+fn a_fenced_node_never_blocks_again() {
+    let mut nodes = suspected(&["a", "b"], 100);
+    nodes.apply("b", not_ready(), at(105));
+    nodes.apply("a", fenced(), at(110));
+    assert_eq!(blockers(&nodes, 110), by(&["b"]));
+    nodes.apply("a", node_state(), at(120));
+    assert_eq!(blockers(&nodes, 120), by(&["b"]));
+    // A gap after it returned is another matter; one while it is fenced is none.
+    nodes.apply("b", fenced(), at(130));
+    nodes.gap(at(140));
+    nodes.suspect(["a", "b"], at(140));
+    assert_eq!(blockers(&nodes, 140), until(140 + W));
+}
+
+#[test]
+fn an_absence_of_w_ends_a_block_even_if_the_node_returns() {
+    let mut nodes = suspected(&["a"], 0);
+    nodes.remove("a", at(100));
+    assert_eq!(blockers(&nodes, 99 + W), until(100 + W));
+    nodes.apply("a", not_ready(), at(100 + W));
+    assert_eq!(blockers(&nodes, 100 + W), None);
+    let mut nodes = suspected(&["a"], 0);
+    nodes.remove("a", at(100));
+    nodes.apply("a", not_ready(), at(99 + W));
+    assert_eq!(blockers(&nodes, 5_000), by(&["a"]));
+}
+
+#[test]
+fn a_new_gap_begins_everything_anew() {
+    let mut nodes = suspected(&["a"], 0);
+    beat(&mut nodes, "a", 0, 500);
+    assert_eq!(blockers(&nodes, 500), None);
+    nodes.gap(at(500));
+    nodes.suspect(["a"], at(505));
+    assert_eq!(blockers(&nodes, 505), until(500 + TWO_BEATS + W));
+}
+
+#[test]
+fn all_that_block_are_named_in_order_and_the_last_moment_counts() {
+    let mut nodes = suspected(&["c", "b", "a"], 0);
+    for name in ["a", "b", "c"] {
+        nodes.apply(name, not_ready(), at(0));
+    }
+    assert_eq!(blockers(&nodes, 0), by(&["a", "b", "c"]));
+    nodes.remove("a", at(10));
+    assert_eq!(blockers(&nodes, 10), by(&["b", "c"]));
+    nodes.remove("c", at(30));
+    nodes.remove("b", at(20));
+    assert_eq!(blockers(&nodes, 30), until(30 + W));
+    assert_eq!(blockers(&nodes, 29 + W), until(30 + W));
+}
+
+#[rstest]
+#[case::its_own(Some("a"), until(10 + W))]
+#[case::another(Some("b"), by(&["b"]))]
+#[case::one_that_never_was(Some("x"), None)]
+#[case::none(None, by(&["b"]))]
+fn the_slice_of_a_node_is_blocked_by_that_node_only(
+    #[case] slice: Option<&str>,
+    #[case] blocked: Option<Blocked>,
+) {
+    let mut nodes = suspected(&["a", "b"], 0);
+    nodes.apply("b", not_ready(), at(5));
+    nodes.remove("a", at(10));
+    assert_eq!(nodes.blockers(slice, secs(W), at(20)), blocked);
+}
+
+#[test]
+fn taking_stock_changes_no_answer() {
+    let mut nodes = suspected(&["a", "b"], 100);
+    beat(&mut nodes, "a", 100, 600);
+    beat(&mut nodes, "b", 100, 400);
+    let answers = |nodes: &Nodes, now: u64| -> Vec<_> {
+        let waits = (0..600).step_by(10);
+        waits
+            .map(|wait| nodes.blockers(None, secs(wait), at(now)))
+            .collect()
+    };
+    for now in [600, 650] {
+        let mut stock = nodes.clone();
+        stock.take_stock(at(600));
+        assert_eq!(answers(&stock, now), answers(&nodes, now));
+        // Nobody is beyond doubt after the next gap.
+        stock.gap(at(660));
+        assert_eq!(stock.blockers(None, secs(10), at(660)), by(&[]));
+        stock.suspect(["a"], at(661));
+        assert!(stock.blockers(None, secs(10), at(661)).is_some());
+    }
+    let mut none = nodes_with(&[("a", node_state())]);
+    none.take_stock(at(100));
+    assert_eq!(blockers(&none, 100), None);
+}
+
+/// Whatever happens to three nodes; the number says what, and to which.
+fn happen(nodes: &mut Nodes, what: u8, now: u64) {
+    let name = ["a", "b", "c"][usize::from(what % 3)];
+    match what / 3 {
+        0 => nodes.apply(name, node_state(), at(now)),
+        1 => nodes.apply(name, not_ready(), at(now)),
+        2 => nodes.apply(name, fenced(), at(now)),
+        3 => nodes.remove(name, at(now)),
+        4 => nodes.gap(at(now)),
+        5 => nodes.suspect(["a", "b"], at(now)),
+        6 => nodes.retain(|listed| listed != name, at(now)),
+        7 => nodes.forget(secs(W), at(now)),
+        8 => nodes.hear(name, None, at(now)),
+        _ => nodes.hear(name, Some(&now.to_string()), at(now)),
+    }
+}
+
+proptest! {
+    /// Stock may be taken at any time, and later events or not at all: no answer changes.
+    #[test]
+    fn stock_tells_nothing_that_the_nodes_do_not(
+        before in vec((0..42_u8, 0..70_u64), 0..40),
+        after in vec((0..42_u8, 0..70_u64), 0..3),
+    ) {
+        let mut now = 0;
+        let mut nodes = Nodes::default();
+        for (what, pause) in before {
+            now += pause;
+            happen(&mut nodes, what, now);
+        }
+        let mut stock = nodes.clone();
+        stock.take_stock(at(now));
+        for (what, pause) in [(255, 0)].into_iter().chain(after) {
+            if what < 255 {
+                now += pause;
+                happen(&mut nodes, what, now);
+                happen(&mut stock, what, now);
+            }
+            for wait in [0, 1, 30, 59, 60, 61, 100, 200, 210, 600] {
+                for slice in [None, Some("b")] {
+                    prop_assert_eq!(
+                        stock.blockers(slice, secs(wait), at(now)),
+                        nodes.blockers(slice, secs(wait), at(now))
+                    );
+                }
+            }
+        }
+    }
+}
