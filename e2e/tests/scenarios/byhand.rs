@@ -17,14 +17,14 @@ use crate::support::{POOL, RANGE, Scene, plan, rows};
 
 /// What a command said.
 #[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 /// `ipgc` on the pools of a scene, with waits of seconds, told this on standard input.
-async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
+pub async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
     let cluster = scene.namespace.cluster();
     let kubeconfig = file(cluster, "kubeconfig");
     cluster.access().write(&kubeconfig)?;
@@ -58,12 +58,13 @@ async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
     })
 }
 
-fn file(cluster: &Cluster, kind: &str) -> PathBuf {
+/// A name for a file that no other scenario has.
+pub fn file(cluster: &Cluster, kind: &str) -> PathBuf {
     cluster.dir().join(unique("byhand")).with_extension(kind)
 }
 
 /// A scene on servers of its own: a node that is silent holds what others wait for, and theirs ours.
-async fn alone(prefix: &str) -> Result<(ControlPlane, Arc<Scene>, Network)> {
+pub async fn alone(prefix: &str) -> Result<(ControlPlane, Arc<Scene>, Network)> {
     let plane = ControlPlane::start(Options::default().with_controllers()).await?;
     let scene = Scene::on(&Cluster::of(&plane).await?, prefix).await?;
     let network = Network::range("net-a", RANGE);

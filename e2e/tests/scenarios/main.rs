@@ -17,6 +17,7 @@
 mod access;
 mod binary;
 mod byhand;
+mod commands;
 mod crds;
 mod crowds;
 mod ends;

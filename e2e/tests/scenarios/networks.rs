@@ -347,7 +347,7 @@ async fn a_row_in_a_nodes_own_slice_is_given_back() -> Result<()> {
 }
 
 /// As upstream's node-slice controller leaves it: two nodes, one free slice.
-async fn plant_slices(scene: &Scene) -> Result<()> {
+pub async fn plant_slices(scene: &Scene) -> Result<()> {
     let kind = GroupVersionKind::gvk("whereabouts.cni.cncf.io", "v1alpha1", "NodeSlicePool");
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",

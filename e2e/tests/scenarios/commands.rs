@@ -1,0 +1,184 @@
+//! The commands that an audit tells a person to run, run as they stand, by a shell and the real kubectl.
+
+use std::process::{Output, Stdio};
+
+use e2e::{Cluster, Error, Result, cni::Network, pods::End, wait};
+use ipgc::audit::report::{Finding, Problem, Report};
+use tokio::process::Command;
+
+use crate::{
+    byhand::{alone, file, ipgc},
+    networks::plant_slices,
+    support::{POOL, Scene, plan},
+};
+
+/// The findings of this kind.
+async fn found(scene: &Scene, problem: Problem) -> Result<Vec<Finding>> {
+    let said = ipgc(scene, &["audit", "-o", "json"], "").await?;
+    let report: Report = serde_json::from_str(&said.stdout).unwrap();
+    let findings = report.findings.into_iter();
+    Ok(findings.filter(|it| it.problem == problem).collect())
+}
+
+/// A person pastes the command of a finding.
+async fn paste(cluster: &Cluster, finding: &Finding) -> Result<Output> {
+    let kubeconfig = file(cluster, "kubeconfig");
+    cluster.access().write(&kubeconfig)?;
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", finding.command.as_deref().expect("no command")])
+        .env("KUBECONFIG", kubeconfig)
+        .env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(wait::PATIENCE, shell.output()).await;
+    ended.expect("kubectl did not end").map_err(Error::io("sh"))
+}
+
+/// Not if an address was taken from it since the audit. On servers of its own, where no definition is unreadable: it
+/// might lead to the pool.
+#[tokio::test]
+async fn a_pool_that_no_definition_leads_to_goes_while_it_is_empty() -> Result<()> {
+    let (plane, scene, network) = alone("unused").await?;
+    let cluster = scene.namespace.cluster();
+    let name = &*scene.namespace.name;
+    let first = scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    cluster
+        .kubectl(["delete", "net-attach-def", "net-a", "-n", name])
+        .await?;
+    let with_row = found(&scene, Problem::PoolWithoutDefinition).await?;
+    assert_eq!(with_row.len(), 1);
+    assert_eq!(with_row[0].command, None);
+    scene.cni.del(&network, &first.sandbox, "net1").await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+
+    let [empty] = &found(&scene, Problem::PoolWithoutDefinition).await?[..] else {
+        panic!("not one finding");
+    };
+    let second = scene.start_pod(&plan("web-1", ""), &[&network]).await?;
+    let refused = paste(cluster, empty).await?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("in the precondition"),
+        "{said}"
+    );
+    assert_eq!(scene.namespace.offsets(POOL).await?, [1]);
+
+    scene.cni.del(&network, &second.sandbox, "net1").await?;
+    scene.namespace.end_pod("web-1", End::Succeeded).await?;
+    let [empty] = &found(&scene, Problem::PoolWithoutDefinition).await?[..] else {
+        panic!("not one finding");
+    };
+    let done = paste(cluster, empty).await?;
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(pools(&scene).await?, "");
+    assert_eq!(found(&scene, Problem::PoolWithoutDefinition).await?, []);
+    plane.stop().await
+}
+
+/// Names of the pools, as kubectl prints them.
+async fn pools(scene: &Scene) -> Result<String> {
+    let args = ["get", "ippools.whereabouts.cni.cncf.io", "-o", "name", "-n"];
+    let cluster = scene.namespace.cluster();
+    cluster
+        .kubectl(args.into_iter().chain([&*scene.namespace.name]))
+        .await
+}
+
+/// With the pool that such a slice has, and not if it has another node since the audit.
+#[tokio::test]
+async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
+    let scene = Scene::new("unassigned").await?;
+    let cluster = scene.namespace.cluster();
+    let name = &*scene.namespace.name;
+    let network = Network::range("net-a", "10.4.0.0/16")
+        .network_name("sliced")
+        .with("node_slice_size", "/24");
+    scene.attach(&network).await?;
+    plant_slices(&scene).await?;
+    let pool = "sliced-node-a-10.4.1.0-24";
+    let none = std::collections::BTreeMap::new();
+    scene
+        .namespace
+        .plant_pool(pool, "10.4.1.0/24", &none)
+        .await?;
+    let nodes = async || {
+        let path = "jsonpath={range .status.allocations[*]}{.nodeName},{end}";
+        cluster
+            .kubectl(["get", "nodeslicepools", "sliced", "-n", name, "-o", path])
+            .await
+    };
+    let both = found(&scene, Problem::SliceOfGoneNode).await?;
+    let of = |node: &str| {
+        both.iter()
+            .find(|it| it.nodes.iter().any(|it| &**it == node))
+    };
+    let (of_a, of_b) = (of("node-a").unwrap(), of("node-b").unwrap());
+    let other = r#"[{"op":"replace","path":"/status/allocations/1/nodeName","value":"node-c"}]"#;
+    cluster
+        .kubectl([
+            "patch",
+            "nodeslicepools",
+            "sliced",
+            "-n",
+            name,
+            "--type=json",
+            "-p",
+            other,
+        ])
+        .await?;
+    let refused = paste(cluster, of_b).await?;
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(nodes().await?, "node-a,node-c,,");
+
+    let done = paste(cluster, of_a).await?;
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(pools(&scene).await?, "");
+    let [of_c] = &found(&scene, Problem::SliceOfGoneNode).await?[..] else {
+        panic!("not one finding");
+    };
+    let done = paste(cluster, of_c).await?;
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(nodes().await?, ",,,");
+    assert_eq!(found(&scene, Problem::SliceOfGoneNode).await?, []);
+    Ok(())
+}
+
+/// What a silent node holds goes once a person says that it runs nothing: for one run, or for all by the command.
+#[tokio::test]
+async fn what_a_silent_node_holds_goes_once_a_person_vouches_for_it() -> Result<()> {
+    let (plane, scene, network) = alone("vouched").await?;
+    let cluster = scene.namespace.cluster();
+    let node = cluster.live_node("dies").await?;
+    for pod in ["web-0", "web-1"] {
+        let plan = plan(pod, "net-a").on(&node.name);
+        scene.start_pod(&plan, &[&network]).await?;
+    }
+    scene.namespace.force_delete_pod("web-0").await?;
+    node.silence().await?;
+    let report = ipgc(&scene, &["audit", "-o", "json"], "").await?;
+    let report_file = file(cluster, "json");
+    std::fs::write(&report_file, &report.stdout).map_err(Error::io("write a report"))?;
+    let from = ["release", "--yes", "--from", report_file.to_str().unwrap()];
+    let said = ipgc(&scene, &from, "").await?;
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--assume-dead"), "{said:?}");
+    let vouched = ["--assume-dead", &node.name];
+    let said = ipgc(&scene, &[&from[..], &vouched].concat(), "").await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(scene.namespace.offsets(POOL).await?, [2]);
+
+    scene.namespace.force_delete_pod("web-1").await?;
+    let [held] = &found(&scene, Problem::HeldUnfenced).await?[..] else {
+        panic!("not one finding");
+    };
+    let done = paste(cluster, held).await?;
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(found(&scene, Problem::HeldUnfenced).await?, []);
+    let collecting = scene.collect().await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    collecting.end().await;
+    plane.stop().await
+}
