@@ -31,7 +31,7 @@ fn ipgc(args: &[&str]) -> (i32, String, String) {
 #[case::no_address(&["run", "--listen", "8080"], "neither an address like 0.0.0.0:8080 or [::]:8080 nor none")]
 #[case::no_kubeconfig(&["run", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
 #[case::no_cluster(&["run"], "ipgc: ")]
-#[case::nothing_to_release(&["release"], "--from")]
+#[case::nothing_to_release(&["release"], "<--from <REPORT>|--force <IP>...>")]
 #[case::two_ways(&["release", "--from", "r", "--force", "10.0.0.1"], "cannot be used with")]
 #[case::no_questions(&["release", "--force", "10.0.0.1", "--yes"], "cannot be used with")]
 #[case::no_ip(&["release", "--force", "cart-0"], "invalid IP address syntax")]

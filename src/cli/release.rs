@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ArgGroup;
 use futures::FutureExt as _;
 use ipgc_core::{
     breaker::{ACK_ANNOTATION, Open},
@@ -50,7 +51,7 @@ use crate::{
 
 /// Arguments of `ipgc release`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("what").required(true)))]
 #[allow(
     clippy::doc_markdown,
     reason = "the comments are help texts for people"
@@ -58,11 +59,11 @@ use crate::{
 pub struct Args {
     /// Free what this report of ipgc audit -o json says is stale, and what is still so: a file, or - for standard
     /// input
-    #[arg(long, value_name = "REPORT", required_unless_present = "force", conflicts_with_all = ["force", "pool"])]
+    #[arg(long, value_name = "REPORT", group = "what", conflicts_with = "pool")]
     from: Option<PathBuf>,
 
     /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
-    #[arg(long, value_name = "IP", num_args = 1.., conflicts_with = "yes")]
+    #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes")]
     force: Vec<IpAddr>,
 
     /// Where several networks hold an address that is forced: the pool, by its name or as NAMESPACE/NAME

@@ -48,8 +48,8 @@ pub struct Live {
     #[command(flatten)]
     cluster: cluster::Args,
 
-    /// Look for IPPools in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all; of files all are looked at
+    /// Look for IPPools of the cluster in this namespace only; where it is not set, in the one that
+    /// WHEREABOUTS_NAMESPACE names, or else in all
     #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
     pool_namespace: Option<String>,
 
@@ -118,7 +118,12 @@ impl Args {
         let mut progress = Progress::new();
         if !self.files.is_empty() {
             let snapshot = files::read(&self.files, selector.as_ref(), &mut |done, total| {
-                progress.tell(|| format!("read {} of {} MB", done / 1_000_000, total / 1_000_000));
+                let done = done / 1_000_000;
+                progress.tell(|| match total {
+                    Some(total) => format!("read {done} of {} MB", total / 1_000_000),
+                    // How long a pipe is, nobody knows.
+                    None => format!("read {done} MB"),
+                });
             })?;
             return Ok(Read {
                 snapshot,

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
+    fs::{File, Metadata},
     io::{Read, stdin},
     path::{Path, PathBuf},
 };
@@ -18,17 +18,20 @@ use super::{Gather, Kind, Object, Snapshot, read_objects};
 use crate::watch::Definition;
 
 /// Reads these files, `-` for standard input; of a directory all files that end in `.json`. `progress` is told
-/// how many bytes of how many are read.
+/// how many bytes of how many are read, if that is known.
 ///
 /// # Errors
 /// One line that names the file.
 pub fn read(
     paths: &[PathBuf],
     selector: Option<&kube::core::Selector>,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Snapshot, String> {
     let files = expand(paths)?;
-    let size = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
+    let size = |path: &PathBuf| {
+        let metadata = path.metadata().ok().filter(Metadata::is_file);
+        metadata.map(|metadata| metadata.len())
+    };
     let total = files.iter().map(size).sum();
     let mut done = 0;
     let mut gather = Gather::default();
