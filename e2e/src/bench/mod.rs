@@ -10,6 +10,7 @@
 //!    ├ requests   what ipgc asked, from the audit log
 //!    ├ bare_loop  what the server takes for as many writes of reservations
 //!    ├ upstream_loop  upstream's loop on 100 pods, once for all scenes
+//!    ├ dump       what an audit of files reads
 //!    ├ raw        requests as bytes
 //!    ├ price      what a request costs the API server
 //!    └ measure    memory and CPU of a process
@@ -21,8 +22,10 @@
 //! the same server. A scene that comes to no end is reported and does not keep the others from running.
 //! The short form is a tenth of the size and judges only what no busy machine changes: counts of requests.
 
+mod audit;
 mod bare_loop;
 mod churn;
+mod dump;
 mod etcd;
 mod floor;
 mod growth;
@@ -155,6 +158,11 @@ const SCENES: &[Scene] = &[
         name: reconciler::NAME,
         is_short: false,
         run: |bench| reconciler::run(bench).boxed_local(),
+    },
+    Scene {
+        name: audit::NAME,
+        is_short: false,
+        run: |bench| audit::run(bench).boxed_local(),
     },
     Scene {
         name: floor::NAME,

@@ -1,15 +1,8 @@
-//! Writes a dump as kubectl would of a cluster with so many pods, each with two rows and two reservations:
+//! A dump as kubectl would write it of a cluster whose pods have two rows and two reservations each.
 //!
-//! ```sh
-//! cargo run --release --example dump -- 100000 > dump.json
-//! /usr/bin/time -v target/release/ipgc audit -f dump.json
-//! ```
-//!
-//! Pods are as large as real ones, managed fields aside, which kubectl leaves out: some 13 kB, indented by four. A
-//! second argument leaves out so many of the pods, whose rows are stale then; a third has so many of the 1,000
-//! nodes be silent.
+//! Pods are as large as real ones, managed fields aside, which kubectl leaves out: some 13 kB, indented by four.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::{Serializer, Value, json, ser::PrettyFormatter};
@@ -19,6 +12,17 @@ use testkit::fixtures;
 const POOL: u64 = 1_000;
 const NODES: u64 = 1_000;
 const MADE: &str = "2026-01-01T00:00:00Z";
+
+/// What is in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dump {
+    /// Pods that have rows.
+    pub pods: u64,
+    /// So many of them are left out: their rows are stale.
+    pub gone: u64,
+    /// So many of the 1,000 nodes are not ready.
+    pub silent: u64,
+}
 
 fn podref(pod: u64) -> (String, String) {
     (
@@ -193,58 +197,59 @@ fn with_identity(mut object: Value, number: u64) -> Value {
     object
 }
 
-fn main() -> io::Result<()> {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .filter_map(|text| text.parse().ok());
-    let pods: u64 = numbers.next().unwrap_or(100_000);
-    let gone: u64 = numbers.next().unwrap_or(0);
-    let silent: u64 = numbers.next().unwrap_or(0);
-    let pools = pods.div_ceil(POOL);
-    let definition =
-        |n: u64| fixtures::nad("default", &format!("net-{n}"), &format!("10.{n}.0.0/16"));
-    // Each kind in the order of its names, as the API server lists it.
-    let sorted = |count: u64, name: &dyn Fn(u64) -> String| {
-        let mut numbers: Vec<_> = (0..count).collect();
-        numbers.sort_by_cached_key(|number| name(*number));
-        numbers
-    };
-    let reservations = sorted(pods * 2, &|it| address(it / 2, it % 2 + 1));
-    let names = sorted(pods, &|number| {
-        let (namespace, name) = podref(number);
-        format!("{namespace}/{name}")
-    });
-    let numbers = sorted(pools, &|number| number.to_string());
-    let objects = numbers
-        .iter()
-        .map(|number| pool(*number, pods))
-        .chain(
-            reservations
-                .into_iter()
-                .map(|it| reservation(it / 2, it % 2 + 1)),
-        )
-        .chain(names.into_iter().filter(|it| *it >= gone).map(pod))
-        .chain((0..NODES).map(|node| fixtures::node(&format!("node-{node}"), node >= silent)))
-        .chain((0..pools).map(definition));
-    let mut output = BufWriter::new(io::stdout().lock());
-    write!(output, "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [")?;
-    for (number, object) in objects.enumerate() {
-        let comma = if number == 0 { "" } else { "," };
-        let mut text = Vec::new();
-        let indent = PrettyFormatter::with_indent(b"    ");
-        object.serialize(&mut Serializer::with_formatter(&mut text, indent))?;
-        writeln!(output, "{comma}")?;
-        for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            if at > 0 {
-                writeln!(output)?;
-            }
-            output.write_all(b"        ")?;
-            output.write_all(line)?;
+impl Dump {
+    /// Writes it.
+    pub fn write(self, output: &mut impl Write) -> io::Result<()> {
+        let Self { pods, gone, silent } = self;
+        let pools = pods.div_ceil(POOL);
+        let definition =
+            |n: u64| fixtures::nad("default", &format!("net-{n}"), &format!("10.{n}.0.0/16"));
+        let reservations = sorted(pods * 2, |it| address(it / 2, it % 2 + 1));
+        let names = sorted(pods, |number| {
+            let (namespace, name) = podref(number);
+            format!("{namespace}/{name}")
+        });
+        let numbers = sorted(pools, |number| number.to_string());
+        let objects = numbers
+            .iter()
+            .map(|number| pool(*number, pods))
+            .chain(
+                reservations
+                    .into_iter()
+                    .map(|it| reservation(it / 2, it % 2 + 1)),
+            )
+            .chain(names.into_iter().filter(|it| *it >= gone).map(pod))
+            .chain((0..NODES).map(|node| fixtures::node(&format!("node-{node}"), node >= silent)))
+            .chain((0..pools).map(definition));
+        write!(output, "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [")?;
+        for (number, object) in objects.enumerate() {
+            output.write_all(if number == 0 { b"\n" } else { b",\n" })?;
+            item(output, &object)?;
         }
+        write!(
+            output,
+            "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {{\n        \"resourceVersion\": \"\"\n    }}\n}}\n"
+        )
     }
-    write!(
-        output,
-        "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {{\n        \"resourceVersion\": \"\"\n    }}\n}}\n"
-    )?;
-    output.flush()
+}
+
+/// In the order of their names, as the API server lists them.
+fn sorted(count: u64, name: impl Fn(u64) -> String) -> Vec<u64> {
+    let mut numbers: Vec<_> = (0..count).collect();
+    numbers.sort_by_cached_key(|number| name(*number));
+    numbers
+}
+
+fn item(output: &mut impl Write, object: &Value) -> io::Result<()> {
+    let mut text = Vec::new();
+    let indent = PrettyFormatter::with_indent(b"    ");
+    object.serialize(&mut Serializer::with_formatter(&mut text, indent))?;
+    for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        if at > 0 {
+            writeln!(output)?;
+        }
+        output.write_all(b"        ")?;
+        output.write_all(line)?;
+    }
+    Ok(())
 }
