@@ -145,18 +145,7 @@ pub fn at(
     }
     match (found.len(), why_not.is_empty()) {
         (1, true) => Ok(found.remove(0)),
-        (0, true) => Err(match pool {
-            Some(pool)
-                if !assessor
-                    .index
-                    .pools
-                    .iter()
-                    .any(|place| is_wanted(&place.key)) =>
-            {
-                format!("no pool {pool} is known")
-            }
-            _ => format!("nothing holds {address}"),
-        }),
+        (0, true) => Err(format!("nothing holds {address}")),
         (0, false) => Err(format!("{address} is kept: {}", why_not.join("; "))),
         _ => Err(format!(
             "several networks hold {address}: name one pool by --pool"

@@ -11,7 +11,7 @@ use super::{
     Bench,
     dump::Dump,
     measure::Meter,
-    table::{Amount, Line},
+    table::{Amount, Line, float},
 };
 use crate::{
     Error, Result,
@@ -44,6 +44,8 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let dir = RunDir::create()?;
     let pods = bench.size(100_000) as u64;
     let gone = pods / 100 * 98;
+    // By what is read, not by how busy the machine is.
+    let most = bench.size(300_000_000) as u64;
     let dumps = [
         (
             "all live",
@@ -94,7 +96,9 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             )
             .at_most(3.0),
             line("its CPU".into(), Amount::cpu(worst.cpu)),
-            line("its peak of memory".into(), Amount::bytes(worst.peak)).at_most(300e6),
+            line("its peak of memory".into(), Amount::bytes(worst.peak))
+                .at_most(float(most))
+                .counted(),
         ]);
     }
     Ok(lines)
@@ -134,7 +138,8 @@ async fn audit(bench: &Bench, file: &Path, dir: &Path) -> Result<Cost> {
     };
     cost.time = begun.elapsed();
     // With findings it is 1, and else 0.
-    let told = tail(&log, 1);
+    // The totals, before what is noted.
+    let told = tail(&log, 20);
     if matches!(status.code(), Some(0 | 1)) && told.contains(" rows in ") {
         return Ok(cost);
     }
