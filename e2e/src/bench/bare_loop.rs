@@ -7,6 +7,7 @@ use ipgc::api::Reservation;
 use serde_json::json;
 
 use super::{
+    measure::Meter,
     population::{Owner, Population},
     raw,
     stage::Stage,
@@ -19,9 +20,17 @@ pub const CONNECTIONS: usize = 16;
 /// Fewer, and more: what the server makes of them is why it is so many.
 pub const OTHERS: [usize; 3] = [4, 8, 32];
 
+/// What it took.
+pub struct Took {
+    /// From the first request to the last answer.
+    pub time: Duration,
+    /// CPU of the client, which is this process.
+    pub cpu: Duration,
+}
+
 /// What a client costs that only deletes: as many equal reservations in a namespace of their own, by so
 /// many connections at a time. Where names return, each is patched before, as a claim would.
-pub async fn run(stage: &Stage, population: &Population, connections: usize) -> Result<Duration> {
+pub async fn run(stage: &Stage, population: &Population, connections: usize) -> Result<Took> {
     let namespace = stage.cluster.namespace("bare").await?;
     let equal = Population {
         namespace: namespace.name.clone(),
@@ -31,7 +40,8 @@ pub async fn run(stage: &Stage, population: &Population, connections: usize) -> 
     stage.seeder.reservations(&equal, all()).await?;
     let client = &stage.client("bench-loop").await?;
     let claims = population.owner == Owner::StatefulSet;
-    let begun = Instant::now();
+    let meter = Meter::own();
+    let (begun, cpu) = (Instant::now(), meter.cpu()?);
     let deletions = stream::iter(all()).map(|address| {
         let ip = equal.ip(address);
         let place = &namespace.name;
@@ -49,5 +59,8 @@ pub async fn run(stage: &Stage, population: &Population, connections: usize) -> 
     });
     let deletions = deletions.buffer_unordered(connections);
     deletions.try_collect::<()>().await?;
-    Ok(begun.elapsed())
+    Ok(Took {
+        time: begun.elapsed(),
+        cpu: meter.cpu()?.saturating_sub(cpu),
+    })
 }

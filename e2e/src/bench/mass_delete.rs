@@ -125,9 +125,10 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         };
         for connections in bare_loop::OTHERS {
             let took = bare_loop::run(&stage, &few, connections).await?;
-            paces.push((connections, Amount::rate(few.pods, took)));
+            paces.push((connections, Amount::rate(few.pods, took.time)));
         }
-        Some(bare_loop::run(&stage, &population, CONNECTIONS).await?)
+        let took = bare_loop::run(&stage, &population, CONNECTIONS).await?;
+        Some(took.time)
     } else {
         None
     };

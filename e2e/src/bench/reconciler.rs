@@ -87,7 +87,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         .ratio_at_most(0.02),
         line(
             "as many reservations by a bare PATCH+DELETE loop",
-            Amount::time(bare),
+            Amount::time(bare.time),
             Amount::time(theirs.reservations),
         ),
         line(
@@ -97,6 +97,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         )
         .ratio_at_most(0.25),
         line("CPU", Amount::cpu(ours.cpu), Amount::cpu(theirs.cpu)).ratio_at_most(0.25),
+        line(
+            "CPU of the bare loop",
+            Amount::cpu(bare.cpu),
+            Amount::cpu(theirs.cpu),
+        ),
     ])
 }
 
