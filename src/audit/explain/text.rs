@@ -27,8 +27,11 @@ pub fn text(explanation: &Explanation) -> String {
         ));
         text.line("pod", &describe(pod));
     }
-    for note in &explanation.notes {
-        text.paragraph(&format!("note: {note}"));
+    for (at, note) in explanation.notes.iter().enumerate() {
+        if at == 0 {
+            text.blank();
+        }
+        text.title(&format!("note: {note}"));
     }
     text.0
 }
@@ -37,9 +40,18 @@ struct Text(String);
 
 impl Text {
     fn paragraph(&mut self, title: &str) {
+        self.blank();
+        self.title(title);
+    }
+
+    /// Between what was told and what comes.
+    fn blank(&mut self) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
+    }
+
+    fn title(&mut self, title: &str) {
         self.0.push_str(&clean(title));
         self.0.push('\n');
     }
