@@ -182,6 +182,9 @@ impl Stage {
             self.detector.frees().await?.len()
         );
         println!("ipgc audit at the end: {} findings", findings.len());
+        for one in &findings {
+            println!("  {} {}: {}", one["problem"], one["pool"], one["detail"]);
+        }
         let bad: Vec<&Value> = findings.iter().filter(|one| !harmless(one)).collect();
         if !bad.is_empty() {
             return Err(Error::Unsupported(format!("the last audit found {bad:#?}")));
