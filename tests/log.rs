@@ -34,9 +34,34 @@ async fn a_free_is_one_line_with_the_whole_row() {
         "grade=\"settled\"",
         "cause=\"deleted\"",
         "trigger=\"watch\"",
+        "forced=false",
+        "node=\"node-1\"",
+        "uid=\"",
     ] {
         assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
     }
+    bench.stop().await;
+}
+
+/// And nothing of that pool goes.
+#[tokio::test(start_paused = true)]
+async fn an_exemption_that_nobody_understands_is_one_line() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::start(server()).await;
+    put_pool(&bench.server, &[(1, "web-0")]);
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "10.0.0.0/28"});
+    });
+    run_pod(&bench.server, "web-0", 1);
+    sleep(Duration::from_secs(10)).await;
+    bench.kubelet().terminate_pod(NS, "web-0").await;
+    sleep(Duration::from_mins(30)).await;
+    let lines = log.lines("all rows of the pool are kept");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in ["pool=default/10.0.0.0-24", "word=\"10.0.0.0/28\""] {
+        assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
+    }
+    assert_eq!(bench.rows(POOL), ["1"]);
     bench.stop().await;
 }
 

@@ -423,8 +423,8 @@ async fn who_does_not_lead_shows_no_numbers_of_sweeps() {
     bench.stop().await;
 }
 
-/// The goal is 20 ms for a thousand pools, with optimization; without it, and beside other tests, ten times
-/// that is allowed here.
+/// The goal is 20 ms for a thousand pools, with optimization (`--release`); without it, and beside other tests, ten
+/// times that is allowed.
 #[tokio::test(start_paused = true)]
 async fn a_scrape_of_a_thousand_pools_is_fast() {
     let server = server();
@@ -441,6 +441,7 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     let took = begun.elapsed();
     println!("1,000 pools: {} bytes in {took:?}", text.len());
     assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 4_000);
-    assert!(took < Duration::from_millis(200), "{took:?}");
+    let most = if cfg!(debug_assertions) { 200 } else { 20 };
+    assert!(took < Duration::from_millis(most), "{took:?}");
     bench.stop().await;
 }

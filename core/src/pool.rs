@@ -37,7 +37,7 @@ use crate::{
 /// Annotation on an IPPool: nothing in it is freed while it is there, whatever its value.
 pub const HOLD_ANNOTATION: &str = "ipgc.dev/hold";
 /// Annotation on an IPPool: keys or addresses, separated by commas or white space, that are
-/// kept.
+/// kept. Where a word is neither, the whole pool is.
 pub const KEEP_ANNOTATION: &str = "ipgc.dev/keep";
 
 /// Namespace and name of an IPPool.
@@ -71,8 +71,9 @@ pub struct ObservedPool {
 #[derive(Debug, Default)]
 struct Exempt {
     whole_pool: bool,
-    keys: BTreeSet<String>,
+    keys: BTreeSet<Offset>,
     addresses: BTreeSet<IpAddr>,
+    unclear: Option<Box<str>>,
 }
 
 impl Exempt {
@@ -85,8 +86,12 @@ impl Exempt {
         for word in keep.split(|c: char| c == ',' || c.is_whitespace()) {
             if let Ok(address) = word.parse::<IpAddr>() {
                 exempt.addresses.insert(address.to_canonical());
+            } else if let Some(key) = Offset::parse(word) {
+                exempt.keys.insert(key);
             } else if !word.is_empty() {
-                exempt.keys.insert(word.to_owned());
+                // Whoever wrote it wants something kept: as long as nobody knows what, all is.
+                exempt.whole_pool = true;
+                exempt.unclear.get_or_insert_with(|| word.into());
             }
         }
         exempt
@@ -266,7 +271,7 @@ impl ObservedPool {
     /// Whether a person exempted whatever holds this address: the whole pool, the address, or its key.
     #[must_use]
     pub fn exempts(&self, address: IpAddr) -> bool {
-        let of_key = |key: &String| self.range?.address_at(Offset::parse(key)?);
+        let of_key = |key: &Offset| self.range?.address_at(*key);
         let mut keys = self.exempt.keys.iter();
         self.exempt.whole_pool
             || self.exempt.addresses.contains(&address)
@@ -279,6 +284,13 @@ impl ObservedPool {
         self.exempt.whole_pool || !self.exempt.keys.is_empty() || !self.exempt.addresses.is_empty()
     }
 
+    /// The first word of its annotation [`KEEP_ANNOTATION`] that is neither an address nor a key, for which all of its
+    /// rows are exempted.
+    #[must_use]
+    pub fn unclear_exemption(&self) -> Option<&str> {
+        self.exempt.unclear.as_deref()
+    }
+
     /// When a person acknowledged what the breaker found: see [`crate::breaker`].
     #[must_use]
     pub fn acknowledged(&self) -> Option<Timestamp> {
@@ -289,7 +301,7 @@ impl ObservedPool {
     #[must_use]
     pub fn is_exempt(&self, row: &Row) -> bool {
         self.exempt.whole_pool
-            || self.exempt.keys.contains(row.key())
+            || Offset::parse(row.key()).is_some_and(|key| self.exempt.keys.contains(&key))
             || self
                 .address_of(row)
                 .is_some_and(|address| self.exempt.addresses.contains(&address))
@@ -435,6 +447,31 @@ mod tests {
         );
         assert!(pool("10.0.0.0/24", "{}").is_exempt(&row("9", &value)));
         assert!(!pool("10.0.0.0/24", "{}").is_exempt(&row("8", &value)));
+    }
+
+    #[rstest]
+    #[case::address("10.0.0.9", false)]
+    #[case::key(" 9,, -3", false)]
+    #[case::other_key("009", false)]
+    #[case::nothing("", false)]
+    #[case::prefix("10.0.0.0/28", true)]
+    #[case::range("10.0.0.1-10.0.0.5", true)]
+    #[case::semicolons("10.0.0.9; 10.0.0.12", true)]
+    #[case::json(r#"[\"10.0.0.9\"]"#, true)]
+    #[case::leading_zero("10.0.0.09", true)]
+    fn a_word_that_exempts_nobody_knows_what_exempts_the_pool(
+        #[case] keep: &str,
+        #[case] all: bool,
+    ) {
+        let value = format!(r#"{{"podref":"d/p","id":"{ID}"}}"#);
+        let text = format!(
+            r#"{{"metadata":{{"name":"p","uid":"u","annotations":{{"ipgc.dev/keep":"{keep}"}}}},"spec":{{"range":"10.0.0.0/24"}}}}"#
+        );
+        let pool = ObservedPool::parse(&text, Moment::EPOCH, |_| true).unwrap();
+        assert_eq!(pool.is_exempt(&row("8", &value)), all);
+        assert_eq!(pool.exempts("10.0.0.200".parse().unwrap()), all);
+        assert_eq!(pool.unclear_exemption().is_some(), all);
+        assert_eq!(pool.has_exemptions(), all || !keep.is_empty());
     }
 
     proptest! {

@@ -9,11 +9,12 @@ use std::{
 
 use ipgc_core::{
     address::{
-        Range, network_of_pool, reservation_address, reservation_names, split_reservation_name,
+        Range, excerpt, network_of_pool, reservation_address, reservation_names,
+        split_reservation_name,
     },
     judge,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, RowContent, RowCount, interface_number},
+    pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, interface_number},
     reservation::LeanReservation,
 };
 
@@ -112,6 +113,8 @@ pub struct Place {
     pub version: Option<Box<str>>,
     /// Its rows in the order of the text, none where a person exempted some.
     pub seen: Box<[Seen]>,
+    /// A word by which a person exempted something of it, and nobody knows what.
+    pub unclear_exemption: Option<Box<str>>,
 }
 
 /// What was seen of a row that was not judged.
@@ -134,6 +137,17 @@ pub struct Names {
 }
 
 impl Place {
+    /// What is to be told of what a person exempted in nobody knows which words.
+    #[must_use]
+    pub fn unclear_exemption(&self) -> Option<String> {
+        let word = self.unclear_exemption.as_deref()?;
+        Some(format!(
+            "pool {}: all of its rows are kept, since in its annotation {KEEP_ANNOTATION} {:?} is neither an address nor a key",
+            self.key,
+            excerpt(word)
+        ))
+    }
+
     /// The networks that the name of a pool tells: what precedes the range in it, and, where that is one
     /// node's slice, what precedes the node.
     fn networks_of(
@@ -352,6 +366,7 @@ impl Part {
             },
             version: (pool.total_rows() == 0).then(|| version_of(text)).flatten(),
             seen: seen.into(),
+            unclear_exemption: pool.unclear_exemption().map(Into::into),
         };
         Some(Self {
             place,

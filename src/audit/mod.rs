@@ -374,14 +374,24 @@ impl Audit<'_> {
                     .to_owned(),
             );
         }
+        let hidden = self.definitions.map_or(0, |definitions| definitions.blind);
+        if hidden > 0 {
+            notes.push(format!(
+                "{hidden} definitions do not tell their range: in their networks duplicates, addresses in use without a row and \
+                 missing reservations are not looked for, and no pool counts as unused"
+            ));
+        }
         if blind > 0 {
             notes.push(format!(
-                "in {blind} namespaces a pool cannot be read: reservations without a row are not looked for there"
+                "in {blind} namespaces a pool cannot be read: reservations without a row, addresses in use without a row and \
+                 missing reservations are not looked for there"
             ));
         }
         if counts.exempt > 0 {
             notes.push(format!("{} rows are exempted by a person", counts.exempt));
         }
+        let pools = self.assessor.index.pools.iter();
+        notes.extend(pools.filter_map(Place::unclear_exemption));
         let limits = Limits::default();
         #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
         let share = counts.unwatched as f64 / rows.max(1) as f64;

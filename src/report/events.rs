@@ -271,10 +271,9 @@ impl Budget {
     fn take(&mut self) -> bool {
         let new = self.filled.elapsed().as_millis() / REFILL.as_millis();
         let new = u32::try_from(new).unwrap_or(u32::MAX);
-        if new > 0 {
-            self.tokens = self.tokens.saturating_add(new).min(BURST);
-            self.filled = Instant::now();
-        }
+        self.tokens = self.tokens.saturating_add(new).min(BURST);
+        // What is left of the time counts for the next one.
+        self.filled += REFILL.saturating_mul(new);
         let left = self.tokens.checked_sub(1);
         self.tokens = left.unwrap_or(0);
         left.is_some()
@@ -284,6 +283,19 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever divides the time.
+    #[tokio::test(start_paused = true)]
+    async fn the_budget_is_twenty_a_second_at_any_pace() {
+        let mut budget = Budget::new();
+        while budget.take() {}
+        let mut taken = 0;
+        for _ in 0..2_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+            taken += u32::from(budget.take());
+        }
+        assert!((1_199..=1_201).contains(&taken), "{taken}");
+    }
 
     #[test]
     fn notes_end_on_a_character_boundary() {

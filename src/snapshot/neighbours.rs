@@ -1,7 +1,7 @@
 //! Who else frees addresses in the cluster, and whether pools are where nobody looks.
 //!
 //! All of it is asked for with the rights of the caller, and none of it is needed: of what is refused or fails, it is said
-//! at the most that it is not known.
+//! that it is not known.
 
 use std::collections::BTreeMap;
 
@@ -38,14 +38,13 @@ const LABELS: [&str; 3] = [
     "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
 ];
 
-/// Why something is not known.
-enum Unread {
-    /// The caller has no right to.
-    Refused,
-    Failed,
-}
+/// What it means that something could not be asked.
+const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is not known";
 
-#[derive(Deserialize)]
+/// It was refused, or it failed.
+struct Unread;
+
+#[derive(Default, Deserialize)]
 struct Page {
     #[serde(default)]
     metadata: ListMeta,
@@ -87,7 +86,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
     let mut known = |kind, objects: Result<Vec<Object>, Unread>| {
-        if matches!(objects, Err(Unread::Refused)) {
+        if objects.is_err() {
             unknown.push(kind);
         }
         objects.unwrap_or_default()
@@ -112,7 +111,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     }
     if !unknown.is_empty() {
         notes.push(format!(
-            "{} may not be read, so whether whereabouts' own loop or reconciler runs is not known",
+            "{} cannot be read, {NOT_KNOWN}",
             unknown.join(", ")
         ));
     }
@@ -142,15 +141,15 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let (mut loops, mut reconcilers) = (None, None);
+    let mut is_known = true;
     for label in LABELS {
         // There is one on each node, all alike; what else has the label is few.
         for revision in ["controller-revision-hash", "!controller-revision-hash"] {
             let labelled = ListParams::default().limit(10);
             let labelled = labelled.labels(&format!("{label},{revision}"));
-            for pod in first_page::<Pod>(client, &labelled)
-                .await
-                .unwrap_or_default()
-            {
+            let labelled = first_page::<Pod>(client, &labelled).await;
+            is_known &= labelled.is_ok();
+            for pod in labelled.unwrap_or_default() {
                 if pod.runs(LOOP) {
                     loops.get_or_insert_with(|| own_loop("pod", &pod.name()));
                 }
@@ -160,7 +159,9 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
             }
         }
     }
-    notes.extend(loops.into_iter().chain(reconcilers));
+    let unknown = || format!("pods cannot be listed by label, {NOT_KNOWN}");
+    let unknown = (!is_known).then(unknown);
+    notes.extend(loops.into_iter().chain(reconcilers).chain(unknown));
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
         match first_page::<IpPool>(client, &others).await {
@@ -200,14 +201,13 @@ async fn page<K: Resource<DynamicType = ()>>(
 ) -> Result<Page, Unread> {
     let path = K::url_path(&(), None);
     let request = Request::new(path.as_str()).list(params);
-    let request = request.map_err(|_| Unread::Failed)?;
-    let page = text(client, request)
-        .await
-        .map_err(|error| match error.answer() {
-            Answer::Forbidden => Unread::Refused,
-            _ => Unread::Failed,
-        })?;
-    serde_json::from_str(&page).map_err(|_| Unread::Failed)
+    let request = request.map_err(|_| Unread)?;
+    match text(client, request).await {
+        Ok(page) => serde_json::from_str(&page).map_err(|_| Unread),
+        // A cluster without the kind has none of it.
+        Err(error) if error.answer() == Answer::Gone => Ok(Page::default()),
+        Err(_) => Err(Unread),
+    }
 }
 
 /// Up to that version its pods run the reconciler as well, each at the same second.
@@ -303,6 +303,12 @@ mod tests {
         assert!(
             notes[1].contains("pod kube-system/zz-reconciler"),
             "{notes:?}"
+        );
+        server.on(Match::list("pods")).deny();
+        let notes = pods(&client, None).await;
+        assert_eq!(
+            notes,
+            [format!("pods cannot be listed by label, {NOT_KNOWN}")]
         );
     }
 

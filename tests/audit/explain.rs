@@ -194,12 +194,22 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
         .filter_map(|row| row.address.as_deref())
         .collect();
     assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
-    assert_eq!(explanation.fencing_frees, Some(2));
-    let told = text(&explanation);
-    assert!(
-        told.contains("of the 2 rows that it holds, 2 would be held no more"),
-        "{told}"
+    let [lone] = &explanation.reservations[..] else {
+        panic!("{explanation:#?}");
+    };
+    assert_eq!(
+        (&*lone.address, &lone.waits_for),
+        ("10.0.0.9", &vec!["n2".to_owned()])
     );
+    assert_eq!(explanation.fencing_frees, Some(3));
+    let told = text(&explanation);
+    let says =
+        "of the 2 rows and 1 reservations without a row that it holds, 3 would be held no more";
+    assert!(told.contains(says), "{told}");
+    let of_lone = told.split("10.0.0.9 reserved").nth(1).unwrap();
+    let command =
+        "changes      sooner if they run no sandboxes and you say so: kubectl annotate node n2 ";
+    assert!(of_lone.contains(command), "{told}");
     // Another silent node holds what nobody saw, too.
     server.put(fixtures::node("n3", false));
     assert_eq!(ask(&server, "node/n2").unwrap().fencing_frees, Some(1));
@@ -244,6 +254,19 @@ fn without_pods_the_answer_is_that_nobody_knows() {
         explanation.notes[1],
         "the input has no pods, so the absence of a pod proves nothing"
     );
+    let told = text(&explanation);
+    assert!(told.contains("\n\nnote: ") && !told.contains("\n\nnote: the input has no pods"));
+    // Whose rows are the node's, pods tell.
+    let node = explain(
+        &file.read().unwrap(),
+        &Policy::default(),
+        &Subject::parse("node/n2"),
+        Source::Files,
+        MADE.to_owned(),
+    );
+    let node = node.unwrap();
+    assert_eq!(node.split, None);
+    assert!(text(&node).contains("  rows         not known without pods\n"));
 }
 
 #[rstest]

@@ -352,6 +352,55 @@ async fn what_a_person_exempted_is_counted_and_no_finding() {
     assert_eq!(report.totals.split.unknown, 1);
 }
 
+/// Whoever mistyped it wants it kept as well.
+#[tokio::test]
+async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
+    let server = server();
+    let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2; 10.0.0.12");
+    let pool = pool.row(2, &fixtures::sandbox(2), "default/gone", "net1");
+    server.put(
+        pool.row(3, &fixtures::sandbox(3), "default/gone", "net1")
+            .build(),
+    );
+    let report = report(&server).await;
+    assert_eq!(problems(&report), []);
+    assert_eq!(
+        report.notes,
+        [
+            "2 rows are exempted by a person",
+            "pool default/10.0.0.0-24: all of its rows are kept, since in its annotation ipgc.dev/keep \"10.0.0.2;\" is \
+             neither an address nor a key"
+        ]
+    );
+}
+
+/// A duplicate may hide behind it.
+#[tokio::test]
+async fn what_a_definition_that_cannot_be_read_hides_is_told() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.put(pod("web-2", 1).build());
+    assert_eq!(
+        report(&server).await.findings[0].problem,
+        Problem::Duplicate
+    );
+    server.put(fixtures::nad_with_config(NS, "net", "{bad"));
+    let report = report(&server).await;
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|it| it.problem != Problem::Duplicate)
+    );
+    let told = &report.notes[1];
+    assert!(
+        told.starts_with("1 definitions do not tell their range: in their networks duplicates,"),
+        "{:?}",
+        report.notes
+    );
+}
+
 #[tokio::test]
 async fn the_worst_comes_first_and_addresses_are_in_their_order() {
     let server = server();

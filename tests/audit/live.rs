@@ -231,7 +231,7 @@ async fn whoever_else_frees_addresses_is_told() {
     server.deny(Match::list("daemonsets"));
     let notes = live(&server).await.unwrap().notes;
     assert!(
-        notes.len() == 1 && notes[0].starts_with("DaemonSets may not be read"),
+        notes.len() == 1 && notes[0].starts_with("DaemonSets cannot be read"),
         "{notes:?}"
     );
 }

@@ -83,7 +83,7 @@ fn definitions_that_tell_no_range_are_told_up_to_a_few() {
         server.put(fixtures::nad_with_config(NS, &format!("odd-{number}"), ""));
     }
     let notes = dump(&server).judged().notes;
-    assert_eq!(notes.len(), 7, "{notes:?}");
+    assert_eq!(notes.len(), 8, "{notes:?}");
     assert_eq!(notes[5], "295 more definitions tell no range");
 }
 

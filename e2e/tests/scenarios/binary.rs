@@ -149,6 +149,37 @@ async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() 
     scene.namespace.wait_reservations(&["10.1.0.1"]).await
 }
 
+/// Also of those that it does not know by their names.
+#[tokio::test]
+async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
+    let Some(plane) = applied().await? else {
+        return Ok(());
+    };
+    let (scene, _) = Scene::with_network("beside").await?;
+    let cluster = scene.namespace.cluster();
+    let name = &*scene.namespace.name;
+    let pod = [
+        "run",
+        "theirs",
+        "--image=i",
+        "--labels=app=whereabouts",
+        "-n",
+        name,
+    ];
+    let theirs = ["--command", "--", "/ip-reconciler"];
+    cluster.kubectl(pod.into_iter().chain(theirs)).await?;
+    let account = plane.service_account(NAMESPACE, "ipgc").await?;
+    let args = ["--pool-namespace", name];
+    let ipgc = run(cluster, &account, &args).await?;
+    ipgc.says(&format!(
+        "whereabouts' reconciler runs beside ipgc (pod {name}/theirs)"
+    ))
+    .await?;
+    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_overlay_for_another_namespace_is_accepted() -> Result<()> {
     if applied().await?.is_none() {

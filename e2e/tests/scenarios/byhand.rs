@@ -110,7 +110,12 @@ async fn the_stale_rows_of_a_report_go() -> Result<()> {
     assert!(said.stdout.ends_with(summary), "{said:?}");
     // With all that it takes to put it back.
     let logged = said.stderr.lines().find(|line| line.contains("freed row"));
-    for part in [&*held[0].id, "key=\"1\"", "interface=\"net1\"", "trigger="] {
+    for part in [
+        &*held[0].id,
+        "key=\"1\"",
+        "interface=\"net1\"",
+        "trigger=\"hand\" forced=false",
+    ] {
         assert!(
             logged.is_some_and(|line| line.contains(part)),
             "{part}: {said:?}"
@@ -171,6 +176,10 @@ async fn one_address_goes_once_it_is_typed() -> Result<()> {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains(&node.name), "{said:?}");
     assert!(said.stdout.contains("freed ("), "{said:?}");
+    assert!(
+        said.stderr.contains("trigger=\"hand\" forced=true"),
+        "{said:?}"
+    );
     assert_eq!(
         scene.namespace.rows(POOL).await?,
         rows([(2, &held[1], "net1")])

@@ -13,17 +13,17 @@ use crate::audit::{
 };
 
 impl Asked<'_> {
-    /// How many of the rows that are held now would be held by no node any more.
+    /// How many of the rows and reservations that are held now would be held by no node any more.
     pub(super) fn freed_by_fencing(&self, name: &str) -> usize {
         let fenced = self.assessor.supposing_fenced(name);
         let pools = self.assessor.snapshot.observed();
-        let held =
-            |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| match assessor
-                .verdict(pool, place, row)
-            {
-                Verdict::Stale(stale) => is_held(&stale.clearance.wait),
-                _ => false,
-            };
+        let is_held = |verdict: &Verdict| match verdict {
+            Verdict::Stale(stale) => is_held(&stale.clearance.wait),
+            _ => false,
+        };
+        let held = |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| {
+            is_held(&assessor.verdict(pool, place, row))
+        };
         let places = self.assessor.index.pools.iter().zip(&fenced.index.pools);
         let freed = pools.zip(places).map(|(pool, (now, then))| {
             let rows = pool.rows().iter();
@@ -32,7 +32,14 @@ impl Asked<'_> {
             };
             rows.filter(freed).count()
         });
-        freed.sum()
+        let orphans = self.assessor.index.orphans(self.assessor.snapshot);
+        let lone = orphans.iter().filter(|orphan| {
+            orphan.named.is_some_and(|(_, address)| {
+                is_held(&self.assessor.verdict_on_orphan(orphan, address))
+                    && !is_held(&fenced.verdict_on_orphan(orphan, address))
+            })
+        });
+        freed.sum::<usize>() + lone.count()
     }
 }
 

@@ -129,6 +129,8 @@ impl Asked<'_> {
             ));
         }
         notes.extend(self.unreadable());
+        let pools = self.assessor.index.pools.iter();
+        notes.extend(pools.filter_map(Place::unclear_exemption));
         notes
     }
 
@@ -242,7 +244,7 @@ impl Asked<'_> {
         explanation
     }
 
-    /// Of a node those rows are told that it holds, and all of those how many it would free to fence it.
+    /// Of a node those rows and reservations are told that it holds, and all of those how many it would free to fence it.
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
         let on_it = |pod: &PodState| pod.node.as_deref() == Some(name);
@@ -274,8 +276,11 @@ impl Asked<'_> {
                 "nothing is known of node {name}: it is no node, and no pod is on it"
             ));
         }
-        explanation.split = Some(split.get());
-        if !explanation.rows.is_empty() {
+        explanation.reservations = self
+            .orphans(|orphan, address| holds(&self.assessor.verdict_on_orphan(orphan, address)));
+        let knows_pods = snapshot.kinds.contains(&Kind::Pod);
+        explanation.split = knows_pods.then(|| split.get());
+        if !(explanation.rows.is_empty() && explanation.reservations.is_empty()) {
             explanation.fencing_frees = Some(self.freed_by_fencing(name));
         }
         explanation.node = Some(report);

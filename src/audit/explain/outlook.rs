@@ -1,17 +1,15 @@
-//! What would change the verdict on a row, and when: one sentence for each way.
+//! What would change the verdict on a row or on a reservation without one, and when: one sentence for each way.
 
 use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
-    pool::Row,
 };
 
 use crate::audit::{assess::Assessor, words};
 
-/// The sentences.
-pub fn changes(assessor: &Assessor<'_>, row: &Row, verdict: &Verdict) -> Vec<String> {
+/// The sentences about what is of this podref.
+pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<String> {
     let policy = assessor.policy;
-    let podref = row.podref_text().unwrap_or_default();
     let pod = assessor.snapshot.pod(podref);
     // Of one that is gone nobody knows its own.
     let grace = match pod {

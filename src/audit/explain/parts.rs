@@ -72,6 +72,7 @@ impl Asked<'_> {
         address: IpAddr,
     ) -> OrphanExplained {
         let verdict = self.assessor.verdict_on_orphan(orphan, address);
+        let owner = orphan.reserved.owner();
         OrphanExplained {
             namespace: orphan.reserved.namespace.as_ref().to_owned(),
             network: network.map(str::to_owned),
@@ -81,8 +82,10 @@ impl Asked<'_> {
             reason: reason(&verdict),
             grade: grade(&verdict),
             wait_seconds: wait_seconds(&verdict),
-            pod: self.pod(orphan.reserved.owner()),
-            pod_is_absent: self.is_absent(orphan.reserved.owner()),
+            waits_for: waits_for(&verdict),
+            pod: self.pod(owner),
+            pod_is_absent: self.is_absent(owner),
+            changes: outlook::changes(self.assessor, owner, &verdict),
         }
     }
 
@@ -109,10 +112,6 @@ impl Asked<'_> {
                 names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
             found.next().map(|at| reported(&snapshot.reservations[at]))
         });
-        let waits_for = match verdict {
-            Verdict::Stale(stale) => holding(&stale.clearance.wait),
-            _ => &[],
-        };
         RowExplained {
             namespace: place.key.namespace.clone(),
             pool: place.key.name.clone(),
@@ -141,15 +140,12 @@ impl Asked<'_> {
                 _ => None,
             },
             wait_seconds: wait_seconds(verdict),
-            waits_for: waits_for
-                .iter()
-                .map(|node| node.as_ref().to_owned())
-                .collect(),
+            waits_for: waits_for(verdict),
             node: node.map(|node| self.node_report(&node)),
             pod,
             pod_is_absent: self.is_absent(podref),
             reservation,
-            changes: outlook::changes(self.assessor, row, verdict),
+            changes: outlook::changes(self.assessor, podref, verdict),
         }
     }
 
@@ -204,4 +200,13 @@ pub(super) fn pod_report(pod: &PodState) -> PodReport {
         },
         reports: reports.collect(),
     }
+}
+
+/// The nodes that hold it.
+fn waits_for(verdict: &Verdict) -> Vec<String> {
+    let nodes = match verdict {
+        Verdict::Stale(stale) => holding(&stale.clearance.wait),
+        _ => &[],
+    };
+    nodes.iter().map(ToString::to_string).collect()
 }

@@ -25,7 +25,7 @@ pub struct Explanation {
     pub kind: SubjectKind,
     /// What a person should know who reads this.
     pub notes: Vec<String>,
-    /// Of a pool, or of a node: its rows by their verdicts.
+    /// Of a pool, or of a node: its rows by their verdicts. Without pods nobody knows those of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
     /// Of a pod that is there.
@@ -40,11 +40,11 @@ pub struct Explanation {
     pub node: Option<NodeReport>,
     /// The rows, one for each network that holds an address; of pools and nodes those that do not live.
     pub rows: Vec<RowExplained>,
-    /// Reservations without a row.
+    /// Reservations without a row; of nodes those that it holds.
     pub reservations: Vec<OrphanExplained>,
     /// Of an address: the pods that report it.
     pub reported_by: Vec<PodReport>,
-    /// Of a node that holds rows: how many of them no node would hold any more if it were fenced.
+    /// Of a node that holds rows or reservations: how many of them no node would hold any more if it were fenced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fencing_frees: Option<usize>,
 }
@@ -146,11 +146,15 @@ pub struct OrphanExplained {
     /// So many seconds from now a collector would delete it that begins to look now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_seconds: Option<u64>,
+    /// The nodes that hold it.
+    pub waits_for: Vec<String>,
     /// Its pod, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodReport>,
     /// Whether it is known that there is no such pod.
     pub pod_is_absent: bool,
+    /// What would change the verdict, one sentence each.
+    pub changes: Vec<String>,
 }
 
 /// A pod that is there.

@@ -92,12 +92,18 @@ impl Text {
                 split.unknown
             );
             self.line("rows", &counts);
+        } else if explanation.kind == SubjectKind::Node {
+            self.line("rows", "not known without pods");
         }
         if let Some(freed) = explanation.fencing_frees {
-            let held = explanation.rows.len();
+            let mut held = format!("{} rows", explanation.rows.len());
+            let alone = explanation.reservations.len();
+            if alone > 0 {
+                held = format!("{held} and {alone} reservations without a row");
+            }
             self.line(
                 "fencing",
-                &format!("of the {held} rows that it holds, {freed} would be held no more"),
+                &format!("of the {held} that it holds, {freed} would be held no more"),
             );
         }
     }
@@ -161,6 +167,9 @@ impl Text {
             "pod",
             &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
         );
+        for change in &orphan.changes {
+            self.line("changes", change);
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use ipgc_core::{
     address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
-    pool::{Glance, ObservedPool, PoolKey, Row, RowContent},
+    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent},
     reservation::Reservation,
     time::Moment,
 };
@@ -193,6 +193,13 @@ impl<'l> Look<'l> {
         let knowledge = &self.context.knowledge;
         self.report.pools += 1;
         self.report.rows += pool.total_rows();
+        if let Some(word) = pool.unclear_exemption()
+            && self.context.is_to_be_told(pool.uid(), KEEP_ANNOTATION)
+        {
+            let pool = pool.key();
+            let word = excerpt(word);
+            warn!(%pool, word, "all rows of the pool are kept: in its annotation {KEEP_ANNOTATION} this is neither an address nor a key");
+        }
         self.places.push(Place {
             key: pool.key().clone(),
             range: pool.range(),

@@ -32,6 +32,7 @@ impl Turn<'_> {
             let row = &removed.content;
             let ended = self.who_had(&item, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
+            let node = ended.as_ref().and_then(|ended| ended.last.node.as_deref());
             let trigger = match item.incarnation() {
                 Some(_) => Trigger::Watch,
                 None => Trigger::Sweep,
@@ -47,11 +48,13 @@ impl Turn<'_> {
                 address = %row.address,
                 podref = %row.podref,
                 uid,
+                node,
                 interface = row.interface.as_deref(),
                 sandbox = %row.sandbox,
                 grade = removed.stale.grade().as_str(),
                 cause = removed.stale.cause.as_str(),
-                trigger = trigger.as_str(),
+                trigger = if self.context.picked.is_some() { "hand" } else { trigger.as_str() },
+                forced = self.context.is_forced(&self.pool_uid, &removed.row),
                 "freed row"
             );
             let network = network_of(ended.as_deref(), &removed);
