@@ -109,6 +109,8 @@ fn write(path: &Path, dump: Dump) -> Result<u64> {
     let file = File::create(path).map_err(failed())?;
     let mut output = BufWriter::with_capacity(1 << 20, file);
     let written = dump.write(&mut output).and_then(|()| output.flush());
+    // Or the kernel would write it while it is read.
+    let written = written.and_then(|()| output.get_ref().sync_all());
     written.map_err(failed())?;
     let metadata = fs::metadata(path).map_err(failed())?;
     Ok(metadata.len())
