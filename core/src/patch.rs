@@ -3,9 +3,15 @@
 //! A [`FreePatch`] tests the uid of the pool and the whole of every row that it removes, and
 //! nothing else: an ADD or DEL on another row never conflicts with it, and a row that a successor
 //! adopted in between has another `id`, so that nothing is removed (docs/safety.md).
+//!
+//! It also empties the pool's managed fields, which have an entry for every row that nobody asks for and
+//! are most of what a write of a pool costs the API server (docs/performance.md); and leaves them where
+//! somebody owns fields by server-side apply.
 
-use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
-use serde_json::Value;
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
+};
+use serde_json::{Value, json};
 
 use crate::{
     judge::Release,
@@ -13,14 +19,14 @@ use crate::{
     proof::Proof,
 };
 
-/// Most rows in one patch: the API server takes 10,000 operations, two for each row and one for
-/// the uid.
+/// Most rows in one patch: the API server takes 10,000 operations, two for each row, one for the uid and
+/// one for the managed fields.
 pub const MAX_ROWS: usize = 4_999;
 
 /// One JSON Patch that removes rows of one pool.
 #[derive(Clone, Debug)]
 pub struct FreePatch<'a> {
-    pool_uid: &'a str,
+    pool: &'a ObservedPool,
     releases: Vec<Release<'a>>,
 }
 
@@ -30,7 +36,7 @@ impl<'a> FreePatch<'a> {
     pub fn new(proof: &Proof<'a>, mut releases: Vec<Release<'a>>) -> Self {
         releases.retain(|release| proof.observed().holds(release.row()));
         Self {
-            pool_uid: proof.observed().uid(),
+            pool: proof.observed(),
             releases,
         }
     }
@@ -41,17 +47,17 @@ impl<'a> FreePatch<'a> {
         &self.releases
     }
 
-    /// The operations: `test` of the pool's uid, then `test` and `remove` for each row.
+    /// The operations: `test` of the pool's uid, `test` and `remove` for each row, then the managed fields.
     #[must_use]
     pub fn to_json_patch(&self) -> Patch {
-        compare_and_remove(self.pool_uid, self.releases.iter().map(Release::row))
+        compare_and_remove(self.pool, self.releases.iter().map(Release::row))
     }
 }
 
 /// One JSON Patch that removes a row which says nothing that can be judged, by the word of a person.
 #[derive(Clone, Debug)]
 pub struct UnreadablePatch<'a> {
-    pool_uid: &'a str,
+    pool: &'a ObservedPool,
     row: &'a Row,
 }
 
@@ -61,8 +67,8 @@ impl<'a> UnreadablePatch<'a> {
     #[must_use]
     pub fn new(observed: &'a ObservedPool, row: &'a Row) -> Option<Self> {
         let is_it = row.content().is_err() && observed.holds(row) && !observed.is_exempt(row);
-        is_it.then(|| Self {
-            pool_uid: observed.uid(),
+        is_it.then_some(Self {
+            pool: observed,
             row,
         })
     }
@@ -70,12 +76,12 @@ impl<'a> UnreadablePatch<'a> {
     /// The operations, as those of a [`FreePatch`].
     #[must_use]
     pub fn to_json_patch(&self) -> Patch {
-        compare_and_remove(self.pool_uid, [self.row])
+        compare_and_remove(self.pool, [self.row])
     }
 }
 
-fn compare_and_remove<'r>(pool_uid: &str, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
-    let mut operations = vec![test(&["metadata", "uid"], Value::from(pool_uid))];
+fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
+    let mut operations = vec![test(&["metadata", "uid"], Value::from(pool.uid()))];
     for row in rows {
         let path = ["spec", "allocations", row.key()];
         operations.push(test(&path, row.stored().clone()));
@@ -83,7 +89,20 @@ fn compare_and_remove<'r>(pool_uid: &str, rows: impl IntoIterator<Item = &'r Row
             path: PointerBuf::from_tokens(path),
         }));
     }
+    let removes = operations.len() > 1;
+    if removes && !pool.has_applied_fields() {
+        operations.push(forget_managers());
+    }
     Patch(operations)
+}
+
+/// What the API server takes for the wish to keep none ("Clearing managedFields" in its documentation of
+/// server-side apply). Whether there are any does not matter.
+fn forget_managers() -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(["metadata", "managedFields"]),
+        value: json!([{}]),
+    })
 }
 
 pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {

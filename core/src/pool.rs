@@ -63,10 +63,14 @@ pub struct ObservedPool {
     range: Option<Range>,
     exempt: Exempt,
     acknowledged: Option<Timestamp>,
+    has_applied_fields: bool,
     rows: Vec<Row>,
     total_rows: usize,
     read_at: Moment,
 }
+
+/// The `operation` of managed fields that somebody owns by server-side apply.
+const APPLY: &str = "Apply";
 
 #[derive(Debug, Default)]
 struct Exempt {
@@ -197,6 +201,7 @@ impl ObservedPool {
             rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
         }
         let annotations = pool.metadata.annotations.unwrap_or_default();
+        let managers = pool.metadata.managers.unwrap_or_default();
         Self {
             key: PoolKey {
                 namespace: pool.metadata.namespace.unwrap_or_default(),
@@ -208,6 +213,9 @@ impl ObservedPool {
             acknowledged: annotations
                 .get(ACK_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
+            has_applied_fields: managers
+                .iter()
+                .any(|it| it.operation.as_deref() == Some(APPLY)),
             rows,
             total_rows,
             read_at,
@@ -295,6 +303,13 @@ impl ObservedPool {
     #[must_use]
     pub fn acknowledged(&self) -> Option<Timestamp> {
         self.acknowledged
+    }
+
+    /// Whether somebody owns fields of it by server-side apply, which its managed fields tell. A text that
+    /// was stripped of them tells nothing.
+    #[must_use]
+    pub fn has_applied_fields(&self) -> bool {
+        self.has_applied_fields
     }
 
     /// Whether a person exempted this row by an annotation of the pool.

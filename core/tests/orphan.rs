@@ -192,7 +192,7 @@ fn verdicts_speak_to_people() {
         ),
         (
             stale(Cause::Deleted, Grade::Unfenced, Wait::For(nodes())),
-            "its pod is gone, whose node is silent; it goes when one of these is back or fenced: a, b",
+            "its pod is gone, whose node is silent; it goes when all of these are back or fenced: a, b",
         ),
         (
             stale(
@@ -201,7 +201,7 @@ fn verdicts_speak_to_people() {
                 Wait::AtMost(nodes(), at(7)),
             ),
             "its pod lives on another sandbox, nobody saw whoever had it; it goes 7.0 s after the \
-             start, or when one of these is back or fenced: a, b",
+             start, or when all of these are back or fenced: a, b",
         ),
         (
             stale(Cause::Completed, Grade::Fenced, Wait::Until(at(0))),

@@ -14,7 +14,7 @@ use ipgc_core::{
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, worker::ItemQueue};
+use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, turn::LEAD, worker::ItemQueue};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
@@ -60,6 +60,7 @@ impl PodSink {
         }
         self.counters.ends_seen.increment();
         let wait = self.clock.until(ended.first_look(&self.policy));
+        let wait = wait.saturating_sub(LEAD);
         let item = Item::ended(Arc::clone(&ended));
         if self.queue.push(item.key(), item, wait).is_err() {
             self.counters.queue_overflows.increment();

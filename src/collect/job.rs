@@ -1,6 +1,11 @@
 //! What a writer is given, and what it answers.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use ipgc_core::{clearance::union, time::Moment};
 use tokio::sync::oneshot;
@@ -45,7 +50,7 @@ pub enum Outcome {
 pub struct Waiting {
     /// This moment, if there is one.
     pub until: Option<Moment>,
-    /// Something to happen on one of these nodes, in the order of their names.
+    /// Something to happen on one of these nodes, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
 }
 
@@ -83,10 +88,20 @@ impl Outcome {
         })
     }
 
-    /// A row may go when something has happened on one of these nodes, or at this moment.
+    /// A row may go when something has happened on all of these nodes, or at this moment.
+    ///
+    /// As long as one of them stands in the way, it does not matter what happens on the others. So one is watched,
+    /// for each `key` another one: in an outage the return of one node of a thousand wakes one row of a thousand. Where
+    /// one stands in the way no longer than until a moment, the others are found when the row is looked at anyway.
     #[must_use]
-    pub fn for_nodes(nodes: Arc<[Box<str>]>, until: Option<Moment>) -> Self {
-        Self::Waiting(Waiting { until, nodes })
+    pub fn for_nodes(nodes: &[Box<str>], key: &str, until: Option<Moment>) -> Self {
+        let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+        let one = usize::try_from(hash % count).unwrap_or_default();
+        Self::Waiting(Waiting {
+            until,
+            nodes: nodes.get(one).cloned().into_iter().collect(),
+        })
     }
 
     /// What two outcomes of one item come to: a failure first, then whatever comes first.
@@ -136,5 +151,31 @@ impl Outcome {
             (waiting @ Self::Waiting(_), _) | (_, waiting @ Self::Waiting(_)) => waiting,
             (Self::Done, Self::Done) => Self::Done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the return of each of a thousand nodes would wake all rows that wait for the others.
+    #[test]
+    fn each_row_watches_one_of_its_nodes_and_all_of_them_are_watched() {
+        let nodes = ["a", "b", "c"].map(Box::from);
+        let mut watched = [0; 3];
+        for key in 0..300 {
+            let Outcome::Waiting(waiting) = Outcome::for_nodes(&nodes, &key.to_string(), None)
+            else {
+                panic!("it waits");
+            };
+            assert_eq!(waiting.nodes.len(), 1);
+            for (watched, node) in watched.iter_mut().zip(&nodes) {
+                *watched += usize::from(waiting.nodes[0] == *node);
+            }
+        }
+        assert!(
+            watched.iter().all(|rows| (60..140).contains(rows)),
+            "{watched:?}"
+        );
     }
 }

@@ -282,6 +282,10 @@ fn keep_system_fields(metadata: &mut Map<String, Value>, old: &Value) {
         };
     }
     metadata.retain(|_, value| !value.is_null());
+    // So a client asks that nothing be kept of who wrote what.
+    if metadata.get("managedFields") == Some(&json!([{}])) {
+        metadata.remove("managedFields");
+    }
     metadata.entry("uid").or_insert_with(|| old["uid"].clone());
 }
 

@@ -29,6 +29,14 @@ pub(super) struct Metadata {
     pub(super) namespace: Option<String>,
     pub(super) uid: String,
     pub(super) annotations: Option<BTreeMap<String, String>>,
+    #[serde(rename = "managedFields")]
+    pub(super) managers: Option<Vec<Manager>>,
+}
+
+/// Who wrote fields of it.
+#[derive(Deserialize)]
+pub(super) struct Manager {
+    pub(super) operation: Option<String>,
 }
 
 #[derive(Deserialize)]

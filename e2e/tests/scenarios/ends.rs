@@ -12,9 +12,10 @@ use http::Method;
 use ipgc::config::Config;
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
+use serde_json::json;
 
 use crate::support::{COOLDOWN, POOL, Scene, just_before, plan, rows, wait_of};
 
@@ -176,5 +177,57 @@ async fn a_row_whose_network_was_deleted_before_its_pod_is_freed_by_the_sweep() 
         ["Normal IPAddressGarbageCollected web-0 \
           successful cleanup of IP address [10.1.0.1] from network net-a"]
     );
+    Ok(())
+}
+
+/// Of a field that somebody applied the owner is still known, so that leaving it out takes it away.
+#[tokio::test]
+async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Result<()> {
+    let (scene, network) = Scene::with_network("managers").await?;
+    let pools = pools(scene.namespace.client(), &scene.namespace.name);
+    let managers = async || {
+        let pool = pools.get(POOL).await.map_err(Error::api("the pool"))?;
+        let managers = pool.metadata.managed_fields.unwrap_or_default();
+        let operations = managers.into_iter().filter_map(|it| it.operation);
+        Ok::<_, Error>(operations.collect::<Vec<_>>())
+    };
+    let apply = async |annotations| {
+        let fields = json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "kind": "IPPool",
+            "metadata": { "name": POOL, "annotations": annotations },
+        });
+        let (params, patch) = (PatchParams::apply("gitops"), Patch::Apply(fields));
+        let applied = pools.patch(POOL, &params, &patch).await;
+        let pool = applied.map_err(Error::api("apply"))?;
+        Ok::<_, Error>(pool.metadata.annotations.unwrap_or_default())
+    };
+    let collecting = scene.collect().await?;
+    for pod in ["web-0", "web-1"] {
+        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+    }
+    assert!(!managers().await?.is_empty());
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[2]).await?;
+    assert!(managers().await?.is_empty());
+    scene
+        .start_pod(&plan("web-2", "net-a"), &[&network])
+        .await?;
+    assert!(managers().await?.is_empty(), "whereabouts' ADD");
+
+    let exempted = apply(json!({ "ipgc.dev/keep": "200" })).await?;
+    assert_eq!(exempted["ipgc.dev/keep"], "200");
+    let before = managers().await?;
+    assert!(before.iter().any(|operation| operation == "Apply"));
+    scene.namespace.end_pod("web-1", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[1]).await?;
+    assert!(
+        managers()
+            .await?
+            .iter()
+            .any(|operation| operation == "Apply")
+    );
+    assert_eq!(apply(json!({})).await?, [].into());
+    collecting.end().await;
     Ok(())
 }

@@ -210,7 +210,7 @@ impl Turn<'_> {
         };
         let is_forced = is_forced && stale.may_be_forced();
         if !stale.is_free(now) && !is_forced {
-            self.wait(podref, &found.name, &stale);
+            self.wait(podref, &found.name, &stale, Duration::ZERO);
             return None;
         }
         if !found.is_claimed() && !is_forced {

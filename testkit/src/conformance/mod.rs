@@ -66,6 +66,7 @@ pub const CHECKS: &[Check] = checks![
     patches::more_than_10000_operations_are_too_large,
     patches::a_patch_against_the_schema_names_its_causes,
     patches::a_patch_that_changes_nothing_keeps_the_version,
+    patches::emptied_managed_fields_stay_empty,
     patches::the_uid_is_immutable,
     patches::a_merge_patch_with_a_stale_version_conflicts,
     patches::a_reservation_can_be_claimed_and_deleted,
@@ -169,11 +170,29 @@ impl Cluster {
 
     /// A new pool of this name with rows at the offsets 1 to `rows`.
     async fn pool(&self, name: &str, rows: u64) -> Result<DynamicObject, String> {
+        fresh(&self.pools(), name, self.pool_of(name, rows)).await
+    }
+
+    /// The same, of which it is known who wrote it.
+    async fn pool_with_managers(&self, name: &str, rows: u64) -> Result<DynamicObject, String> {
+        let mut pool = self.pool_of(name, rows);
+        pool["metadata"]["managedFields"] = json!([{
+            "manager": "whereabouts",
+            "operation": "Update",
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": { "f:spec": { "f:range": {} } },
+        }]);
+        fresh(&self.pools(), name, pool).await
+    }
+
+    fn pool_of(&self, name: &str, rows: u64) -> Value {
         let mut pool = fixtures::pool(&self.namespace, "10.0.0.0/16").name(name);
         for offset in 1..=rows {
             pool = pool.row(offset, &fixtures::sandbox(offset), "shop/a", "net1");
         }
-        fresh(&self.pools(), name, pool.build()).await
+        pool.build()
     }
 
     /// A new pod of this name.

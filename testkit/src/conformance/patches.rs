@@ -132,6 +132,28 @@ pub(super) async fn a_patch_that_changes_nothing_keeps_the_version(cluster: &Clu
     )
 }
 
+pub(super) async fn emptied_managed_fields_stay_empty(cluster: &Cluster) -> Verdict {
+    let name = "patch-managers";
+    let made = cluster.pool_with_managers(name, 3).await?;
+    ensure(
+        made.metadata
+            .managed_fields
+            .is_some_and(|it| !it.is_empty()),
+        "nobody is known to have written it",
+    )?;
+    for (offset, wish) in [(1, true), (2, false), (3, true)] {
+        let mut operations = removal(offset);
+        if wish {
+            let path = "/metadata/managedFields";
+            operations.push(json!({ "op": "add", "path": path, "value": [{}] }));
+        }
+        let patched = cluster.json_patch(name, operations.into()).await;
+        let managers = patched.map_err(text)?.metadata.managed_fields;
+        same("managed fields", managers.unwrap_or_default().len(), 0)?;
+    }
+    Ok(())
+}
+
 pub(super) async fn the_uid_is_immutable(cluster: &Cluster) -> Verdict {
     let name = "patch-uid";
     cluster.pool(name, 1).await?;

@@ -1,0 +1,228 @@
+//! Rows are read and proven shortly before they may go, and removed when they may: not later by what
+//! reading and proving take, never sooner, and not at all if anything has happened in between.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{Bench, NS, POOL, nodes::live_node, put_pool, reporting, seconds, seldom, server};
+use rstest::rstest;
+use testkit::{ChangeKind, Match, fixtures};
+use tokio::time::{Instant, sleep};
+
+/// One running pod of a ReplicaSet, which has the one row.
+async fn one() -> Bench {
+    let bench = Bench::long_since(server(), seldom()).await;
+    put_pool(&bench.server, &[(1, "web-1")]);
+    let pod = reporting("web-1", 1).owner("ReplicaSet", "web");
+    bench.server.put(pod.running().build());
+    seconds(1).await;
+    bench
+}
+
+/// When such requests came in, from now on.
+fn times(bench: &Bench, of: Match) -> Arc<Mutex<Vec<Duration>>> {
+    let (begun, times) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
+    let told = Arc::clone(&times);
+    bench.server.on(of).before(move |_| {
+        told.lock().unwrap().push(begun.elapsed());
+        async {}
+    });
+    times
+}
+
+/// What else a timer is late, and the hops of a request.
+const SLACK: Duration = Duration::from_millis(5);
+/// A turn begins so long before.
+const LEAD: Duration = Duration::from_millis(100);
+/// 120 s, 30 s of the pod, and 60 s for its one row.
+const W: Duration = Duration::from_secs(210);
+
+#[rstest]
+#[case::at_once(0, 0, 2_000)]
+#[case::within_the_lead(40, 30, 2_000)]
+#[case::slower_than_that(150, 100, 2_150)]
+#[tokio::test(start_paused = true)]
+async fn a_row_goes_when_it_may_however_long_it_takes_to_prove(
+    #[case] read: u64,
+    #[case] prove: u64,
+    #[case] patched: u64,
+) {
+    let bench = one().await;
+    let (reads, patches) = (
+        times(&bench, Match::get("ippools")),
+        times(&bench, Match::patch("ippools")),
+    );
+    let delay = |of, by| bench.server.on(of).delay(Duration::from_millis(by));
+    delay(Match::get("ippools"), read);
+    delay(Match::get("pods"), prove);
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &[]).await;
+    let [first, ..] = reads.lock().unwrap()[..] else {
+        panic!("the pool was not read");
+    };
+    let [patch] = patches.lock().unwrap()[..] else {
+        panic!("not one patch");
+    };
+    let (lead, patched) = (Duration::from_millis(1_900), Duration::from_millis(patched));
+    assert!((lead..lead + SLACK).contains(&first), "read at {first:?}");
+    assert!((patched..patched + SLACK).contains(&patch), "{patch:?}");
+    bench.stop().await;
+}
+
+/// Reads that would make the patch late by 70 ms.
+fn slow_reads(bench: &Bench) {
+    for (of, by) in [("ippools", 40), ("pods", 30)] {
+        bench
+            .server
+            .on(Match::get(of))
+            .delay(Duration::from_millis(by));
+    }
+}
+
+/// Its node is not there, so that no Lease has to change after the wait.
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_is_over_on_time_too() {
+    let bench = one().await;
+    let patches = times(&bench, Match::patch("ippools"));
+    slow_reads(&bench);
+    bench.kubelet().force_delete(NS, "web-1");
+    bench.wait_rows(POOL, &[]).await;
+    let [patch] = patches.lock().unwrap()[..] else {
+        panic!("not one patch");
+    };
+    assert!((W..W + 2 * SLACK).contains(&patch), "{patch:?}");
+    bench.stop().await;
+}
+
+/// That a node is gone is read when the moment has come, not when its rows are proven.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_in_the_last_moment_holds_its_rows() {
+    let bench = one().await;
+    bench.server.on_events(Match::watch("nodes")).hold();
+    bench.kubelet().force_delete(NS, "web-1");
+    sleep(W.saturating_sub(LEAD / 2)).await;
+    assert!(bench.sent(Match::get("pods").name("web-1")).len() == 1);
+    bench.server.put(fixtures::node("node-1", true));
+    seconds(5).await;
+    assert_eq!(bench.rows(POOL), ["1"]);
+    bench.stop().await;
+}
+
+/// A Lease has to change after the wait, which nobody can have seen before: no proof is asked for in vain.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
+    let bench = one().await;
+    let beat = live_node(&bench.server, "node-1");
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    bench.wait_rows(POOL, &[]).await;
+    // Once early in the long wait, and once for the patch.
+    let proofs = bench.sent(Match::get("pods").name("web-1")).len();
+    assert!(proofs <= 2, "{}", bench.server.requests());
+    drop(beat);
+    bench.stop().await;
+}
+
+/// Two pods of a ReplicaSet whose rows are served together and may go 8 ms one after the other.
+async fn two_at_once() -> (Bench, Arc<Mutex<Vec<Duration>>>) {
+    let bench = Bench::long_since(server(), seldom()).await;
+    put_pool(&bench.server, &[(1, "web-1"), (2, "web-2")]);
+    for (offset, name) in [(1, "web-1"), (2, "web-2")] {
+        let pod = reporting(name, offset).owner("ReplicaSet", "web");
+        bench.server.put(pod.running().build());
+    }
+    seconds(1).await;
+    let patches = times(&bench, Match::patch("ippools"));
+    bench.end(["web-1"]);
+    sleep(Duration::from_millis(8)).await;
+    bench.end(["web-2"]);
+    (bench, patches)
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_come_together_go_when_the_last_may() {
+    let (bench, patches) = two_at_once().await;
+    bench.wait_rows(POOL, &[]).await;
+    let [patch] = patches.lock().unwrap()[..] else {
+        panic!("not one patch");
+    };
+    let last = Duration::from_millis(2_008);
+    assert!((last..last + SLACK).contains(&patch), "{patch:?}");
+    bench.stop().await;
+}
+
+/// Though the first of them may go already.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_removed_after_the_run_was_told_to_end() {
+    let (bench, patches) = two_at_once().await;
+    sleep(Duration::from_millis(1_995)).await;
+    assert_eq!(bench.sent(Match::get("pods")).len(), 2);
+    let server = bench.server.clone();
+    bench.stop().await;
+    let rows = &server.get("ippools", NS, POOL).unwrap()["spec"]["allocations"];
+    assert_eq!(rows.as_object().unwrap().len(), 2);
+    assert_eq!(patches.lock().unwrap().len(), 0);
+}
+
+/// Born after the proof, and seen before the moment: that it is there is known, and nothing is asked for.
+#[tokio::test(start_paused = true)]
+async fn who_comes_after_the_proof_keeps_the_row() {
+    let bench = one().await;
+    let born = bench.server.on(Match::get("pods").name("web-1")).once();
+    let born = born.after(|server| async move {
+        server.put(reporting("web-1", 1).uid("b").running().build());
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(born.hits(), 1);
+    assert_eq!(bench.rows(POOL), ["1"]);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 0);
+    bench.stop().await;
+}
+
+/// A DEL that comes after all: what was meant to be removed is gone, and nobody takes credit for it.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
+    let bench = one().await;
+    let gone = bench.server.on(Match::get("pods").name("web-1")).once();
+    let gone = gone.after(|server| async move {
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"] = serde_json::json!({});
+        });
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(gone.hits(), 1);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    assert_eq!(bench.counted("rows_freed"), 0);
+    assert_eq!(bench.told_as_freed(), [""; 0]);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// By a successor of whom nothing is heard: its sandbox makes it another row.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_taken_over_meanwhile_stays() {
+    let bench = one().await;
+    let births = bench.server.on_events(Match::watch("pods")).name("web-1");
+    births.kind(ChangeKind::Added).hold();
+    let taken = bench.server.on(Match::get("pods").name("web-1")).once();
+    let taken = taken.after(|server| async move {
+        server.put(reporting("web-1", 1).uid("b").running().build());
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
+        });
+    });
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(taken.hits(), 1);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    assert_eq!(bench.rows(POOL), ["1"]);
+    bench.stop().await;
+}
