@@ -238,6 +238,27 @@ fn no_secret_of_a_broken_kubeconfig_is_printed(#[case] args: &[&str], #[case] in
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
+#[test]
+fn a_proxy_is_named_without_its_secret() {
+    let file = std::env::temp_dir().join(format!("ipgc-proxy-{}", std::process::id()));
+    let cluster =
+        r#"{"server": "https://127.0.0.1:1", "proxy-url": "http://me:SECRET@proxy.example:3128"}"#;
+    let text = format!(
+        r#"{{"clusters": [{{"name": "a", "cluster": {cluster}}}], "users": [{{"name": "a", "user": {{}}}}],
+            "contexts": [{{"name": "a", "context": {{"cluster": "a", "user": "a"}}}}], "current-context": "a"}}"#
+    );
+    std::fs::write(&file, text).unwrap();
+    let (code, _, stderr) = ipgc(&["run", "--kubeconfig", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(code, 2, "{stderr}");
+    assert!(
+        stderr.contains("the proxy proxy.example is configured"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("SECRET"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
 /// kube reads the token through `jsonpath/`, which stands in for another crate.
 #[rstest]
 #[case("{.credential.access_token}", "Bearer secret")]

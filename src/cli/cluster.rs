@@ -1,11 +1,25 @@
 //! Which cluster, and with whose rights: the flags, and the clients that come of them.
 
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, path::PathBuf, time::Duration};
 
+use http::{Request, Uri};
+use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioExecutor};
 use kube::{
     Client,
+    client::{Body, ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use tokio::time::timeout;
+use tower::{BoxError, ServiceExt, service_fn, util::option_layer};
+
+use crate::calls;
+
+/// hyper reads up to 400 kB at once where a server is quick, and keeps as much for each connection for as long as it
+/// is open.
+const READ_AT_ONCE: usize = 64 * 1024;
+
+/// Longest until a connection is there, TLS included: no request waits longer.
+const CONNECT: Duration = calls::DEADLINE;
 
 /// Where the API server is.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -28,9 +42,7 @@ impl Args {
     /// One line that says what is wrong with the configuration.
     pub async fn clients(&self) -> Result<(Client, Client), String> {
         let config = self.config().await?;
-        let requests = Client::try_from(config.clone()).map_err(|error| error.to_string())?;
-        let watches = Client::try_from(config).map_err(|error| error.to_string())?;
-        Ok((requests, watches))
+        Ok((client(&config)?, client(&config)?))
     }
 
     /// One client for requests.
@@ -38,8 +50,7 @@ impl Args {
     /// # Errors
     /// As [`Args::clients`].
     pub async fn client(&self) -> Result<Client, String> {
-        let config = self.config().await?;
-        Client::try_from(config).map_err(|error| error.to_string())
+        client(&self.config().await?)
     }
 
     async fn config(&self) -> Result<kube::Config, String> {
@@ -59,12 +70,43 @@ impl Args {
                 .map_err(|error| said(&error))?,
             None => kube::Config::infer().await.map_err(|error| said(&error))?,
         };
-        // Its retries hide minutes, and ours are counted.
-        config.default_retry = false;
         let agent = http::HeaderValue::from_static(concat!("ipgc/", env!("CARGO_PKG_VERSION")));
         config.headers.push((http::header::USER_AGENT, agent));
         Ok(config)
     }
+}
+
+/// A client as kube makes them, but for what hyper reads at once, and without retries, which hide minutes: ours are
+/// counted.
+fn client(config: &kube::Config) -> Result<Client, String> {
+    if let Some(proxy) = &config.proxy_url {
+        let host = proxy.host().unwrap_or_default();
+        return Err(format!(
+            "the proxy {host} is configured, by the kubeconfig or HTTPS_PROXY, and none is supported"
+        ));
+    }
+    let said = |error: kube::Error| error.to_string();
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    let connector = config.rustls_https_connector_with_connector(connector);
+    let connector = connector.map_err(said)?;
+    // Others may get the connection that it was made for: then nobody else gives it up.
+    let connect = service_fn(move |uri: Uri| {
+        let connector = connector.clone();
+        Box::pin(async move {
+            let connected = timeout(CONNECT, connector.oneshot(uri)).await;
+            connected.unwrap_or_else(|_| Err(BoxError::from("no connection in time")))
+        })
+    });
+    let mut http = hyper_util::client::legacy::Builder::new(TokioExecutor::new());
+    http.http1_max_buf_size(READ_AT_ONCE);
+    let http = http.build::<_, Body>(connect);
+    let http = ServiceExt::<Request<Body>>::map_err(http, BoxError::from);
+    Ok(ClientBuilder::new(http, &*config.default_namespace)
+        .with_layer(&config.extra_headers_layer().map_err(said)?)
+        .with_layer(&option_layer(config.auth_layer().map_err(said)?))
+        .with_layer(&config.base_uri_layer())
+        .build())
 }
 
 /// What is wrong with the configuration. Of a file that is no YAML the parser quotes lines, and those may
