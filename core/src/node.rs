@@ -180,21 +180,21 @@ impl Node {
         if !(in_series && changed && ready) {
             return;
         }
-        match &mut self.lease.beat {
-            Some(beat) if now.since(beat.last) <= SILENCE => {
-                beat.widest = beat.widest.max(now.since(beat.last));
-                beat.last = now;
-            }
-            _ => {
-                self.end_stretch(now);
-                self.lease.beat = Some(Beat {
-                    after,
-                    first: now,
-                    last: now,
-                    widest: now.since(after),
-                });
-            }
-        }
+        // What it has shown so far stays shown, also if the next changes are further apart.
+        self.end_stretch(now);
+        self.lease.beat = Some(match self.lease.beat {
+            Some(beat) if now.since(beat.last) <= SILENCE => Beat {
+                last: now,
+                widest: beat.widest.max(now.since(beat.last)),
+                ..beat
+            },
+            _ => Beat {
+                after,
+                first: now,
+                last: now,
+                widest: now.since(after),
+            },
+        });
     }
 
     /// The present series of changes, if the kubelet is at work at present.
@@ -218,6 +218,14 @@ impl Node {
             now.since(last) < SILENCE && last.since(first.max(self.beat_end())) >= SILENCE
         });
         !state.ready || (listened && self.alive_since(now).is_none())
+    }
+
+    /// Until when one that is silent stays so if nothing is heard of it, where that is not for ever: silence that
+    /// nobody listens to is none.
+    fn silent_until(&self) -> Option<Moment> {
+        let is_ready = self.state.as_ref().is_some_and(|state| state.ready);
+        let (_, last) = self.lease.read.filter(|_| is_ready)?;
+        Some(last + SILENCE)
     }
 
     fn beat_end(&self) -> Moment {

@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{TWO_BEATS, W, at, beat, fenced, no_nodes, node_state, nodes_with, not_ready, secs};
+use common::{
+    TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
+};
 use ipgc_core::node::{Blocked, Nodes, Standing};
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
@@ -245,22 +247,63 @@ fn taking_stock_changes_no_answer() {
             .map(|wait| nodes.blockers(None, secs(wait), at(now)))
             .collect()
     };
-    for now in [600, 650] {
+    for now in [600, 650, 659, 660, 661, 670, 2_000] {
         let mut stock = nodes.clone();
         stock.take_stock(at(600));
         assert_eq!(answers(&stock, now), answers(&nodes, now));
         // Nobody is beyond doubt after the next gap.
-        stock.gap(at(660));
-        assert_eq!(stock.blockers(None, secs(10), at(660)), by(&[]));
-        stock.suspect(["a"], at(661));
-        assert!(stock.blockers(None, secs(10), at(661)).is_some());
+        stock.gap(at(2_000));
+        assert_eq!(stock.blockers(None, secs(10), at(2_000)), by(&[]));
+        stock.suspect(["a"], at(2_001));
+        assert!(stock.blockers(None, secs(10), at(2_001)).is_some());
     }
     let mut none = nodes_with(&[("a", node_state())]);
     none.take_stock(at(100));
     assert_eq!(blockers(&none, 100), None);
 }
 
-/// Whatever happens to three nodes; the number says what, and to which.
+/// Work that was shown stays shown when a later pause makes it less clear when it began.
+#[test]
+fn a_longer_pause_takes_back_no_work() {
+    let mut nodes = nodes_with(&[("a", node_state())]);
+    beat(&mut nodes, "a", 80, 100);
+    nodes.gap(at(100));
+    nodes.suspect(["a"], at(100));
+    beat(&mut nodes, "a", 110, 150);
+    // From two changes after the gap on.
+    assert_eq!(nodes.blockers(None, secs(30), at(150)), None);
+    assert!(nodes.blockers(None, secs(31), at(150)).is_some());
+    nodes.hear("a", Some("180"), at(180));
+    assert_eq!(nodes.blockers(None, secs(30), at(180)), None);
+    assert!(nodes.blockers(None, secs(31), at(180)).is_some());
+}
+
+#[test]
+fn stock_knows_who_falls_silent() {
+    let mut nodes = suspected(&["a", "b"], 100);
+    nodes.apply("b", not_ready(), at(100));
+    beat(&mut nodes, "a", 400, 540);
+    // The first of these is a change.
+    hear_nothing(&mut nodes, "a", 550, 610);
+    nodes.take_stock(at(610));
+    assert_eq!(blockers(&nodes, 610), by(&["b"]));
+    assert_eq!(blockers(&nodes, 611), by(&["a", "b"]));
+}
+
+#[test]
+fn stock_knows_that_nobody_listens_to_the_silent_any_more() {
+    let mut nodes = suspected(&["a"], 100);
+    hear_nothing(&mut nodes, "a", 100, 600);
+    nodes.take_stock(at(600));
+    assert_eq!(blockers(&nodes, 600), by(&["a"]));
+    assert_eq!(blockers(&nodes, 659), by(&["a"]));
+    assert_eq!(blockers(&nodes, 660), until(660 + W));
+}
+
+/// From this number on nothing happens.
+const PAUSE: u8 = 42;
+
+/// Whatever happens to three nodes; the number below [`PAUSE`] says what, and to which.
 fn happen(nodes: &mut Nodes, what: u8, now: u64) {
     let name = ["a", "b", "c"][usize::from(what % 3)];
     match what / 3 {
@@ -278,11 +321,12 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
 }
 
 proptest! {
-    /// Stock may be taken at any time, and later events or not at all: no answer changes.
+    /// Stock may be taken at any time, and what follows, time alone or events too, changes no answer.
     #[test]
     fn stock_tells_nothing_that_the_nodes_do_not(
-        before in vec((0..42_u8, 0..70_u64), 0..40),
-        after in vec((0..42_u8, 0..70_u64), 0..3),
+        before in vec((0..PAUSE, 0..70_u64), 0..40),
+        // Beyond the events: nothing but a pause.
+        after in vec((0..84_u8, 0..70_u64), 0..4),
     ) {
         let mut now = 0;
         let mut nodes = Nodes::default();
@@ -292,9 +336,9 @@ proptest! {
         }
         let mut stock = nodes.clone();
         stock.take_stock(at(now));
-        for (what, pause) in [(255, 0)].into_iter().chain(after) {
-            if what < 255 {
-                now += pause;
+        for (what, pause) in [(PAUSE, 0)].into_iter().chain(after) {
+            now += pause;
+            if what < PAUSE {
                 happen(&mut nodes, what, now);
                 happen(&mut stock, what, now);
             }

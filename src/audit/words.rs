@@ -8,10 +8,11 @@ use ipgc_core::{
     pool::PoolKey,
 };
 
-use crate::snapshot::{NOW, Slice};
-
-/// So many nodes are named in a sentence.
-const NAMED: usize = 4;
+pub use crate::report::names;
+use crate::{
+    report::NAMED,
+    snapshot::{NOW, Slice},
+};
 
 /// `3m30s`.
 #[must_use]
@@ -30,17 +31,6 @@ pub fn duration(duration: Duration) -> String {
         "0s".to_owned()
     } else {
         parts.concat()
-    }
-}
-
-/// A few names, and how many more there are.
-#[must_use]
-pub fn names<T: AsRef<str>>(names: &[T]) -> String {
-    let few: Vec<_> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    let text = few.join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => text,
-        more => format!("{text} and {more} more"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::BuildHasher,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -47,8 +48,8 @@ pub struct Context {
     pub knowledge: Arc<Knowledge>,
     /// Told when the Leases of nodes are of interest.
     pub waits: Arc<NodeWaits>,
-    /// What was told of a pool, by its uid and a key, and when.
-    pub told: Mutex<HashMap<(String, Box<str>), Moment>>,
+    /// What was told of a pool, by a hash of its uid and a key, and when: of two with one hash, the second is not told.
+    pub told: Mutex<HashMap<u64, Moment>>,
     /// Waits and exemptions.
     pub policy: Policy,
     /// The present.
@@ -68,7 +69,7 @@ pub struct Context {
 }
 
 /// Most things that are remembered as told; a cluster with more of them hears of some twice.
-const REMEMBERED: usize = 10_000;
+const REMEMBERED: usize = 100_000;
 /// After so long, what is still true is told again, if it is to be seen in the events: the API server
 /// keeps them for an hour.
 const TELL_AGAIN: Duration = Duration::from_mins(50);
@@ -94,7 +95,7 @@ impl Context {
         if told.len() >= REMEMBERED {
             told.clear();
         }
-        let key = (pool_uid.to_owned(), key.into());
+        let key = told.hasher().hash_one((pool_uid, key));
         let news = told.get(&key).is_none_or(|then| now.since(*then) >= again);
         if news {
             told.insert(key, now);

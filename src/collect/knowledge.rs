@@ -206,6 +206,11 @@ impl Knowledge {
         })
     }
 
+    /// Many rows are about to be judged: what is the same for all of them is reckoned once.
+    pub fn prepare(&self, now: Moment) {
+        lock(&self.nodes).restock(now);
+    }
+
     /// Notes that a reservation without a row was observed at `now`. Any write to it makes it
     /// another one.
     pub fn see_reservation(&self, reservation: &Reservation, now: Moment) -> Sighting {

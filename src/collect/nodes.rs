@@ -54,8 +54,8 @@ pub struct NodeWaits {
     changed: Notify,
 }
 
-/// In an outage a hundred thousand items may wait for the same thousand nodes: each list of names is kept, and gone
-/// through, once.
+/// In an outage a hundred thousand items may wait for a thousand nodes: each list of names is kept, and gone through,
+/// once.
 #[derive(Debug, Default)]
 struct Parked {
     /// The nodes that an item waits for, by its key.
@@ -274,7 +274,6 @@ impl NodeKeeper {
             let version = versions.get(&name).map(String::as_str);
             nodes.hear(&name, version, now);
         }
-        nodes.take_stock(now);
         Ok(())
     }
 
@@ -285,6 +284,9 @@ impl NodeKeeper {
             let pulse = nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
+        if pulse == *last {
+            return;
+        }
         let changed = |node: &str| pulse.get(node) != last.get(node);
         let woken = lock(&self.waits.parked).items_on(changed);
         for key in woken {

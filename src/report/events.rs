@@ -21,7 +21,7 @@ use kube::{Api, Client, Resource, api::PostParams};
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 
-use super::counters::Counters;
+use super::{counters::Counters, names};
 use crate::{api::IpPool, calls::call, leader::Leadership};
 
 /// Reason of the events on a success.
@@ -131,21 +131,19 @@ impl Events {
         nodes: &[Box<str>],
         endless: bool,
     ) {
-        let shown = nodes.iter().take(5).map(|node| &**node);
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        let more = if nodes.len() > 5 { ", …" } else { "" };
+        let shown = names(nodes);
         let first = nodes.first().map_or("", |node| &**node);
         let note = if endless {
             format!(
                 "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
-                 {shown}{more}, whose kubelet gives a try to stop it two minutes, and each DEL that \
+                 {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
                  is lost takes one. If it is still at it, they are freed by their DEL once \
                  whereabouts reaches the API server. Else once all such nodes are removed or fenced; \
                  or by hand, all of the pod's, if nobody answers on any: ipgc release --force ADDRESS"
             )
         } else {
             format!(
-                "addresses of deleted pod {pod} are held: it may still run on node {shown}{more}. \
+                "addresses of deleted pod {pod} are held: it may still run on node {shown}. \
                  They are freed once the node is back, or removed, or tainted \
                  {OUT_OF_SERVICE_TAINT} while it is not ready, or declared empty: kubectl annotate \
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"

@@ -25,12 +25,12 @@ impl fmt::Display for Wait {
             Self::Until(moment) => write!(f, "{:.1} s after the start", seconds(moment)),
             Self::For(nodes) => write!(
                 f,
-                "when one of these is back or fenced: {}",
+                "when all of these are back or fenced: {}",
                 nodes.join(", ")
             ),
             Self::AtMost(nodes, moment) => write!(
                 f,
-                "{:.1} s after the start, or when one of these is back or fenced: {}",
+                "{:.1} s after the start, or when all of these are back or fenced: {}",
                 seconds(moment),
                 nodes.join(", ")
             ),

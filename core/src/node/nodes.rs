@@ -20,7 +20,7 @@ pub struct Nodes {
     /// The longest wait that nobody blocks, as far as it was reckoned. It only grows until the next
     /// gap.
     unblocked: Duration,
-    /// Who blocked when that was reckoned, until something changes.
+    /// Who blocked when that was reckoned, until something is heard of a node.
     stock: Option<Arc<Stock>>,
     /// Those that a person says run no sandboxes, whatever their objects say.
     said_dead: BTreeSet<Box<str>>,
@@ -49,10 +49,14 @@ impl Nodes {
 
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
-        self.stock = None;
         // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
         let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
+        if !was_alive && self.get(name).and_then(Node::state) == Some(&state) {
+            // Its kubelet says every few minutes what it said before.
+            return;
+        }
+        self.stock = None;
         let node = match self.by_name.entry(name.into()) {
             Entry::Occupied(known) => {
                 let node = known.into_mut();
@@ -119,7 +123,14 @@ impl Nodes {
         }
     }
 
-    /// Reckons how long a wait nobody blocks, and who blocks longer ones at `now`, so that it need not be
+    /// Takes stock, unless it was taken and is as good as new: for whoever is about to ask for many rows.
+    pub fn restock(&mut self, now: Moment) {
+        if self.stock.as_ref().is_none_or(|stock| stock.is_old(now)) {
+            self.take_stock(now);
+        }
+    }
+
+    /// Reckons how long a wait nobody blocks, and who blocks longer ones from `now` on, so that it need not be
     /// for each row. It changes no answer.
     pub fn take_stock(&mut self, now: Moment) {
         let suspects = self.by_name.values();
@@ -225,11 +236,14 @@ impl Nodes {
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
     /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
-        self.stock = None;
+        let known = self.by_name.len();
         self.by_name.retain(|_, node| {
             let recent = now.since(node.since) < keep;
             node.state.is_some() || recent || node.blocks(keep, now).is_some()
         });
+        if self.by_name.len() < known {
+            self.stock = None;
+        }
     }
 
     /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a

@@ -4,15 +4,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Blocked, Node, Nodes};
+use super::{Blocked, Nodes};
 use crate::time::Moment;
 
-/// Who may block, at one moment.
+/// New stock costs as much as a few rows without any; within this time few nodes fall silent.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// Who may block, from one moment on, while nothing is heard of any node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stock {
     now: Moment,
     /// Those that block until something happens there, in the order of their names.
     silent: Arc<[Box<str>]>,
+    /// Until when each of them is silent still, if it is not known to remain so.
+    silent_until: Option<Moment>,
     /// The longest that any of these was at work or gone: each longer wait has all of them.
     silent_longest: Duration,
     /// The other suspects.
@@ -26,12 +31,17 @@ impl Stock {
         let mut silent: Vec<Box<str>> = Vec::new();
         let mut others = Vec::new();
         let mut silent_longest = Duration::ZERO;
+        let mut silent_until: Option<Moment> = None;
         for (name, node) in &nodes.by_name {
             let Some(suspect) = &node.suspect else {
                 continue;
             };
             if matches!(node.blocks(Duration::MAX, now), Some(None)) {
                 silent_longest = silent_longest.max(node.longest(suspect, now));
+                silent_until = [silent_until, node.silent_until()]
+                    .into_iter()
+                    .flatten()
+                    .min();
                 silent.push(name.clone());
             } else {
                 others.push(name.clone());
@@ -40,10 +50,16 @@ impl Stock {
         Self {
             now,
             silent: silent.into(),
+            silent_until,
             silent_longest,
             others: others.into(),
             existing: nodes.existing_suspects(None),
         }
+    }
+
+    /// Whether it may well tell less than new stock would: who fell silent since, it goes and asks each time.
+    pub(super) fn is_old(&self, now: Moment) -> bool {
+        now < self.now || now.since(self.now) >= KEEP
     }
 
     /// What [`Nodes::existing_suspects`] answers for all nodes.
@@ -62,15 +78,22 @@ impl Stock {
         wait: Duration,
         now: Moment,
     ) -> Option<Option<Blocked>> {
-        if now != self.now {
+        if now < self.now || self.silent_until.is_some_and(|until| now >= until) {
             return None;
         }
-        if !self.silent.is_empty() {
-            let all = wait > self.silent_longest;
-            return all.then(|| Some(Blocked::By(Arc::clone(&self.silent))));
+        let mut until = None;
+        for node in self.others.iter().filter_map(|name| nodes.get(name)) {
+            match node.blocks(wait, now) {
+                Some(Some(moment)) => until = until.max(Some(moment)),
+                // It fell silent since.
+                Some(None) => return None,
+                None => {}
+            }
         }
-        let others = self.others.iter().filter_map(|name| nodes.get(name));
-        let until = others.filter_map(|node: &Node| node.blocks(wait, now)?);
-        Some(until.max().map(Blocked::Until))
+        if self.silent.is_empty() {
+            return Some(until.map(Blocked::Until));
+        }
+        let all = wait > self.silent_longest;
+        all.then(|| Some(Blocked::By(Arc::clone(&self.silent))))
     }
 }

@@ -214,6 +214,7 @@ impl<'l> Look<'l> {
         let passed_over = pool.total_rows() - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
         let now = self.context.clock.now();
+        knowledge.prepare(now);
         if let Some(picked) = &self.context.picked {
             picked.saw(pool);
             self.uids.insert(pool.uid().to_owned());

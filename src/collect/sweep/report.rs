@@ -1,6 +1,6 @@
 //! What a sweep found, in numbers.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipgc_core::{
     clearance::Wait,
@@ -30,7 +30,7 @@ pub struct SweepReport {
     /// Stale rows by grade and cause.
     pub stale_by: BTreeMap<(&'static str, &'static str), usize>,
     /// Rows that wait for something to happen on a node, by node.
-    pub held_by_node: BTreeMap<Box<str>, usize>,
+    held_by: HeldBy,
     /// Rows whose DELs, if they are lost, are more than a kubelet at work gets through.
     pub endless: usize,
     /// Stale rows whose pod's end nobody watched.
@@ -105,6 +105,9 @@ impl PoolTally {
     }
 }
 
+/// In an outage there are a thousand of them, in each sweep.
+const NODES_SHOWN: usize = 20;
+
 /// Whether it waits for something to happen on a node.
 fn is_held_by_node(stale: &Stale) -> bool {
     match &stale.clearance.wait {
@@ -135,9 +138,7 @@ impl SweepReport {
         if stale.clearance.endless.is_some() {
             self.endless += 1;
         } else if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
-            for node in nodes.iter() {
-                *self.held_by_node.entry(node.clone()).or_default() += 1;
-            }
+            self.held_by.count(nodes);
         }
     }
 
@@ -165,7 +166,10 @@ impl SweepReport {
                  their own DEL, or with their node. If nobody answers on them: ipgc release --force ADDRESS"
             );
         }
-        for (node, rows) in &self.held_by_node {
+        let held_by = self.held_by.clone().by_node();
+        let mut held_by: Vec<_> = held_by.into_iter().collect();
+        held_by.sort_by_key(|(_, rows)| Reverse(*rows));
+        for (node, rows) in held_by.iter().take(NODES_SHOWN) {
             warn!(
                 rows,
                 node = &**node,
@@ -173,5 +177,60 @@ impl SweepReport {
                 ipgc_core::node::NO_SANDBOXES_ANNOTATION
             );
         }
+        if held_by.len() > NODES_SHOWN {
+            let more = held_by.len() - NODES_SHOWN;
+            warn!(more, "rows are held by more nodes that are silent");
+        }
+    }
+}
+
+/// How many rows each node holds.
+#[derive(Clone, Debug, Default)]
+struct HeldBy {
+    /// In an outage one row after the other is held by the same thousand nodes.
+    last: Arc<[Box<str>]>,
+    rows_of_last: usize,
+    by_node: BTreeMap<Box<str>, usize>,
+}
+
+impl HeldBy {
+    fn count(&mut self, nodes: &Arc<[Box<str>]>) {
+        if !Arc::ptr_eq(nodes, &self.last) {
+            self.add_last();
+            self.last = Arc::clone(nodes);
+        }
+        self.rows_of_last += 1;
+    }
+
+    fn add_last(&mut self) {
+        let rows = std::mem::take(&mut self.rows_of_last);
+        for node in self.last.iter().filter(|_| rows > 0) {
+            *self.by_node.entry(node.clone()).or_default() += rows;
+        }
+    }
+
+    fn by_node(mut self) -> BTreeMap<Box<str>, usize> {
+        self.add_last();
+        self.by_node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_for_each_node_that_holds_them() {
+        let [both, a] = [&["a", "b"][..], &["a"]]
+            .map(|names| names.iter().copied().map(Box::from).collect::<Arc<_>>());
+        let mut held_by = HeldBy::default();
+        for nodes in [&both, &both, &a, &both, &Arc::default()] {
+            held_by.count(nodes);
+        }
+        let counted = held_by.by_node().into_iter();
+        assert_eq!(
+            counted.collect::<Vec<_>>(),
+            [("a".into(), 4), ("b".into(), 3)]
+        );
     }
 }

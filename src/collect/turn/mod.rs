@@ -1,4 +1,4 @@
-//! One turn of a pool's writer: observe → prove → judge → patch, then the reservations.
+//! One turn of a pool's writer: observe → prove → wait for the moment → judge → patch, then the reservations.
 //!
 //! The turn works for all its jobs at once. When it is done with the rows it says so, and the next one
 //! begins while the reservations of this one are released. It writes only what [`Proof::release`] let
@@ -21,9 +21,13 @@ use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row},
+    time::Moment,
 };
 use jiff::Timestamp;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -42,6 +46,10 @@ use crate::{api::IpPool, calls::CallError};
 /// no turn is endless.
 const MAX_ROUNDS: usize = 64;
 
+/// A turn begins so long before its rows may go: then they are read and proven when the moment has come,
+/// and what is left to do is the patch. More than reading and proving a few takes, and far less than any
+/// wait. Rows that may go already wait as long for those that come with them.
+pub const LEAD: Duration = Duration::from_millis(100);
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
 const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
@@ -109,6 +117,8 @@ struct Turn<'t> {
     exempt: HashSet<IpAddr>,
     /// How long the requests on the pool took.
     took: Duration,
+    /// When the last of the rows that are due may go.
+    due_at: Moment,
 }
 
 impl<'t> Turn<'t> {
@@ -137,11 +147,16 @@ impl<'t> Turn<'t> {
             acknowledged: None,
             exempt: HashSet::new(),
             took: Duration::ZERO,
+            due_at: Moment::EPOCH,
         }
     }
 
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Failure> {
+        if !self.context.knowledge.freshness.is_fresh() {
+            // It may be when the moment has come. Asked now, a row would wait for the next look.
+            self.stop.run_until_cancelled(sleep(LEAD)).await;
+        }
         for _ in 0..MAX_ROUNDS {
             if self.stop.is_cancelled() {
                 return Err(Failure::Postponed(Duration::ZERO));
@@ -167,12 +182,16 @@ impl<'t> Turn<'t> {
             if due.is_empty() {
                 return Ok(());
             }
-            self.read_fences(&observed, &due).await?;
             let proof = self
                 .context
                 .prover
                 .prove(observed.begin_proof(), &due)
                 .await;
+            let moment = sleep(self.context.clock.until(self.due_at));
+            if self.stop.run_until_cancelled(moment).await.is_none() {
+                return Err(Failure::Postponed(Duration::ZERO));
+            }
+            self.read_fences(&observed, &due).await?;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);

@@ -17,7 +17,7 @@ use crate::{
         resolve::Route,
     },
     lock::lock,
-    report::Trigger,
+    report::{Trigger, names},
 };
 
 impl Turn<'_> {
@@ -94,7 +94,7 @@ impl Turn<'_> {
         held: &Clearance,
         nodes: &[Box<str>],
     ) {
-        let held_by = nodes.join(", ");
+        let held_by = names(nodes);
         let news = format!("held/{key}/{held_by}");
         if self.context.is_to_be_told(&self.pool_uid, &news) {
             self.context.counters.rows_held.increment();

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -19,18 +18,20 @@ use ipgc_core::{
 };
 use tracing::debug;
 
-use super::{Failure, LINGER, LOOK_FOR_ACK, Turn};
+use super::{Failure, LEAD, LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     collect::{gate::Access, job::Outcome, picked::Fate, prover::Asked},
     lock::lock,
 };
 
 impl Turn<'_> {
-    /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that
-    /// begin a long wait. For the others no proof is needed yet.
+    /// The podrefs of which a row may go now or within [`LEAD`], as far as the watch tells, and those of
+    /// rows that begin a long wait. For the others no proof is needed yet.
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
+        self.due_at = now;
         let knowledge = &self.context.knowledge;
+        knowledge.prepare(now);
         let known = self.jobs.known(knowledge, observed);
         let mut due = Asked::new();
         for row in observed.rows() {
@@ -50,19 +51,34 @@ impl Turn<'_> {
                 continue;
             };
             let policy = &self.context.policy;
-            let verdict = knowledge.with_facts(observed, row, known, |facts| {
-                judge(observed, row, &known.presumption(), facts, policy, now)
-            });
+            let verdict_at = |moment| {
+                knowledge.with_facts(observed, row, known, |facts| {
+                    judge(observed, row, &known.presumption(), facts, policy, moment)
+                })
+            };
+            let (mut moment, mut verdict) = (now, verdict_at(now));
+            if let Verdict::Stale(stale) = &verdict
+                && let Some(soon) = stale.clearance.wait.moment()
+                && soon > now
+                && soon <= now + LEAD
+            {
+                // A wait that is over may be followed by another one, as for a Lease that changes after it.
+                (moment, verdict) = (soon, verdict_at(soon));
+            }
             match verdict {
                 Verdict::Stale(stale) => {
                     let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
                     let is_forced = self.context.is_forced(observed.uid(), row);
-                    if stale.is_free(now) || (is_forced && stale.may_be_forced()) {
+                    let is_forced = is_forced && stale.may_be_forced();
+                    if is_forced || stale.is_free(moment) {
+                        if !is_forced {
+                            self.due_at = self.due_at.max(moment);
+                        }
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
                         continue;
                     }
-                    self.wait(podref, row.key(), &stale);
+                    self.wait(podref, row.key(), &stale, LEAD);
                     // Once during a long wait: should its pod come back before it is over, the row
                     // is known to be none of its own (rule 6).
                     let long = stale.cause == Cause::Deleted && stale.grade() != Grade::Settled;
@@ -145,6 +161,7 @@ impl Turn<'_> {
         let observed = proof.observed();
         let now = self.context.clock.now();
         let knowledge = &self.context.knowledge;
+        knowledge.prepare(now);
         // Once more: an incarnation may have ended since the observation.
         let known = self.jobs.known(knowledge, observed);
         let mut releases = Vec::new();
@@ -182,7 +199,7 @@ impl Turn<'_> {
                         Err(open) => self.stopped(podref, row.key(), open, now),
                     }
                 }
-                Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
+                Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale, LEAD),
                 Err(Verdict::Held(reason)) => self.held(row, content, reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
@@ -196,32 +213,34 @@ impl Turn<'_> {
         releases
     }
 
-    /// A row that waits; whoever waits for a node says so once.
-    pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
+    /// Something waits, and is looked at again by so much before its wait is over; whoever waits for a
+    /// node says so once.
+    pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale, lead: Duration) {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
         let Clearance { grade, endless, .. } = &stale.clearance;
-        let wait = match endless {
+        let (wait, lead) = match endless {
             // Until then its DEL may be on its way.
-            Some(since) if *since > now => &Wait::Until(*since),
-            _ => &stale.clearance.wait,
+            Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO),
+            _ => (&stale.clearance.wait, lead),
         };
+        let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade != Grade::Settled {
                     self.context.waits.want(*moment + LINGER);
                 }
-                Outcome::not_before(*moment)
+                Outcome::not_before(earlier(*moment))
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
             Wait::For(nodes) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(Arc::clone(nodes), None)
+                Outcome::for_nodes(nodes, key, None)
             }
             Wait::AtMost(nodes, moment) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(Arc::clone(nodes), Some(*moment))
+                Outcome::for_nodes(nodes, key, Some(earlier(*moment)))
             }
         };
         self.outcome(podref, outcome);
