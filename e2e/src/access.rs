@@ -4,16 +4,19 @@
 //! ran, and every `#[tokio::test]` has its own. None of them retries by itself ([`kube::Config`] would, for
 //! minutes), so that a test sees what the server answered.
 
-use std::path::Path;
+use std::{fs, path::Path, process::Command};
 
-use http::header::{HeaderValue, USER_AGENT};
+use http::{
+    Uri,
+    header::{HeaderValue, USER_AGENT},
+};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
 
-use crate::{Error, Result, cluster::unique};
+use crate::{Error, Result, cluster::unique, ours::clean, process::tied};
 
 /// The user agent of clients that were not given one.
 pub const HARNESS_AGENT: &str = "ipgc-e2e";
@@ -22,7 +25,23 @@ pub const HARNESS_AGENT: &str = "ipgc-e2e";
 #[derive(Clone, Debug)]
 pub struct Access {
     kubeconfig: Kubeconfig,
+    account: Option<Account>,
 }
+
+/// What a pod is given of its service account.
+#[derive(Clone, Debug)]
+struct Account {
+    url: String,
+    ca_pem: Vec<u8>,
+    token: String,
+}
+
+/// Where a pod finds it. What lies above is the process' own, and so is what it hides.
+const MOUNT: &str = "mount -t tmpfs e2e /run
+    mkdir -p /run/secrets/kubernetes.io
+    cp -R \"$1\" /run/secrets/kubernetes.io/serviceaccount
+    shift
+    exec \"$@\"";
 
 impl Access {
     /// Access by bearer token.
@@ -37,7 +56,15 @@ impl Access {
             "current-context": "e2e",
         }))
         .map_err(Error::malformed("a kubeconfig of ours"))?;
-        Ok(Self { kubeconfig })
+        let account = Account {
+            url: url.to_owned(),
+            ca_pem: ca_pem.to_vec(),
+            token: token.to_owned(),
+        };
+        Ok(Self {
+            kubeconfig,
+            account: Some(account),
+        })
     }
 
     /// Access through the files that `KUBECONFIG` names.
@@ -45,7 +72,10 @@ impl Access {
         let kubeconfig = Kubeconfig::from_env()
             .map_err(Error::malformed("KUBECONFIG"))?
             .ok_or_else(|| Error::Unsupported("IPGC_E2E_FOREIGN=1 needs KUBECONFIG".into()))?;
-        Ok(Self { kubeconfig })
+        Ok(Self {
+            kubeconfig,
+            account: None,
+        })
     }
 
     /// The same access with another default namespace.
@@ -62,7 +92,10 @@ impl Access {
                 why: format!("it has no context {current:?}"),
             })?;
         context.namespace = Some(namespace.to_owned());
-        Ok(Self { kubeconfig })
+        Ok(Self {
+            kubeconfig,
+            account: self.account.clone(),
+        })
     }
 
     /// Writes it as a file that only its owner can read.
@@ -70,6 +103,39 @@ impl Access {
         let text =
             serde_yaml::to_string(&self.kubeconfig).map_err(Error::malformed("kubeconfig"))?;
         write_private(path, text.as_bytes())
+    }
+
+    /// A command that finds the way in where a pod does, in a mount namespace of its own; `dir` is made for it.
+    /// That takes root or user namespaces.
+    pub fn in_pod(&self, dir: &Path, program: &Path) -> Result<Command> {
+        let malformed = |why: &str| Error::Malformed {
+            what: "the access of a pod".into(),
+            why: why.into(),
+        };
+        let account = self.account.as_ref();
+        let Account { url, ca_pem, token } = account.ok_or_else(|| malformed("it has no token"))?;
+        let uri: Uri = url.parse().map_err(Error::malformed("the server's URL"))?;
+        let (host, port) = (uri.host(), uri.port());
+        let (host, port) = host
+            .zip(port)
+            .ok_or_else(|| malformed("no host and port"))?;
+        fs::create_dir(dir).map_err(Error::io(format!("make {}", dir.display())))?;
+        write_private(&dir.join("ca.crt"), ca_pem)?;
+        write_private(&dir.join("token"), token.as_bytes())?;
+        write_private(&dir.join("namespace"), b"default")?;
+        let mut command = clean(tied("unshare"));
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command
+            .args(["--mount", "sh", "-euc", MOUNT, "in-pod"])
+            .args([dir, program]);
+        command
+            // Where no kubeconfig is.
+            .env("HOME", dir)
+            .env("KUBERNETES_SERVICE_HOST", host)
+            .env("KUBERNETES_SERVICE_PORT", port.as_str());
+        Ok(command)
     }
 
     /// The kube configuration, without hidden retries.
@@ -93,7 +159,7 @@ impl Access {
 
 /// Writes a file with mode 0600. Whoever reads it meanwhile finds all of the old content or of the new.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     let failed = || Error::io(format!("write {}", path.display()));
     let fresh = path.with_extension(unique("new"));
     fs::OpenOptions::new()

@@ -129,11 +129,17 @@ impl Ipgc {
         args: &[&str],
         settings: &[(&str, &str)],
     ) -> Result<Self> {
-        Self::start_program(&program().await?, cluster, access, args, settings)
+        let place = cluster.dir().join(unique("ipgc"));
+        let kubeconfig = place.with_extension("kubeconfig");
+        access.write(&kubeconfig)?;
+        let mut command = clean(tied(program().await?));
+        command.args(["run", "--kubeconfig"]).arg(kubeconfig);
+        Self::start_command(command, &place, args, settings)
     }
 
-    /// The same with a binary that was built elsewhere.
-    pub fn start_program(
+    /// The same of a binary that was built elsewhere, as in a pod: with its way in where a pod finds it. That takes
+    /// root or user namespaces.
+    pub fn start_in_pod(
         program: &Path,
         cluster: &Cluster,
         access: &Access,
@@ -141,13 +147,18 @@ impl Ipgc {
         settings: &[(&str, &str)],
     ) -> Result<Self> {
         let place = cluster.dir().join(unique("ipgc"));
-        let kubeconfig = place.with_extension("kubeconfig");
-        access.write(&kubeconfig)?;
-        let mut command = clean(tied(program));
-        command
-            .args(["run", "--kubeconfig"])
-            .arg(kubeconfig)
-            .args(args);
+        let mut command = access.in_pod(&place, program)?;
+        command.arg("run");
+        Self::start_command(command, &place, args, settings)
+    }
+
+    fn start_command(
+        mut command: Command,
+        place: &Path,
+        args: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        command.args(args);
         let alone = ("LEADER_ELECT", "false");
         for (name, value) in [&[alone], settings].concat() {
             command.env(format!("IPGC_{name}"), value);

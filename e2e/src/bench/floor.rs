@@ -22,6 +22,9 @@ pub const NAME: &str = "floor";
 const TRIES: usize = 100;
 const LISTS: usize = 10;
 
+/// What pools have until ipgc patches them.
+const MANAGED: &str = "with managed fields";
+
 /// Names of objects and nothing else of them.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -41,14 +44,16 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let prices = Prices::of(stage.api_server()).await?;
     let pool_of = |number: usize| raw::one::<IpPool>(home, population.pool(number % POOLS));
 
-    let get = prices
-        .each(TRIES, async || {
+    let get = async || {
+        let requests = async || {
             for number in 0..TRIES {
                 raw::get(client, &pool_of(number)).await?;
             }
             Ok(())
-        })
-        .await?;
+        };
+        prices.each(TRIES, requests).await
+    };
+    let get_with_managers = get().await?;
     let absent = prices
         .each(TRIES, async || {
             for number in 0..TRIES {
@@ -61,22 +66,29 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             Ok(())
         })
         .await?;
-    let patch = prices
-        .each(TRIES, async || {
+    // First as anybody would, then as ipgc does.
+    let patch = async |rows: usize, forget: bool| {
+        let requests = async || {
             for number in 0..TRIES {
-                let row = population.rows_of(number % POOLS).nth(number / POOLS);
+                let row = rows + number / POOLS;
+                let row = population.rows_of(number % POOLS).nth(row);
                 let row = row.ok_or_else(|| Error::Unsupported("a pool is too small".into()))?;
                 let row_path = format!("/spec/allocations/{}", row.offset);
                 let podref = population.podref(row.pod);
-                let removal = json!([
-                    {"op": "test", "path": format!("{row_path}/podref"), "value": podref},
-                    {"op": "remove", "path": row_path},
-                ]);
-                raw::patch_for_metadata(client, &pool_of(number), &removal).await?;
+                let mut removal = vec![
+                    json!({"op": "test", "path": format!("{row_path}/podref"), "value": podref}),
+                    json!({"op": "remove", "path": row_path}),
+                ];
+                removal.extend(forget.then(raw::forget_managers));
+                raw::patch_for_metadata(client, &pool_of(number), &removal.into()).await?;
             }
             Ok(())
-        })
-        .await?;
+        };
+        prices.each(TRIES, requests).await
+    };
+    let patch_with_managers = patch(0, false).await?;
+    let patch = patch(TRIES / POOLS, true).await?;
+    let get = get().await?;
     let mut lists = Vec::new();
     for accept in [TABLE, METADATA] {
         let none = if accept == TABLE {
@@ -101,9 +113,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let line = |what: String, ours| Line::new(NAME, what, ours);
     let pods = population.pods;
     let mut lines = vec![
-        line(format!("GET of a pool of {ROWS} rows"), Amount::cpu(get)),
+        line(format!("GET of a pool of {ROWS} rows"), Amount::cpu(get))
+            .against(MANAGED, Amount::cpu(get_with_managers)),
         line("GET of a pod that is not there".into(), Amount::cpu(absent)),
-        line(format!("PATCH of one row of {ROWS}"), Amount::cpu(patch)),
+        line(format!("PATCH of one row of {ROWS}"), Amount::cpu(patch))
+            .against(MANAGED, Amount::cpu(patch_with_managers)),
     ];
     if let [(names, short), (metadata, long)] = lists[..] {
         let of = "as metadata";

@@ -158,6 +158,7 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
             let test = json!({"op": "test", "path": format!("{path}/podref"), "value": podref});
             [test, json!({"op": "remove", "path": path})]
         });
+        let changes = changes.chain([raw::forget_managers()]);
         raw::patch_for_metadata(client, &path, &changes.collect()).await
     };
     let read = prices

@@ -7,7 +7,7 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE},
 };
 use kube::{Client, Resource, client::Body, core::Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Error, Result};
 
@@ -115,6 +115,11 @@ pub async fn patch_for_metadata(client: &Client, path: &str, change: &Value) -> 
     let body = change.to_string().into_bytes();
     send(client, Method::PATCH, path, METADATA, kind, body).await?;
     Ok(())
+}
+
+/// The last operation of ipgc's patches of pools: whoever wrote what is forgotten.
+pub fn forget_managers() -> Value {
+    json!({"op": "add", "path": "/metadata/managedFields", "value": [{}]})
 }
 
 /// The body of a DELETE at once.

@@ -139,7 +139,7 @@ impl Stage {
         // As the manifests run it.
         let settings = [("LEADER_ELECT", "true"), ("LEASE_NAMESPACE", NAMESPACE)];
         let process =
-            Ipgc::start_program(&self.program, &self.cluster, &self.account, args, &settings)?;
+            Ipgc::start_in_pod(&self.program, &self.cluster, &self.account, args, &settings)?;
         Ok(Collector {
             process,
             begun,
