@@ -254,6 +254,30 @@ async fn row_that_nobody_saw_is_blocked_by_a_silent_node() {
     bench.stop().await;
 }
 
+/// One that comes back is listened to at once, although nobody waits for a node that is ready: what is held by
+/// another goes when that one is fenced.
+#[tokio::test(start_paused = true)]
+async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
+    let server = server();
+    let pods = ["web-1", "web-2", "web-3", "web-4", "web-5", "web-6"];
+    let rows: Vec<_> = (1..).zip(pods).collect();
+    put_pool(&server, &rows);
+    for node in ["node-1", "node-2"] {
+        silent_node(&server, node);
+    }
+    let bench = Bench::with(server, no_sweeps()).await;
+    let all = ["1", "2", "3", "4", "5", "6"];
+    stays(&bench, POOL, &all).await;
+    let _beat = come_back(&bench.server, "node-1");
+    stays(&bench, POOL, &all).await;
+    taint(&bench.server, "node-2");
+    for key in all {
+        let waited = goes_after(&bench, POOL, key, 10).await;
+        assert!(waited <= 2, "{key} went only {waited} s after the fence");
+    }
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn unwitnessed_hold_caps_that() {
     let mut config = Config::default();

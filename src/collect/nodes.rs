@@ -13,7 +13,7 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
-    node::{self, Nodes, Pulse, SILENCE},
+    node::{Nodes, Pulse, SILENCE},
     time::Moment,
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -73,16 +73,9 @@ impl Parked {
         self.items.insert(key.into(), nodes);
     }
 
-    /// The nodes that somebody waits for, each as often as there are lists with it.
-    fn nodes(&mut self) -> impl Iterator<Item = &str> {
-        self.lists.retain(|list| Arc::strong_count(list) > 1);
-        self.lists
-            .iter()
-            .flat_map(|list| list.iter().map(|name| &**name))
-    }
-
     /// The items that wait for such a node.
-    fn items_on(&self, is_one: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+    fn items_on(&mut self, is_one: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        self.lists.retain(|list| Arc::strong_count(list) > 1);
         let address = |list: &Arc<[Box<str>]>| Arc::as_ptr(list).addr();
         let lists = self
             .lists
@@ -124,16 +117,10 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    /// How often Leases are to be read, if at all: every `quick` for whoever waits for a moment, and
-    /// for whoever waits for a node that is ready. Of one that is not, the watch tells when it is again.
-    fn read_every(&self, quick: Duration, nodes: &Nodes, now: Moment) -> Option<Duration> {
-        let ready = |name: &str| {
-            let state = nodes.get(name).and_then(node::Node::state);
-            state.is_some_and(|state| state.ready)
-        };
-        let is_waited_for =
-            *lock(&self.wanted_until) > now || lock(&self.parked).nodes().any(ready);
-        if is_waited_for {
+    /// How often Leases are to be read, if at all: every `quick` for whoever waits. He is parked on one of the
+    /// nodes that he waits for, so that it says nothing of the others whether this one is ready.
+    fn read_every(&self, quick: Duration, now: Moment) -> Option<Duration> {
+        if *lock(&self.wanted_until) > now || !lock(&self.parked).items.is_empty() {
             return Some(quick);
         }
         (*lock(&self.listen_until) > now).then_some(READ_EVERY)
@@ -182,7 +169,7 @@ impl NodeKeeper {
                 }
             }
             let now = self.clock.now();
-            let read_every = self.waits.read_every(quick, &lock(&self.nodes), now);
+            let read_every = self.waits.read_every(quick, now);
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
@@ -312,7 +299,6 @@ mod tests {
         }
         parked.park("d/db-0", nodes(&["b", "c"]));
         assert_eq!(parked.lists.len(), 2);
-        assert_eq!(parked.nodes().collect::<HashSet<_>>().len(), 3);
         assert_eq!(parked.items_on(|name| name == "c"), ["d/db-0".into()]);
         assert_eq!(parked.items_on(|name| name == "b").len(), 1_001);
         assert!(parked.items_on(|name| name == "d").is_empty());
@@ -324,10 +310,10 @@ mod tests {
         parked.park("d/web-0", nodes(&["a"]));
         // It waits for another one since.
         parked.park("d/web-0", nodes(&["b"]));
-        assert_eq!(parked.nodes().collect::<Vec<_>>(), ["b"]);
         assert!(parked.items_on(|name| name == "a").is_empty());
+        assert_eq!(parked.lists.len(), 1);
         parked.items.remove("d/web-0");
-        assert_eq!(parked.nodes().count(), 0);
+        assert!(parked.items_on(|_| true).is_empty());
         assert!(parked.lists.is_empty());
     }
 }
