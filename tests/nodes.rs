@@ -267,9 +267,10 @@ async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
     }
     let bench = Bench::with(server, no_sweeps()).await;
     let all = ["1", "2", "3", "4", "5", "6"];
-    stays(&bench, POOL, &all).await;
+    seconds(1_800).await;
     let _beat = come_back(&bench.server, "node-1");
-    stays(&bench, POOL, &all).await;
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), all);
     taint(&bench.server, "node-2");
     for key in all {
         let waited = goes_after(&bench, POOL, key, 10).await;
