@@ -139,7 +139,7 @@ pub struct Names {
 impl Place {
     /// What is to be told of what a person exempted in nobody knows which words.
     #[must_use]
-    pub fn unclear_exemption(&self) -> Option<String> {
+    pub fn note_of_exemption(&self) -> Option<String> {
         let word = self.unclear_exemption.as_deref()?;
         Some(format!(
             "pool {}: all of its rows are kept, since in its annotation {KEEP_ANNOTATION} {:?} is neither an address nor a key",

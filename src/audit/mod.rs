@@ -391,7 +391,7 @@ impl Audit<'_> {
             notes.push(format!("{} rows are exempted by a person", counts.exempt));
         }
         let pools = self.assessor.index.pools.iter();
-        notes.extend(pools.filter_map(Place::unclear_exemption));
+        notes.extend(pools.filter_map(Place::note_of_exemption));
         let limits = Limits::default();
         #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
         let share = counts.unwatched as f64 / rows.max(1) as f64;

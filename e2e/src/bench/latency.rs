@@ -42,12 +42,12 @@ pub const ROWS: usize = 254;
 /// Pools; two ends in one pool are seconds apart.
 pub const POOLS: usize = 20;
 
-/// From one end to the next: neither the cooldown nor [`LEAD`] is a multiple, so that no free meets the end
+/// From one end to the next: neither the cooldown nor [`TERMINATION`] is a multiple, so that no free meets the end
 /// of another pod.
 const EVERY: Duration = Duration::from_millis(230);
 
 /// How long the kubelet takes from the terminal phase to the deletion.
-const LEAD: Duration = Duration::from_millis(500);
+const TERMINATION: Duration = Duration::from_millis(500);
 
 /// So often the bare requests are sent.
 const BARE: usize = 200;
@@ -80,7 +80,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     bench.say(NAME, format!("{tries} pods end, one each {EVERY:?}"));
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
     kubelet
-        .end_evenly(&population, 0..tries, EVERY, LEAD)
+        .end_evenly(&population, 0..tries, EVERY, TERMINATION)
         .await?;
     let watched = async {
         let watched = watching.await;

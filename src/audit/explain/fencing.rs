@@ -17,12 +17,12 @@ impl Asked<'_> {
     pub(super) fn freed_by_fencing(&self, name: &str) -> usize {
         let fenced = self.assessor.supposing_fenced(name);
         let pools = self.assessor.snapshot.observed();
-        let is_held = |verdict: &Verdict| match verdict {
+        let stays_held = |verdict: &Verdict| match verdict {
             Verdict::Stale(stale) => is_held(&stale.clearance.wait),
             _ => false,
         };
         let held = |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| {
-            is_held(&assessor.verdict(pool, place, row))
+            stays_held(&assessor.verdict(pool, place, row))
         };
         let places = self.assessor.index.pools.iter().zip(&fenced.index.pools);
         let freed = pools.zip(places).map(|(pool, (now, then))| {
@@ -35,8 +35,8 @@ impl Asked<'_> {
         let orphans = self.assessor.index.orphans(self.assessor.snapshot);
         let lone = orphans.iter().filter(|orphan| {
             orphan.named.is_some_and(|(_, address)| {
-                is_held(&self.assessor.verdict_on_orphan(orphan, address))
-                    && !is_held(&fenced.verdict_on_orphan(orphan, address))
+                stays_held(&self.assessor.verdict_on_orphan(orphan, address))
+                    && !stays_held(&fenced.verdict_on_orphan(orphan, address))
             })
         });
         freed.sum::<usize>() + lone.count()

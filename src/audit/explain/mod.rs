@@ -130,7 +130,7 @@ impl Asked<'_> {
         }
         notes.extend(self.unreadable());
         let pools = self.assessor.index.pools.iter();
-        notes.extend(pools.filter_map(Place::unclear_exemption));
+        notes.extend(pools.filter_map(Place::note_of_exemption));
         notes
     }
 
