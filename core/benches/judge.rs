@@ -114,7 +114,7 @@ fn nodes_at_work() -> Nodes {
     for second in (0..=NOW).step_by(10) {
         let moment = Moment::new(Duration::from_secs(second));
         for name in &names {
-            nodes.hear(name, Some(&second.to_string()), moment);
+            nodes.hear(name, Some(&second.to_string()), moment, moment);
         }
     }
     nodes.take_stock(Moment::new(Duration::from_secs(NOW)));

@@ -70,11 +70,12 @@ struct Lease {
 struct Beat {
     /// The last read before the first change: the change came after that.
     after: Moment,
-    /// When the first change was seen.
+    /// When the first change was seen: it came before.
     first: Moment,
-    /// When the last change was seen.
+    /// When the read was asked for that showed the last change: all that is known is that it was there by then, or
+    /// came while the server answered.
     last: Moment,
-    /// The longest time from one to the next.
+    /// The longest time from one to the next, with the time that the server took.
     widest: Duration,
 }
 
@@ -112,7 +113,7 @@ pub enum Standing {
     Alive {
         /// Since when.
         since: Moment,
-        /// When its Lease was seen to change last. After that, nobody can say yet.
+        /// When the read was asked for that showed the last change of its Lease. After that, nobody can say yet.
         last: Moment,
     },
     /// Its Lease has not been watched long enough to tell.
@@ -162,17 +163,18 @@ impl Node {
         }
     }
 
-    /// Takes in a read of its Lease; `None` where it has none.
-    fn hear(&mut self, version: Option<&str>, now: Moment) {
+    /// Takes in a read of its Lease; `None` where it has none. The server said so at some moment from `asked` to
+    /// `seen`: what is to be shown late begins with the one, and what is to be shown early ends with the other.
+    fn hear(&mut self, version: Option<&str>, asked: Moment, seen: Moment) {
         let lease = &mut self.lease;
         let in_series = lease
             .read
-            .is_some_and(|(_, last)| now.since(last) < SILENCE);
-        let after = lease.read.map_or(now, |(_, last)| last);
+            .is_some_and(|(_, last)| seen.since(last) < SILENCE);
+        let after = lease.read.map_or(asked, |(_, last)| last);
         let changed = version.is_some() && lease.version.as_deref() != version;
         lease.read = match lease.read {
-            Some((first, _)) if in_series => Some((first, now)),
-            _ => Some((now, now)),
+            Some((first, _)) if in_series => Some((first, asked)),
+            _ => Some((asked, asked)),
         };
         lease.version = version.map(Into::into);
         let ready = self.state.as_ref().is_some_and(|state| state.ready);
@@ -181,18 +183,18 @@ impl Node {
             return;
         }
         // What it has shown so far stays shown, also if the next changes are further apart.
-        self.end_stretch(now);
+        self.end_stretch(seen);
         self.lease.beat = Some(match self.lease.beat {
-            Some(beat) if now.since(beat.last) <= SILENCE => Beat {
-                last: now,
-                widest: beat.widest.max(now.since(beat.last)),
+            Some(beat) if seen.since(beat.last) <= SILENCE => Beat {
+                last: asked,
+                widest: beat.widest.max(seen.since(beat.last)),
                 ..beat
             },
             _ => Beat {
                 after,
-                first: now,
-                last: now,
-                widest: now.since(after),
+                first: seen,
+                last: asked,
+                widest: seen.since(after),
             },
         });
     }

@@ -144,7 +144,7 @@ fn work_with_a_break_starts_anew(#[case] not_ready_at_all: bool) {
         beat(&mut nodes, "a", 310, 360);
     } else {
         for second in (310..=360).step_by(10) {
-            nodes.hear("a", Some("300"), at(second));
+            nodes.hear("a", Some("300"), at(second), at(second));
         }
     }
     assert_eq!(blockers(&nodes, 361), by(&["a"]));
@@ -273,7 +273,7 @@ fn a_longer_pause_takes_back_no_work() {
     // From two changes after the gap on.
     assert_eq!(nodes.blockers(None, secs(30), at(150)), None);
     assert!(nodes.blockers(None, secs(31), at(150)).is_some());
-    nodes.hear("a", Some("180"), at(180));
+    nodes.hear("a", Some("180"), at(180), at(180));
     assert_eq!(nodes.blockers(None, secs(30), at(180)), None);
     assert!(nodes.blockers(None, secs(31), at(180)).is_some());
 }
@@ -315,8 +315,8 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
         5 => nodes.suspect(["a", "b"], at(now)),
         6 => nodes.retain(|listed| listed != name, at(now)),
         7 => nodes.forget(secs(W), at(now)),
-        8 => nodes.hear(name, None, at(now)),
-        _ => nodes.hear(name, Some(&now.to_string()), at(now)),
+        8 => nodes.hear(name, None, at(now), at(now)),
+        _ => nodes.hear(name, Some(&now.to_string()), at(now), at(now)),
     }
 }
 

@@ -27,7 +27,7 @@ fn node(changes: impl Fn(u64) -> bool, until: u64) -> Nodes {
     let mut version = 0;
     for second in (0..=until).step_by(10) {
         version += u64::from(changes(second));
-        nodes.hear("north", Some(&version.to_string()), at(second));
+        nodes.hear("north", Some(&version.to_string()), at(second), at(second));
     }
     nodes
 }
@@ -77,7 +77,7 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
         nodes.suspect(["north"], at(100));
         for second in (110..=now).step_by(10) {
             let version = second.min(last_change).to_string();
-            nodes.hear("north", Some(&version), at(second));
+            nodes.hear("north", Some(&version), at(second), at(second));
         }
         nodes.blockers(None, W, at(now))
     };
@@ -94,4 +94,44 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
         blocked(290, 400),
         Some(Blocked::By(["north".into()].into()))
     );
+}
+
+#[test]
+fn a_change_shown_by_a_slow_answer_is_as_old_as_the_request_and_begins_a_wait_when_it_is_answered()
+{
+    let slow = |nodes: &mut Nodes, asked, version: &str| {
+        nodes.hear("north", Some(version), at(asked), at(asked + 8));
+    };
+    let mut nodes = node(|_| false, 0);
+    for asked in (10..=200).step_by(10) {
+        slow(&mut nodes, asked, &asked.min(180).to_string());
+    }
+    let standing = nodes.standing("north", at(0), at(208));
+    // Asked for at 10, the first change may have come at 18. The last was there at 180, and who knows at 188.
+    let (since, last) = (at(18), at(180));
+    assert_eq!(standing, Standing::Alive { since, last });
+    // Two of these answers are eighteen seconds apart at the most.
+    let standing = nodes.standing("north", at(100), at(208));
+    let since = at(100 + 2 * 18);
+    assert_eq!(standing, Standing::Alive { since, last });
+}
+
+#[test]
+fn a_kubelet_that_died_while_its_wait_ended_is_no_evidence_however_late_the_answer_comes() {
+    let mut nodes = node(|_| true, 100);
+    nodes.gap(at(100));
+    nodes.suspect(["north"], at(100));
+    for asked in (110..=290).step_by(10) {
+        let version = asked.to_string();
+        nodes.hear("north", Some(&version), at(asked), at(asked));
+    }
+    let over = 100 + 20 + 180;
+    // Asked for before the wait is over, answered after it.
+    nodes.hear("north", Some("last"), at(over - 5), at(over + 5));
+    assert!(nodes.blockers(None, W, at(over + 5)).is_some());
+    nodes.hear("north", Some("later"), at(over + 6), at(over + 7));
+    // The slow answer made the longest time between two of them 15 s.
+    assert!(nodes.blockers(None, W, at(over + 7)).is_some());
+    nodes.hear("north", Some("much later"), at(over + 10), at(over + 11));
+    assert_eq!(nodes.blockers(None, W, at(over + 11)), None);
 }

@@ -46,7 +46,7 @@ fn worked(from: u64, to: u64, until: u64) -> Nodes {
     let mut nodes = nodes_with(&[("a", node_state())]);
     beat(&mut nodes, "a", from, to);
     for second in (to + 10..=until).step_by(10) {
-        nodes.hear("a", Some(&to.to_string()), at(second));
+        nodes.hear("a", Some(&to.to_string()), at(second), at(second));
     }
     nodes
 }
@@ -115,14 +115,14 @@ fn silence_is_a_minute_of_reads_without_a_change(
 fn a_node_without_a_lease_is_silent() {
     let mut nodes = nodes_with(&[("a", node_state())]);
     for second in (0..=60).step_by(10) {
-        nodes.hear("a", None, at(second));
+        nodes.hear("a", None, at(second), at(second));
     }
     assert_eq!(standing(&nodes, 0, 60), Seen::Silent);
     // A kubelet that makes it anew is at work.
-    nodes.hear("a", Some("1"), at(70));
+    nodes.hear("a", Some("1"), at(70), at(70));
     assert_eq!(standing(&nodes, 0, 70), Seen::Alive(at(70)));
     // One whose Lease was deleted wrote nothing.
-    nodes.hear("a", None, at(80));
+    nodes.hear("a", None, at(80), at(80));
     assert_eq!(standing(&nodes, 75, 80), Seen::Alive(at(95)));
 }
 
@@ -147,9 +147,9 @@ fn a_pause_between_reads_as_long_as_a_silence_starts_anew(
     #[case] after: Seen,
 ) {
     let mut nodes = worked(0, 100, 100);
-    nodes.hear("a", Some("x"), at(second));
+    nodes.hear("a", Some("x"), at(second), at(second));
     assert_eq!(standing(&nodes, 0, second + 1), after);
-    nodes.hear("a", Some("y"), at(second + 10));
+    nodes.hear("a", Some("y"), at(second + 10), at(second + 10));
     let anew = Seen::Alive(at(second + 10));
     let expected = if after == Seen::Listening {
         anew
@@ -183,7 +183,7 @@ fn a_node_is_gone_from_its_removal_on() {
     let mut nodes = worked(0, 100, 100);
     nodes.remove("a", at(500));
     nodes.remove("a", at(600));
-    nodes.hear("a", Some("x"), at(610));
+    nodes.hear("a", Some("x"), at(610), at(610));
     assert_eq!(standing(&nodes, 0, 700), Seen::Gone(at(500)));
     assert_eq!(standing(&nodes, 550, 700), Seen::Gone(at(550)));
     // Back, it is the same node.
@@ -193,9 +193,9 @@ fn a_node_is_gone_from_its_removal_on() {
     assert_eq!(standing(&nodes, 0, 801), Seen::Silent);
     // What was read of its Lease before it went counts no more.
     nodes.apply("a", node_state(), at(802));
-    nodes.hear("a", Some("y"), at(810));
+    nodes.hear("a", Some("y"), at(810), at(810));
     assert_eq!(standing(&nodes, 0, 810), Seen::Listening);
-    nodes.hear("a", Some("z"), at(820));
+    nodes.hear("a", Some("z"), at(820), at(820));
     assert_eq!(standing(&nodes, 0, 820), Seen::Alive(at(820)));
 }
 

@@ -200,7 +200,12 @@ fn always_there(world: &World) -> Nodes {
         for (id, machine) in (0..).zip(&world.machines) {
             let version: Tick = if machine.up { tick } else { 0 };
             nodes.apply(machine_name(id), machine.state(), moment(tick));
-            nodes.hear(machine_name(id), Some(&version.to_string()), moment(tick));
+            nodes.hear(
+                machine_name(id),
+                Some(&version.to_string()),
+                moment(tick),
+                moment(tick),
+            );
         }
         nodes.retain(|_| true, moment(tick));
     }

@@ -252,8 +252,8 @@ impl Replica {
         }
         for (id, machine) in (0..).zip(machines) {
             self.nodes.apply(machine_name(id), machine.state(), now);
-            self.nodes
-                .hear(machine_name(id), Some(&machine.lease()), now);
+            let lease = machine.lease();
+            self.nodes.hear(machine_name(id), Some(&lease), now, now);
         }
         self.nodes.retain(|_| true, now);
         if !mutations.has(Mutation::NobodyBlocks) {
@@ -359,9 +359,10 @@ impl Replica {
 
     /// Reads the Leases.
     pub fn hear(&mut self, machines: &[Machine], now: Tick) {
+        let now = moment(now);
         for (id, machine) in (0..).zip(machines) {
-            self.nodes
-                .hear(machine_name(id), Some(&machine.lease()), moment(now));
+            let lease = machine.lease();
+            self.nodes.hear(machine_name(id), Some(&lease), now, now);
         }
     }
 }

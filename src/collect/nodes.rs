@@ -242,8 +242,12 @@ impl NodeKeeper {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let mut params = ListParams::default().limit(PAGE);
         let mut versions = HashMap::new();
-        loop {
+        // All pages show what the first one showed.
+        let asked = self.clock.now();
+        let mut answered = None;
+        let seen = loop {
             let page = call(api.list_metadata(&params)).await?;
+            let seen = *answered.get_or_insert_with(|| self.clock.now());
             let next = next_page(&params, &page.metadata);
             let version = |lease: PartialObjectMeta<Lease>| {
                 Some((lease.metadata.name?, lease.metadata.resource_version?))
@@ -251,15 +255,14 @@ impl NodeKeeper {
             versions.extend(page.items.into_iter().filter_map(version));
             match next {
                 Some(next) => params = next,
-                None => break,
+                None => break seen,
             }
-        }
-        let now = self.clock.now();
+        };
         let mut nodes = lock(&self.nodes);
         let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             let version = versions.get(&name).map(String::as_str);
-            nodes.hear(&name, version, now);
+            nodes.hear(&name, version, asked, seen);
         }
         Ok(())
     }

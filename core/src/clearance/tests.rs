@@ -64,7 +64,7 @@ fn nodes(until: u64) -> Nodes {
     nodes.apply("north", state, at(0));
     nodes.retain(|_| true, at(0));
     for second in (0..=until).step_by(10) {
-        nodes.hear("north", Some(&second.to_string()), at(second));
+        nodes.hear("north", Some(&second.to_string()), at(second), at(second));
     }
     nodes
 }

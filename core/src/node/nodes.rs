@@ -90,11 +90,11 @@ impl Nodes {
         self.complete_since.get_or_insert(now);
     }
 
-    /// Takes in a read of a node's Lease.
-    pub fn hear(&mut self, name: &str, version: Option<&str>, now: Moment) {
+    /// Takes in a read of a node's Lease, by a request that was `asked` then and answered when it was `seen`.
+    pub fn hear(&mut self, name: &str, version: Option<&str>, asked: Moment, seen: Moment) {
         self.stock = None;
         if let Some(node) = self.by_name.get_mut(name) {
-            node.hear(version, now);
+            node.hear(version, asked, seen);
         }
     }
 
