@@ -226,3 +226,37 @@ async fn a_row_that_is_taken_over_meanwhile_stays() {
     assert_eq!(bench.rows(POOL), ["1"]);
     bench.stop().await;
 }
+
+/// The reservation of one pod takes 45 s here. The other waits for its kubelet meanwhile, and is looked at then.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
+    let mut config = seldom();
+    config.policy.grace = Duration::from_secs(1);
+    config.policy.del_budget = Duration::from_secs(1);
+    config.policy.max_pod_grace = Duration::from_secs(1);
+    let server = server();
+    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
+    for (offset, name) in [(1, "web-1"), (2, "web-2")] {
+        server.put(reporting(name, offset).running().build());
+    }
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::long_since(server, config).await;
+    seconds(60).await;
+    let reservations = Match::resource("overlappingrangeipreservations");
+    let slow = Duration::from_secs(15);
+    bench.server.on(reservations).delay(slow);
+    let begun = Instant::now();
+    bench.end(["web-1"]);
+    bench.kubelet().force_delete(NS, "web-2");
+    // One turn looks at both: the first goes after the cooldown.
+    bench.wait_rows(POOL, &["2"]).await;
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    bench.wait_rows(POOL, &[]).await;
+    assert_eq!(bench.reservations().len(), 2, "they are slower");
+    // W is 3 s, and renewals come ten seconds apart.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(35), "{took:?}");
+    seconds(120).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    bench.stop().await;
+}

@@ -170,6 +170,30 @@ impl Jobs {
         self.retain(|removed| !removed.confirmed || except.contains(&removed.content.podref));
     }
 
+    /// Takes out the jobs of podrefs none of whose reservations are to go.
+    pub fn take_without_reservations(&mut self) -> Self {
+        let all = std::mem::take(&mut self.by_podref).into_iter();
+        let (with, without) = all.partition(|(_, jobs)| {
+            let gone = |removed: &Removed| removed.confirmed && removed.pool == self.pool;
+            let has_some =
+                |job: &Job| !job.orphans.is_empty() || job.item.progress().removed.iter().any(gone);
+            jobs.iter().any(has_some)
+        });
+        self.by_podref = with;
+        Self {
+            pool: self.pool.clone(),
+            by_podref: without,
+        }
+    }
+
+    /// Takes them all out.
+    pub fn take(&mut self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            by_podref: std::mem::take(&mut self.by_podref),
+        }
+    }
+
     /// Tells each job its outcome.
     pub fn finish(self, outcome: impl Fn(&PodRef) -> Outcome) {
         for (podref, jobs) in self.by_podref {

@@ -84,8 +84,12 @@ pub async fn work(
         // The writer looks at others meanwhile: what is seen early is known when it is our turn.
         context.gate.stood_by(stop).await;
     }
+    // Whoever waits for a moment or a node does not miss it for the reservations of others.
+    let without = turn.jobs.take_without_reservations();
+    turn.finish(without, &freed);
     turn.free_reservations().await;
-    turn.finish(freed);
+    let left = turn.jobs.take();
+    turn.finish(left, &freed);
 }
 
 struct Turn<'t> {
@@ -364,17 +368,17 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// Tells each job what became of it.
-    fn finish(self, freed: Result<(), Failure>) {
+    /// Tells each of these jobs what became of it.
+    fn finish(&self, jobs: Jobs, freed: &Result<(), Failure>) {
         let common = match freed {
             Ok(()) => Outcome::Done,
-            Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason, at_least),
-            Err(Failure::Postponed(wait)) => Outcome::Postponed(wait),
+            Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
+            Err(Failure::Postponed(wait)) => Outcome::Postponed(*wait),
             // It has waited; what it found is old by now.
             Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
         };
         let owners: HashSet<_> = self.addresses.iter().map(|(owner, _)| owner).collect();
-        self.jobs.finish(|podref| {
+        jobs.finish(|podref| {
             let own = self.outcomes.get(podref).cloned();
             let own = own.unwrap_or(Outcome::Done);
             // The turn failed with the rows of others.
