@@ -157,7 +157,7 @@ impl Jobs {
         let mut gone = Vec::new();
         for job in self.all() {
             for removed in &job.item.progress().removed {
-                if removed.confirmed && removed.pool == self.pool {
+                if self.is_gone(removed) {
                     gone.push(what(&job.item, removed));
                 }
             }
@@ -174,10 +174,10 @@ impl Jobs {
     pub fn take_without_reservations(&mut self) -> Self {
         let all = std::mem::take(&mut self.by_podref).into_iter();
         let (with, without) = all.partition(|(_, jobs)| {
-            let gone = |removed: &Removed| removed.confirmed && removed.pool == self.pool;
-            let has_some =
-                |job: &Job| !job.orphans.is_empty() || job.item.progress().removed.iter().any(gone);
-            jobs.iter().any(has_some)
+            jobs.iter().any(|job| {
+                let removed = &job.item.progress().removed;
+                !job.orphans.is_empty() || removed.iter().any(|it| self.is_gone(it))
+            })
         });
         self.by_podref = with;
         Self {
@@ -202,6 +202,11 @@ impl Jobs {
                 let _ = job.done.send(outcome(&podref));
             }
         }
+    }
+
+    /// Whether this was a row of the pool, and is gone.
+    fn is_gone(&self, removed: &Removed) -> bool {
+        removed.confirmed && removed.pool == self.pool
     }
 
     fn all(&self) -> impl Iterator<Item = &Job> {
