@@ -137,11 +137,19 @@ pub async fn call<T>(
 /// # Errors
 /// As [`CallError`] says.
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
+    Ok(String::from_utf8(bytes(client, request).await?)?)
+}
+
+/// As [`text`], before it is known to be one.
+///
+/// # Errors
+/// As [`CallError`] says.
+pub async fn bytes(client: &Client, request: Request<Vec<u8>>) -> Result<Vec<u8>, CallError> {
     let answer = async {
         let mut answer = pin!(client.request_stream(request).await?);
-        let mut text = Vec::new();
-        answer.read_to_end(&mut text).await?;
-        Ok(String::from_utf8(text)?)
+        let mut bytes = Vec::new();
+        answer.read_to_end(&mut bytes).await?;
+        Ok(bytes)
     };
     let answer = tokio::time::timeout(DEADLINE, answer).await;
     answer.unwrap_or(Err(CallError::Deadline))

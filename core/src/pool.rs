@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `count` | how many rows a name has, and of how many interfaces |
 //! | `lean` | a pool as text, as little of it as is read |
+//! | `managed` | managed fields, cut out of a list |
 //! | `row` | one row: as it stands there, and what it says |
 //! | `wire` | the text of a pool |
 
 mod count;
 mod lean;
+mod managed;
 mod row;
 mod wire;
 
@@ -26,6 +28,7 @@ use serde_json::value::RawValue;
 pub use self::count::{RowCount, interface_number};
 pub use self::lean::LeanPool;
 pub(crate) use self::lean::{Typed, Version};
+pub use self::managed::cut_managed_fields;
 pub use self::row::{Glance, Row, RowContent, Unreadable};
 use self::wire::{List, Plain, PoolText, RowText};
 use crate::{

@@ -6,7 +6,7 @@ use ipgc_core::{
     address::excerpt,
     patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
-    pool::{Glance, NotAPool, ObservedPool, PoolKey},
+    pool::{Glance, NotAPool, ObservedPool, PoolKey, cut_managed_fields},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::names::page_of_names;
 use crate::{
     api::IpPool,
-    calls::{CallError, call, next_page, text},
+    calls::{CallError, bytes, call, next_page, text},
     clock::{Clock, cpu_time},
 };
 
@@ -143,9 +143,12 @@ impl PoolApi {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
-        let text = text(&self.client, request).await?;
+        let mut text = bytes(&self.client, request).await?;
         let read_at = self.clock.now();
+        let bytes = text.len();
         let begun = cpu_time();
+        cut_managed_fields(&mut text);
+        let text = String::from_utf8(text).map_err(CallError::from)?;
         let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, choose)?;
         let pools = pools.into_iter();
         let pools = pools
@@ -154,7 +157,7 @@ impl PoolApi {
         Ok(PoolPage {
             pools,
             parsing: cpu_time().saturating_sub(begun),
-            bytes: text.len(),
+            bytes,
             next: next_page(params, &metadata),
         })
     }

@@ -65,10 +65,11 @@ impl Addresses {
 
     /// Reads both ends of them. The number means nothing.
     pub fn touch(&self) -> u8 {
-        let (v4, v6) = self.families();
-        let ends = [v4.as_flattened().first(), v4.as_flattened().last()];
-        let ends = ends.into_iter().chain([v6.as_flattened().last()]);
-        ends.flatten().fold(0, |sum, octet| sum ^ octet)
+        let end = |octet: Option<&u8>| octet.copied().unwrap_or_default();
+        match &self.0 {
+            Octets::Few { v4, .. } => *v4,
+            Octets::Many { octets, .. } => end(octets.first()) ^ end(octets.last()),
+        }
     }
 
     /// Where this one is, if it is one of them: those of IPv4 come first.

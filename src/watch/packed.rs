@@ -224,9 +224,8 @@ impl Packed {
     /// Reads a little of each part of it, which questions after that find near. The number means
     /// nothing.
     pub fn touch(&self) -> u8 {
-        let here = [self.sandboxes.is_empty(), self.addresses.are_many()];
-        here.into_iter()
-            .fold(self.phase as u8, |sum, is| sum ^ u8::from(is))
+        let (seen, many) = (self.sandboxes.is_empty(), self.addresses.are_many());
+        self.phase as u8 ^ u8::from(seen) ^ u8::from(many)
     }
 
     /// Reads what lies elsewhere in memory.
