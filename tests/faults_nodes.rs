@@ -5,15 +5,19 @@
 
 mod common;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use common::{
     Bench, NS, POOL,
     nodes::{
-        Beat, W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, silent_node, stays,
+        Beat, W, come_back, goes_after, live_node, neighbour_goes, put_neighbour, run_on,
+        silent_node, stays,
     },
     put_pool, reporting, seconds, server,
 };
@@ -26,7 +30,8 @@ use kube::{
 };
 use rstest::rstest;
 use serde_json::Value;
-use testkit::{Garble, Match, Rule, Server, fixtures};
+use testkit::{Garble, Match, Rule, Server, fixtures, pods::Kubelet};
+use tokio::time::sleep;
 use tower::{BoxError, service_fn};
 
 /// A fault on a LIST of this resource.
@@ -187,6 +192,70 @@ fn without_versions(server: &Server, is_spoilt: &Arc<AtomicBool>) -> Client {
         }
     });
     ClientBuilder::new(send, "default").build()
+}
+
+/// The next LIST of Leases is sent.
+async fn leases_are_asked_for(bench: &Bench) {
+    let lists = || bench.sent(Match::list("leases")).len();
+    let before = lists();
+    while lists() == before {
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// What a LIST shows may be as old as its request when it is answered.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_wait() {
+    let mut config = Config::default();
+    config.policy.grace = Duration::from_secs(30);
+    let wait = config.policy.wait(None, 1);
+    let server = room();
+    put_row(&server, 1, "web-0");
+    server.put(fixtures::node("node-1", true));
+    let kubelet = Kubelet::new(&server);
+    let beat = tokio::spawn(async move {
+        loop {
+            kubelet.renew_lease("node-1");
+            seconds(1).await;
+        }
+    });
+    let bench = Bench::with(server, config).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    seconds(1_800).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    sleep(wait.saturating_sub(Duration::from_secs(6))).await;
+    leases_are_asked_for(&bench).await;
+    // They are every three seconds: the next LIST shows a renewal that this one did not, and none comes after it.
+    sleep(Duration::from_millis(1_500)).await;
+    beat.abort();
+    let slow = bench.server.on(Match::list("leases"));
+    let slow = slow.after(|_| seconds(19));
+    stays(&bench, POOL, &["1"]).await;
+    assert!(slow.hits() > 0);
+    bench.stop().await;
+}
+
+/// And it may be as young as the answer.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_came_back_while_leases_were_listed_begins_its_wait_then() {
+    let server = room();
+    put_row(&server, 1, "web-0");
+    silent_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(1_800).await;
+    leases_are_asked_for(&bench).await;
+    let slow = bench.server.on(Match::list("leases")).once();
+    let slow = slow.delay(Duration::from_secs(19));
+    leases_are_asked_for(&bench).await;
+    seconds(17).await;
+    let _beat = come_back(&bench.server, "node-1");
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after, which is before W");
+    assert_eq!(slow.hits(), 1);
+    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,13 +10,14 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{
-        Beat, W, come_back, declare_empty, fall_silent, goes_after, live_node, neighbour_goes,
-        pool_events, put_neighbour, run_on, silent_node, stays, taint,
+        Beat, NEIGHBOUR_KEY, W, come_back, declare_empty, fall_silent, goes_after, live_node,
+        neighbour_goes, pool_events, put_neighbour, run_on, silent_node, stays, taint,
     },
     put_pool, reporting, seconds, server,
 };
 use ipgc::config::Config;
 use ipgc_core::evidence::Unfenced;
+use rstest::rstest;
 use testkit::{Match, Server, fixtures};
 
 /// No sweep after the one at the start.
@@ -164,6 +165,22 @@ async fn out_of_service_taint_frees_at_once() {
 async fn statement_that_it_runs_no_sandboxes_frees_at_once() {
     let bench = held(no_sweeps()).await;
     declare_empty(&bench.server, "node-1");
+    next_second_goes(&bench).await;
+    bench.stop().await;
+}
+
+/// The kubelet was at work when the pod ended, so that its row waits for a moment and for no node.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn node_that_is_fenced_while_a_row_waits_frees_at_once(
+    #[values(taint, declare_empty)] fence: fn(&Server, &str),
+) {
+    let (bench, beat) = stage(no_sweeps()).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(65).await;
+    fall_silent(&bench.server, "node-1", beat);
+    assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
+    fence(&bench.server, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }

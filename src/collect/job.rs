@@ -88,6 +88,15 @@ impl Outcome {
         })
     }
 
+    /// A row may go at this moment, or when one of these nodes is fenced.
+    #[must_use]
+    pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
+        Self::Waiting(Waiting {
+            until: Some(moment),
+            nodes,
+        })
+    }
+
     /// A row may go when something has happened on all of these nodes, or at this moment.
     ///
     /// As long as one of them stands in the way, it does not matter what happens on the others. So one is watched,

@@ -70,6 +70,15 @@ impl Jobs {
         known.collect()
     }
 
+    /// The nodes that incarnations of a podref ended on, in the order of their names.
+    #[must_use]
+    pub fn nodes_of(&self, podref: &PodRef) -> Arc<[Box<str>]> {
+        let jobs = self.by_podref.get(podref).into_iter().flatten();
+        let ends = jobs.filter_map(|job| job.item.incarnation());
+        let nodes: BTreeSet<Box<str>> = ends.filter_map(|end| end.last.node.clone()).collect();
+        nodes.into_iter().collect()
+    }
+
     /// Reservations that had no row in the network of the pool, with the item that they belong to.
     #[must_use]
     pub fn orphans(&self) -> Vec<(Arc<Item>, String)> {

@@ -228,10 +228,13 @@ impl Turn<'_> {
         let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
         let outcome = match wait {
             Wait::Until(moment) => {
-                if *grade != Grade::Settled {
+                if *grade == Grade::Settled {
+                    Outcome::not_before(earlier(*moment))
+                } else {
                     self.context.waits.want(*moment + LINGER);
+                    let nodes = self.jobs.nodes_of(podref);
+                    Outcome::not_before_or_fenced(earlier(*moment), nodes)
                 }
-                Outcome::not_before(earlier(*moment))
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
             Wait::For(nodes) => {
