@@ -145,6 +145,22 @@ async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang
     bench.stop().await;
 }
 
+/// The list says who may run what nobody saw: who was seen, and waits for a kubelet at work, needs it not.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_cannot_be_listed_hold_no_row_of_a_pod_that_was_seen() {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    let listed = Match::list("nodes").filter(|request| request.metadata_only);
+    let listed = server.on(listed).fail(500);
+    let bench = Bench::start(server).await;
+    bear(&bench).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed after {waited} s");
+    assert!(listed.hits() > 10);
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     let server = room();

@@ -155,16 +155,18 @@ impl NodeKeeper {
         let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
+        // When nodes that could not be listed are listed again.
+        let mut list_again: Option<Moment> = None;
         loop {
+            list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if lock(&self.nodes).is_complete_after_gap() {
+            if list_again.is_none() && lock(&self.nodes).is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(()) => backoff.reset(),
                     Err(error) => {
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
-                        sleep(wait).await;
-                        continue;
+                        list_again = Some(self.clock.now() + wait);
                     }
                 }
             }
@@ -185,6 +187,8 @@ impl NodeKeeper {
                 (Some(_), None) => Duration::ZERO,
                 (None, _) => Duration::from_hours(1),
             };
+            let again = list_again.map(|moment| self.clock.until(moment));
+            let next = again.map_or(next, |again| again.min(next));
             tokio::select! {
                 () = sleep(next) => {}
                 () = self.waits.changed.notified() => {}
