@@ -157,6 +157,32 @@ async fn a_list_is_read() {
 }
 
 #[tokio::test]
+async fn a_list_is_read_however_it_is_cut_and_never_half() {
+    let pods = [pod("a", "n"), pod(&"b".repeat(200), "n"), pod("c", "")];
+    // Behind a list Kubernetes tells how it is coded.
+    let answer = [list(&pods), field(3, b""), field(4, b"")].concat();
+    let names_of = async |answer: &[u8], piece| {
+        let (client, _) = answering(WHOLE, answer.to_vec(), piece);
+        let api: Api<LeanPod> = Api::all(client);
+        let page = api.list(&ListParams::default()).await.ok()?;
+        assert_eq!(page.metadata.resource_version.as_deref(), Some("9"));
+        let states = page.items.into_iter().map(|pod| pod.into_state().unwrap());
+        Some(states.map(|state| state.podref.name().to_owned()).collect())
+    };
+    let expected: Vec<String> = vec!["a".into(), "b".repeat(200), "c".into()];
+    for piece in (1..40).chain([answer.len() - 1, answer.len()]) {
+        let names = names_of(&answer, piece).await;
+        assert_eq!(names.as_ref(), Some(&expected), "pieces of {piece}");
+    }
+    let list_ends = answer.len() - 4;
+    for end in (0..list_ends).chain([list_ends + 1, list_ends + 3]) {
+        for piece in [1, 7, answer.len()] {
+            assert_eq!(names_of(&answer[..end], piece).await, None, "{end} bytes");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watch_is_read_however_it_is_cut() {
     let bookmark = envelope("Pod", &field(1, &field(6, b"99")));
     let gone = [
@@ -191,6 +217,8 @@ async fn what_cannot_be_read_fails_and_is_asked_for_as_json_from_then_on() {
         (WHOLE, b"{}".to_vec()),
         (WHOLE, envelope("Node", &[])),
         (WHOLE, list(&[vec![0xff; 20]])),
+        (WHOLE, envelope("PodList", &field(3, b"no pod"))),
+        (WHOLE, [list(&[]), vec![0xff]].concat()),
         (WHOLE, {
             let mut cut = list(&[pod("a", "n")]);
             cut.pop();

@@ -9,6 +9,7 @@
 //! the fields that [`super::LeanPod`] reads (of the annotations: of all of them). An answer in JSON
 //! passes untouched. Should an answer be unreadable, that request fails, and all later ones ask for JSON.
 
+mod answer;
 mod messages;
 
 use std::{
@@ -37,6 +38,7 @@ use tokio_util::{
 use tower::service_fn;
 use tracing::warn;
 
+use self::{answer::Answer, messages::Unreadable};
 use super::{freshness::HEAD_DEADLINE, is_of_pods, is_watch};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -67,9 +69,11 @@ pub fn speak(client: Client) -> Client {
                 Form::Watch => Ok(as_json(response, |body| watch(body, is_unreadable))),
                 Form::Whole => {
                     let (head, body) = response.into_parts();
-                    let whole = timeout(HEAD_DEADLINE, whole(body)).await??;
-                    let json = messages::to_json(whole).inspect_err(|error| {
-                        give_up(&is_unreadable, error);
+                    let json = timeout(HEAD_DEADLINE, whole(body)).await?;
+                    let json = json.inspect_err(|error| {
+                        if let Some(error) = error.downcast_ref::<Unreadable>() {
+                            give_up(&is_unreadable, error);
+                        }
                     })?;
                     let body = Full::from(json)
                         .map_err(|never| match never {})
@@ -82,16 +86,16 @@ pub fn speak(client: Client) -> Client {
     ClientBuilder::new(send, namespace).build()
 }
 
-/// A body in one piece. Of its parts, which [`BodyExt::collect`] would hold until the end, each goes as soon as it
+/// All of a body, as JSON. Of its parts, which [`BodyExt::collect`] would hold until the end, each goes as soon as it
 /// is copied, and the connection reads the next one into the same memory.
-async fn whole(mut body: Body) -> kube::Result<Bytes> {
-    let mut whole = Vec::new();
+async fn whole(mut body: Body) -> Result<Vec<u8>, AnyError> {
+    let mut answer = Answer::default();
     while let Some(frame) = body.frame().await {
         if let Ok(part) = frame?.into_data() {
-            whole.extend_from_slice(&part);
+            answer.push(&part)?;
         }
     }
-    Ok(whole.into())
+    Ok(answer.finish()?)
 }
 
 enum Form {

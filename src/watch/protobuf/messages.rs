@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use tokio_util::bytes::Bytes;
 
 /// Stands before every message but the events of a watch.
-const MAGIC: &[u8] = b"k8s\0";
+pub const MAGIC: &[u8] = b"k8s\0";
 
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -25,15 +25,18 @@ pub enum Unreadable {
     /// Its fields cannot be read.
     #[error("{0}")]
     Fields(#[from] prost::DecodeError),
+    /// A list of something else, or with a part that is none.
+    #[error("a list of pods is not whole, or holds other things")]
+    NoPods,
     /// It cannot be said in JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Pods, a pod or a refusal, as JSON.
+/// A pod or a refusal, as JSON.
 ///
 /// # Errors
-/// When it is none of them.
+/// When it is neither.
 pub fn to_json(message: Bytes) -> Result<Vec<u8>, Unreadable> {
     Ok(serde_json::to_vec(&Object::read(message)?)?)
 }
@@ -45,9 +48,6 @@ pub fn to_json(message: Bytes) -> Result<Vec<u8>, Unreadable> {
 pub fn event_to_json(message: Bytes, json: &mut Vec<u8>) -> Result<(), Unreadable> {
     let WatchEvent { kind, object } = WatchEvent::decode(message)?;
     let object = Object::read(object.unwrap_or_default().raw)?;
-    if let Fields::Pods(_) = object.fields {
-        return Err(Unreadable::Foreign(object.types.kind));
-    }
     Ok(serde_json::to_writer(json, &Event { kind, object })?)
 }
 
@@ -71,7 +71,6 @@ struct Object {
 #[serde(untagged)]
 enum Fields {
     Pod(Box<Pod>),
-    Pods(PodList),
     Status(Status),
 }
 
@@ -85,7 +84,6 @@ impl Object {
         // A slice is read several times as fast as any other buffer.
         let fields = match (&*api_version, &*kind) {
             ("v1", "Pod") => Fields::Pod(Message::decode(&*raw)?),
-            ("v1", "PodList") => Fields::Pods(Message::decode(&*raw)?),
             ("v1", "Status") => Fields::Status(Message::decode(&*raw)?),
             _ => return Err(Unreadable::Foreign(kind)),
         };
@@ -94,20 +92,22 @@ impl Object {
     }
 }
 
+/// The envelope.
 #[derive(Message)]
-struct Unknown {
+pub struct Unknown {
     #[prost(message, optional, tag = "1")]
     types: Option<Types>,
     #[prost(bytes = "bytes", tag = "2")]
     raw: Bytes,
 }
 
+/// What stands in it.
 #[derive(Message)]
-struct Types {
+pub struct Types {
     #[prost(string, tag = "1")]
-    api_version: String,
+    pub api_version: String,
     #[prost(string, tag = "2")]
-    kind: String,
+    pub kind: String,
 }
 
 #[derive(Message)]
@@ -124,17 +124,10 @@ struct RawExtension {
     raw: Bytes,
 }
 
-#[derive(Message, Serialize)]
-struct PodList {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    items: Vec<Pod>,
-}
-
+/// Of a `PodList`, whose field 1 it is; its pods are field 2 ([`super::answer`]).
 #[derive(Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ListMeta {
+pub struct ListMeta {
     #[prost(string, tag = "2")]
     resource_version: String,
     #[prost(string, tag = "3")]
@@ -144,7 +137,7 @@ struct ListMeta {
 }
 
 #[derive(Message, Serialize)]
-struct Pod {
+pub struct Pod {
     #[prost(message, optional, tag = "1")]
     metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
