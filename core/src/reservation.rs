@@ -70,6 +70,37 @@ struct Spec<T> {
     ifname: Option<T>,
 }
 
+/// What a reservation says before anything of it is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservationGlance<'a> {
+    /// `metadata.name`, which holds the address.
+    pub name: &'a str,
+    /// `metadata.uid`.
+    pub uid: &'a str,
+    /// See [`Reservation::owner`].
+    pub owner: &'a str,
+    /// See [`Reservation::is_claimed`].
+    pub is_claimed: bool,
+}
+
+impl<T: AsRef<str>> Raw<T> {
+    fn claimed_from(&self) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations?.get(CLAIM_ANNOTATION).map(String::as_str)
+    }
+
+    fn glance(&self) -> Option<ReservationGlance<'_>> {
+        let podref = self.spec.as_ref()?.podref.as_ref()?.as_ref();
+        let claimed = self.claimed_from().filter(|_| podref == CLAIMED_PODREF);
+        Some(ReservationGlance {
+            name: self.metadata.name.as_ref(),
+            uid: self.metadata.uid.as_ref(),
+            owner: claimed.unwrap_or(podref),
+            is_claimed: claimed.is_some(),
+        })
+    }
+}
+
 impl Reservation {
     /// Reads a reservation; `None` where it has no name, uid, resourceVersion or podref. Such a
     /// one is nobody's that we know.
@@ -81,7 +112,17 @@ impl Reservation {
     /// The same, of its text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::of(serde_json::from_str::<Raw<Text<'_>>>(text).ok()?)
+        Self::parse_if(text, |_| true)
+    }
+
+    /// The same, if it is `wanted`: most of a list are not, and nothing of those is copied.
+    #[must_use]
+    pub fn parse_if(
+        text: &str,
+        wanted: impl FnOnce(ReservationGlance<'_>) -> bool,
+    ) -> Option<Self> {
+        let raw = serde_json::from_str::<Raw<Text<'_>>>(text).ok()?;
+        wanted(raw.glance()?).then(|| Self::of(raw))?
     }
 
     fn of<T: Into<String>>(Raw { metadata, spec }: Raw<T>) -> Option<Self> {

@@ -9,7 +9,7 @@ use ipgc_core::{
     address::reservation_names,
     podref::PodRef,
     pool::ObservedPool,
-    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
+    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation, ReservationGlance},
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -188,6 +188,20 @@ fn an_owner_is_seen_through_a_claim_of_ours_only(
     let reservation = read(&document);
     assert_eq!(reservation.is_claimed(), is_claimed);
     assert_eq!(reservation.owner(), owner);
+
+    // And the same at a glance.
+    let mut glanced = None;
+    let text = document.to_string();
+    let unwanted = Reservation::parse_if(&text, |glance| {
+        let ReservationGlance { name, uid, .. } = glance;
+        glanced = Some((name.to_owned(), uid.to_owned()));
+        assert_eq!((glance.owner, glance.is_claimed), (owner, is_claimed));
+        false
+    });
+    assert_eq!(unwanted, None);
+    let told = ("10.0.0.5".to_owned(), "reservation-uid".to_owned());
+    assert_eq!(glanced, Some(told));
+    assert_eq!(Reservation::parse_if(&text, |_| true), Some(reservation));
 }
 
 #[test]

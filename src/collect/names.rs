@@ -3,7 +3,7 @@
 //! They are asked for as a Table without objects, which is some 130 bytes an object where the metadata
 //! of a pod is five thousand.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use http::{HeaderValue, Uri, header::ACCEPT};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -11,7 +11,10 @@ use kube::{
     Client, Resource,
     api::{ListParams, Request},
 };
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer as _,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::calls::{CallError, text};
@@ -29,7 +32,7 @@ pub async fn page_of_names<K: Resource<DynamicType = ()>>(
     let text = text(client, table_of::<K>(namespace, params)?).await?;
     let table: Table = serde_json::from_str(&text)?;
     for name in table.names()? {
-        each(name?);
+        each(name?.0);
     }
     Ok(table.metadata)
 }
@@ -67,15 +70,39 @@ struct Column<'a> {
 
 #[derive(Deserialize)]
 struct Row<'a> {
+    /// An array. There are ten thousand to a page, of a dozen cells each: they are not collected.
     #[serde(borrow)]
-    cells: Vec<&'a RawValue>,
+    cells: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The cell of this column, if there is one.
+struct Cell(usize);
+
+impl<'de> Visitor<'de> for Cell {
+    type Value = Option<Name<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the cells of a row")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut cells: A) -> Result<Self::Value, A::Error> {
+        for _ in 0..self.0 {
+            if cells.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let cell = cells.next_element()?;
+        while cells.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(cell)
+    }
 }
 
 impl<'a> Table<'a> {
     /// The cells of the column that the API marks as the one that names the object.
-    fn names(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<Cow<'a, str>, CallError>> + '_, CallError> {
+    fn names(&self) -> Result<impl Iterator<Item = Result<Name<'a>, CallError>> + '_, CallError> {
         let columns = self.column_definitions.iter().flatten();
         let column = columns
             .map(|column| &*column.format)
@@ -84,9 +111,56 @@ impl<'a> Table<'a> {
         let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
         let rows = self.rows.iter().flatten();
         Ok(rows.map(move |row| {
-            let cell = row.cells.get(column);
-            let cell = cell.ok_or(CallError::Foreign("a row of a table without a name"))?;
-            Ok(serde_json::from_str(cell.get())?)
+            let mut cells = serde_json::Deserializer::from_str(row.cells.get());
+            let name = cells.deserialize_seq(Cell(column))?;
+            name.ok_or(CallError::Foreign("a row of a table without a name"))
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_of(table: &str) -> Result<Vec<String>, CallError> {
+        let table: Table = serde_json::from_str(table)?;
+        let names = table.names()?;
+        names.map(|name| Ok(name?.0.into_owned())).collect()
+    }
+
+    #[test]
+    fn the_name_is_in_the_column_that_is_marked_so_wherever_it_stands() {
+        let table = r#"{"kind": "Table", "metadata": {}, "columnDefinitions": [
+            {"name": "Age", "format": ""}, {"name": "Called", "format": "name"}, {"name": "IP", "format": ""}
+        ], "rows": [
+            {"cells": ["1d", "web-0", null], "object": null},
+            {"cells": ["2d", "web-\u0031", ["a", {"b": 1}]]}
+        ]}"#;
+        assert_eq!(
+            names_of(table).ok(),
+            Some(vec!["web-0".into(), "web-1".into()])
+        );
+    }
+
+    #[test]
+    fn a_row_without_its_name_is_an_error_and_so_is_a_table_without_names() {
+        let row = |cells: &str| {
+            let columns = r#"[{"format": ""}, {"format": "name"}]"#;
+            names_of(&format!(
+                r#"{{"kind": "Table", "metadata": {{}}, "columnDefinitions": {columns}, "rows": [{{"cells": {cells}}}]}}"#
+            ))
+        };
+        assert!(row(r#"["1d", "web-0"]"#).is_ok());
+        for cells in [r"[]", r#"["1d"]"#, r#"["1d", 7]"#, r#""web-0""#] {
+            assert!(row(cells).is_err(), "{cells}");
+        }
+        for (kind, format) in [("Table", ""), ("PodList", "name")] {
+            let plain = format!(
+                r#"{{"kind": "{kind}", "metadata": {{}}, "columnDefinitions": [{{"format": "{format}"}}], "rows": []}}"#
+            );
+            assert!(names_of(&plain).is_err(), "{plain}");
+        }
+        let table = r#"{"kind": "Table", "metadata": {}, "columnDefinitions": [{"format": "name"}], "rows": []}"#;
+        assert!(names_of(table).is_ok_and(|names| names.is_empty()));
     }
 }

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{pool::RowContent, reservation::Reservation};
+use ipgc_core::{
+    pool::RowContent,
+    reservation::{Reservation, ReservationGlance},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
@@ -69,11 +72,9 @@ impl ReservationApi {
         }
         let mut page = Some(Self::first_page());
         while let Some(params) = page {
-            let (reservations, next) = self.page(Some(namespace), &params).await?;
-            let wanted = reservations
-                .into_iter()
-                .filter(|it| names.contains(&it.name));
-            found.extend(wanted.map(|reservation| (reservation.name.clone(), reservation)));
+            let wanted = |it: ReservationGlance<'_>| names.contains(it.name);
+            let (reservations, next) = self.page(Some(namespace), &params, wanted).await?;
+            found.extend(reservations.into_iter().map(|it| (it.name.clone(), it)));
             page = next;
         }
         Ok(found)
@@ -98,7 +99,7 @@ impl ReservationApi {
         ListParams::default().limit(PAGE)
     }
 
-    /// One page of all reservations, or of those in `namespace`; and the next page.
+    /// What is `wanted` of one page, of all reservations or of those in `namespace`; and the next page.
     ///
     /// # Errors
     /// When the page cannot be read.
@@ -106,11 +107,12 @@ impl ReservationApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
+        mut wanted: impl FnMut(ReservationGlance<'_>) -> bool,
     ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
         let text = self.text(of(namespace).list(params)).await?;
         let page: RawPage = serde_json::from_str(&text)?;
         let items = page.items.into_iter();
-        let reservations = items.filter_map(|item| Reservation::parse(item.get()));
+        let reservations = items.filter_map(|item| Reservation::parse_if(item.get(), &mut wanted));
         Ok((reservations.collect(), next_page(params, &page.metadata)))
     }
 

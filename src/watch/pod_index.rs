@@ -241,6 +241,16 @@ impl PodIndex {
         }
     }
 
+    /// Whether the pod of a name lives, and reports an address that `is` one of those asked for. So does every pod of
+    /// which nothing is kept.
+    #[must_use]
+    pub fn reports(&self, podref: &str, is: impl Fn(IpAddr) -> bool) -> bool {
+        match self.live.get(podref) {
+            Some((_, pod)) => !pod.phase().is_terminal() && pod.addresses().any(is),
+            None => self.others.contains(&hash_of(podref)),
+        }
+    }
+
     /// Fetches what [`glance`](Self::glance) reads of these pods from memory, for all of them at a
     /// time: one by one, it would mostly wait.
     pub fn fetch<'a>(&self, podrefs: impl Iterator<Item = &'a str>) {

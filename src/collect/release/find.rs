@@ -5,7 +5,10 @@
 use std::collections::HashMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{address::reservation_names, reservation::Reservation};
+use ipgc_core::{
+    address::reservation_names,
+    reservation::{Reservation, ReservationGlance},
+};
 
 use super::{Releaser, Work, outcome::Outcomes};
 use crate::{
@@ -77,7 +80,9 @@ impl Releaser {
         let mut found = Vec::new();
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
-            let (reservations, next) = self.api.page(Some(namespace), &params).await?;
+            let is_owned = |it: ReservationGlance<'_>| by_owner.contains_key(it.owner);
+            let page_of = self.api.page(Some(namespace), &params, is_owned);
+            let (reservations, next) = page_of.await?;
             for reservation in reservations {
                 let owned = by_owner.get(reservation.owner()).into_iter().flatten();
                 let matching = owned.copied().find(|work| {

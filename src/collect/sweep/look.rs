@@ -18,7 +18,7 @@ use ipgc_core::{
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent},
-    reservation::Reservation,
+    reservation::{Reservation, ReservationGlance},
     time::Moment,
 };
 use tracing::warn;
@@ -96,10 +96,20 @@ impl<'l> Look<'l> {
 
     /// All reservations. Without them the rows are swept all the same.
     pub async fn at_reservations(&mut self) {
-        let api = &self.context.reservations;
+        let context = self.context;
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
-            let (reservations, next) = match api.page(self.namespace, &params).await {
+            let Self { report, listed, .. } = self;
+            let is_lone = |it: ReservationGlance<'_>| {
+                report.reservations += 1;
+                if let Some(listed) = listed {
+                    listed.insert(it.uid.to_owned());
+                }
+                let pods = lock(&context.knowledge.pods);
+                it.is_claimed || !pods.reports(it.owner, |address| may_reserve(it.name, address))
+            };
+            let page_of = context.reservations.page(self.namespace, &params, is_lone);
+            let (reservations, next) = match page_of.await {
                 Ok(page) => page,
                 Err(error) => {
                     warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
@@ -108,36 +118,17 @@ impl<'l> Look<'l> {
                     return;
                 }
             };
-            self.context.pulse.beat();
+            context.pulse.beat();
             for reservation in reservations {
-                self.report.reservations += 1;
-                if let Some(listed) = &mut self.listed {
-                    listed.insert(reservation.uid.clone());
-                }
                 let Ok(owner) = reservation.owner().parse::<PodRef>() else {
                     self.report.reservations_unreadable += 1;
                     continue;
                 };
-                if !reservation.is_claimed() && self.is_reported(&owner, &reservation.name) {
-                    continue;
-                }
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
                 lone.push(Lone { reservation, owner });
             }
             page = next;
-        }
-    }
-
-    /// Whether a pod that lives reports the address of a reservation's name, whatever the network.
-    fn is_reported(&self, owner: &PodRef, name: &str) -> bool {
-        match lock(&self.context.knowledge.pods).presumed(owner.as_str()) {
-            Presumed::Absent => false,
-            Presumed::Other => true,
-            Presumed::Live(pod, _) => {
-                let mut addresses = pod.status.entries().iter().flat_map(|e| &e.addresses);
-                !pod.phase.is_terminal() && addresses.any(|address| may_reserve(name, *address))
-            }
         }
     }
 

@@ -357,3 +357,29 @@ fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
     let ended = index.delete(state(web("b").running()), at(3_700)).unwrap();
     assert_eq!(ended.listed_at, Some(at(10)));
 }
+
+#[test]
+fn an_address_is_reported_by_a_pod_that_lives() {
+    let has = |index: &PodIndex, address: &str| {
+        let address: IpAddr = address.parse().unwrap();
+        index.reports("d/web-0", |its| its == address)
+    };
+    let both = || web("a").reports("net", "net1", &["10.0.0.5", "fd00::5"]);
+    let mut index = PodIndex::default();
+    assert!(!has(&index, "10.0.0.5"), "nobody is there");
+    index.apply(state(both().running()), at(0));
+    assert!(has(&index, "10.0.0.5"));
+    assert!(has(&index, "fd00::5"));
+    assert!(!has(&index, "10.0.0.6"));
+    index.apply(state(both().ended("Succeeded")), at(1));
+    assert!(!has(&index, "10.0.0.5"), "it ended");
+}
+
+#[test]
+fn a_pod_of_which_nothing_is_kept_may_report_any_address() {
+    let mut index = PodIndex::default();
+    index.apply(state(pod("d", "web-0").uid("a").node("n").running()), at(0));
+    assert!(index.is_empty());
+    assert!(index.reports("d/web-0", |_| false));
+    assert!(!index.reports("d/web-1", |_| true));
+}
