@@ -4,7 +4,7 @@
 
 use std::{future::Future, pin::pin, time::Duration};
 
-use futures::AsyncReadExt;
+use futures::AsyncBufReadExt;
 use http::Request;
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -148,8 +148,15 @@ pub async fn bytes(client: &Client, request: Request<Vec<u8>>) -> Result<Vec<u8>
     let answer = async {
         let mut answer = pin!(client.request_stream(request).await?);
         let mut bytes = Vec::new();
-        answer.read_to_end(&mut bytes).await?;
-        Ok(bytes)
+        loop {
+            let part = answer.fill_buf().await?;
+            if part.is_empty() {
+                return Ok(bytes);
+            }
+            let length = part.len();
+            bytes.extend_from_slice(part);
+            answer.consume_unpin(length);
+        }
     };
     let answer = tokio::time::timeout(DEADLINE, answer).await;
     answer.unwrap_or(Err(CallError::Deadline))

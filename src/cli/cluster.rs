@@ -1,15 +1,29 @@
 //! Which cluster, and with whose rights: the flags, and the clients that come of them.
 
-use std::{error::Error, path::PathBuf, time::Duration};
+use std::{
+    error::Error,
+    io,
+    path::PathBuf,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use http::{Request, Uri};
-use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioExecutor};
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection, HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+};
 use kube::{
     Client,
     client::{Body, ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, BufReader, ReadBuf},
+    net::TcpStream,
+    time::timeout,
+};
 use tower::{BoxError, ServiceExt, service_fn, util::option_layer};
 
 use crate::calls;
@@ -17,6 +31,9 @@ use crate::calls;
 /// hyper reads up to 400 kB at once where a server is quick, and keeps as much for each connection for as long as it
 /// is open.
 const READ_AT_ONCE: usize = 64 * 1024;
+
+/// Most bytes that one read of a socket takes: as many as a record of TLS can hold.
+const READ_FROM_SOCKET: usize = 16 * 1024;
 
 /// Longest until a connection is there, TLS included: no request waits longer.
 const CONNECT: Duration = calls::DEADLINE;
@@ -88,6 +105,12 @@ fn client(config: &kube::Config) -> Result<Client, String> {
     let said = |error: kube::Error| error.to_string();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
+    let connector = connector.map_response(|connection| {
+        TokioIo::new(Buffered(BufReader::with_capacity(
+            READ_FROM_SOCKET,
+            connection.into_inner(),
+        )))
+    });
     let connector = config.rustls_https_connector_with_connector(connector);
     let connector = connector.map_err(said)?;
     // Others may get the connection that it was made for: then nobody else gives it up.
@@ -134,4 +157,53 @@ pub(super) fn pool_namespace(given: Option<&str>) -> Option<String> {
     let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
     let namespace = given.map(str::to_owned).or_else(from_environment);
     namespace.filter(|namespace| !namespace.is_empty())
+}
+
+/// A connection that is read in large pieces: rustls asks for 4 kB at a time.
+struct Buffered(BufReader<TcpStream>);
+
+impl Connection for Buffered {
+    fn connected(&self) -> Connected {
+        self.0.get_ref().connected()
+    }
+}
+
+impl AsyncRead for Buffered {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Buffered {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
 }

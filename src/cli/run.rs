@@ -161,7 +161,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(config) => config,
         Err(reason) => return super::usage(&reason),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
+    let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     {
