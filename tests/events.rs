@@ -69,7 +69,7 @@ async fn events_are_created_and_nothing_else() {
     bench.stop().await;
 }
 
-/// 300 at once, 20 a second; the rest is counted, and nobody waits for it.
+/// 100 at once, 20 a second; the rest is counted, and nobody waits for it.
 #[tokio::test(start_paused = true)]
 async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     let (bench, names) = crowd(500).await;
@@ -83,9 +83,9 @@ async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     );
     let batches = bench.sent(Match::patch("ippools")).len() as u64;
     assert_eq!(sent + dropped, 500 + batches);
-    let most = 300 + 20 * begun.elapsed().as_secs();
+    let most = 100 + 20 * begun.elapsed().as_secs();
     assert!(
-        (300..=most).contains(&sent) && dropped > 100,
+        (100..=most).contains(&sent) && dropped > 100,
         "{sent}, {dropped}"
     );
     assert_eq!(bench.sent(Match::create("events")).len() as u64, sent);

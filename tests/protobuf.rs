@@ -3,7 +3,10 @@
 //! (`e2e/tests/protobuf.rs`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex},
+};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{
@@ -154,6 +157,57 @@ async fn a_list_is_read() {
         *asked.lock().unwrap(),
         [format!("{WHOLE},application/json")]
     );
+}
+
+/// A pod with these annotations and these conditions.
+fn pod_that_says(annotations: &[(&str, &str)], conditions: &[(&str, &str)]) -> Vec<u8> {
+    let pair = |number, (a, b): &(&str, &str)| {
+        let pair = [field(1, a.as_bytes()), field(2, b.as_bytes())].concat();
+        field(number, &pair)
+    };
+    let named = [field(1, b"a"), field(3, b"d"), field(5, b"u1")].concat();
+    let annotations = annotations.iter().flat_map(|it| pair(12, it));
+    let metadata: Vec<u8> = named.into_iter().chain(annotations).collect();
+    let conditions: Vec<u8> = conditions.iter().flat_map(|it| pair(2, it)).collect();
+    [field(1, &metadata), field(3, &conditions)].concat()
+}
+
+#[tokio::test]
+async fn of_annotations_and_conditions_those_come_through_that_count() {
+    let status = "[{\n    \"name\": \"d/net-a\",\n    \"interface\": \"net1\",\n    \"ips\": [\"10.0.0.1\"]\n}]";
+    let annotations = [
+        ("prometheus.io/scrape", "true"),
+        ("k8s.v1.cni.cncf.io/network-status", status),
+        ("k8s.v1.cni.cncf.io/networks", "net-a"),
+        ("v1.multus-cni.io/default-network", "kube-system/default"),
+        ("kubernetes.io/config.mirror", "0123"),
+        ("a", "b"),
+    ];
+    let conditions = [
+        ("Initialized", "True"),
+        ("PodReadyToStartContainers", "False"),
+        ("Ready", "True"),
+    ];
+    let said = pod_that_says(&annotations, &conditions);
+    let (client, _) = answering(WHOLE, list(&[said, pod_that_says(&[], &[])]), 100);
+    let api: Api<LeanPod> = Api::all(client);
+    let page = api.list(&ListParams::default()).await.unwrap();
+    let states = page.items.into_iter().map(|pod| pod.into_state().unwrap());
+    let [said, silent] = &states.collect::<Vec<_>>()[..] else {
+        panic!("two pods");
+    };
+    let entries = said.status.entries();
+    let address: IpAddr = "10.0.0.1".parse().unwrap();
+    assert_eq!(*entries[0].addresses, [address]);
+    assert_eq!(&*said.request.networks()[0].network, "d/net-a");
+    assert_eq!(said.default_network.as_deref(), Some("kube-system/default"));
+    assert!(said.mirror && !silent.mirror);
+    assert_eq!(
+        (said.sandbox_ready, silent.sandbox_ready),
+        (Some(false), None)
+    );
+    assert!(silent.status.entries().is_empty());
+    assert_eq!(silent.default_network, None);
 }
 
 #[tokio::test]

@@ -137,6 +137,30 @@ async fn never_where_a_row_holds_the_address() {
     bench.stop().await;
 }
 
+/// In an outage all reservations of the pods that are gone lack nothing but the pods.
+#[tokio::test(start_paused = true)]
+async fn those_whose_rows_a_sweep_has_seen_need_no_second_look() {
+    for (lone, looks) in [(None, 1), (Some("10.0.0.9"), 2)] {
+        let server = room();
+        silent_node(&server, "dead");
+        put_pool(&server, &[(2, "alive"), (3, "gone")]);
+        for name in ["10.0.0.3"].into_iter().chain(lone) {
+            reserve(&server, name, "gone");
+        }
+        let bench = Bench::start(server).await;
+        seconds(3_600).await;
+        let listed = |kind| {
+            let lists = bench.sent(Match::list(kind));
+            lists.filter(|request| !request.metadata_only).len()
+        };
+        let sweeps = listed("nodeslicepools");
+        assert!(sweeps >= 10, "{sweeps}");
+        assert_eq!(listed("ippools"), sweeps * looks, "{lone:?}");
+        assert_eq!(bench.rows(POOL), ["2", "3"], "held by the node");
+        bench.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn claim_that_a_crash_left() {
     let server = room();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::Visitor};
 /// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
 /// never borrows.
 #[derive(Clone, Debug)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl From<Text<'_>> for String {
     fn from(text: Text<'_>) -> Self {

@@ -29,8 +29,8 @@ use tower::{BoxError, ServiceExt, service_fn, util::option_layer};
 use crate::calls;
 
 /// hyper reads up to 400 kB at once where a server is quick, and keeps as much for each connection for as long as it
-/// is open.
-const READ_AT_ONCE: usize = 64 * 1024;
+/// is open. It takes new memory for each read, and what is always of one size is found among what was given back.
+const READ_AT_ONCE: usize = 16 * 1024;
 
 /// Most bytes that one read of a socket takes: as many as a record of TLS can hold.
 const READ_FROM_SOCKET: usize = 16 * 1024;
@@ -122,7 +122,7 @@ fn client(config: &kube::Config) -> Result<Client, String> {
         })
     });
     let mut http = hyper_util::client::legacy::Builder::new(TokioExecutor::new());
-    http.http1_max_buf_size(READ_AT_ONCE);
+    http.http1_read_buf_exact_size(READ_AT_ONCE);
     let http = http.build::<_, Body>(connect);
     let http = ServiceExt::<Request<Body>>::map_err(http, BoxError::from);
     Ok(ClientBuilder::new(http, &*config.default_namespace)

@@ -54,7 +54,7 @@ impl Jobs {
     /// What is known of the podrefs at this moment, of which the pool has these rows.
     #[must_use]
     pub fn known(&self, knowledge: &Knowledge, observed: &ObservedPool) -> HashMap<PodRef, Known> {
-        let mut rows = HashMap::<&str, usize>::new();
+        let mut rows = HashMap::<&str, usize>::with_capacity(observed.rows().len());
         for podref in observed.rows().iter().filter_map(|row| row.podref_text()) {
             *rows.entry(podref).or_default() += 1;
         }

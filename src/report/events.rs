@@ -4,7 +4,12 @@
 //! never makes it fail. Reasons and texts on pods are those of upstream's control loop, so that
 //! alerts on them go on working (whereabouts `pkg/controlloop`).
 
-use std::{fmt::Write as _, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _,
+    net::IpAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ipgc_core::{
     breaker::ACK_ANNOTATION,
@@ -22,7 +27,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 
 use super::{counters::Counters, names};
-use crate::{api::IpPool, calls::call, leader::Leadership};
+use crate::{api::IpPool, calls::call, leader::Leadership, lock::lock};
 
 /// Reason of the events on a success.
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
@@ -38,8 +43,8 @@ const CONTROLLER: &str = "ipgc.dev/ipgc";
 const MAX_NOTE: usize = 1_024;
 /// Events waiting to be sent; more are dropped and counted.
 const BACKLOG: usize = 1_024;
-/// Budget: so many at once, ...
-const BURST: u32 = 300;
+/// Budget: so many at once, as a kubelet has, ...
+const BURST: u32 = 100;
 /// ... and one more each.
 const REFILL: Duration = Duration::from_millis(50);
 
@@ -47,6 +52,7 @@ const REFILL: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Events {
     sender: mpsc::Sender<Event>,
+    budget: Arc<Mutex<Budget>>,
     counters: Arc<Counters>,
     instance: Arc<str>,
     leadership: Leadership,
@@ -72,6 +78,7 @@ pub fn channel(
     let (sender, receiver) = mpsc::channel(BACKLOG);
     let events = Events {
         sender,
+        budget: Arc::new(Mutex::new(Budget::new())),
         counters: Arc::clone(&counters),
         instance: instance.into(),
         leadership,
@@ -168,6 +175,10 @@ impl Events {
         if self.silent || (reason != COLLECTED && !self.leadership.is_held()) {
             return;
         }
+        if !lock(&self.budget).take() {
+            self.counters.events_dropped.increment();
+            return;
+        }
         let now = Timestamp::now();
         let name = regarding.name.as_deref().unwrap_or_default();
         // Room for the suffix within the 253 characters of an object name.
@@ -227,12 +238,7 @@ fn truncate(mut note: String) -> String {
 impl EventSender {
     /// Sends until all [`Events`] are dropped.
     pub async fn run(mut self) {
-        let mut budget = Budget::new();
         while let Some(event) = self.receiver.recv().await {
-            if !budget.take() {
-                self.counters.events_dropped.increment();
-                continue;
-            }
             let namespace = event.metadata.namespace.clone().unwrap_or_default();
             let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
             match call(api.create(&PostParams::default(), &event)).await {
@@ -253,6 +259,7 @@ impl EventSender {
 }
 
 /// A token bucket.
+#[derive(Debug)]
 struct Budget {
     tokens: u32,
     filled: Instant,
@@ -312,10 +319,10 @@ mod tests {
     async fn the_budget_is_a_burst_and_twenty_a_second() {
         let mut budget = Budget::new();
         let mut taken = |tries: u32| (0..tries).filter(|_| budget.take()).count();
-        assert_eq!(taken(1_000), 300);
+        assert_eq!(taken(1_000), 100);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(taken(1_000), 20);
         tokio::time::sleep(Duration::from_hours(1)).await;
-        assert_eq!(taken(1_000), 300);
+        assert_eq!(taken(1_000), 100);
     }
 }

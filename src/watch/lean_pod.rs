@@ -6,31 +6,43 @@
 
 use std::borrow::Cow;
 
-use ipgc_core::pod::{PodState, wire::Wire};
+use ipgc_core::{
+    pod::{PodState, wire::Wire},
+    text::Text,
+};
 use k8s_openapi::{
     NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// A pod, stripped while it is read.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Wire<String, String>")]
+#[derive(Clone, Debug)]
 pub struct LeanPod {
+    /// Its name, and the version that a watch goes on from.
     meta: ObjectMeta,
-    /// All the rest.
-    wire: Wire<String, String>,
+    /// All that decides.
+    state: Option<PodState>,
 }
 
 impl LeanPod {
     /// The facts of this state; `None` for an object without namespace, name or uid.
     #[must_use]
     pub fn into_state(self) -> Option<PodState> {
-        let Self { meta, mut wire } = self;
-        let metadata = wire.metadata.as_mut()?;
-        metadata.name = meta.name;
-        metadata.namespace = meta.namespace;
-        metadata.uid = meta.uid;
-        wire.state()
+        self.state
+    }
+}
+
+/// By hand: of a page of pods no text is copied that is not kept.
+impl<'de> Deserialize<'de> for LeanPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = Wire::<Text<'de>, Text<'de>>::deserialize(deserializer)?;
+        let state = wire.state();
+        let mut meta = ObjectMeta::default();
+        if let Some(metadata) = wire.metadata {
+            meta.name = metadata.name.map(Into::into);
+            meta.resource_version = metadata.resource_version.map(Into::into);
+        }
+        Ok(Self { meta, state })
     }
 }
 
@@ -61,20 +73,6 @@ impl kube::Resource for LeanPod {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.meta
-    }
-}
-
-impl From<Wire<String, String>> for LeanPod {
-    fn from(mut wire: Wire<String, String>) -> Self {
-        let mut meta = ObjectMeta::default();
-        if let Some(metadata) = &mut wire.metadata {
-            meta.name = metadata.name.take();
-            meta.namespace = metadata.namespace.take();
-            meta.uid = metadata.uid.take();
-            // Without it the watch cannot go on.
-            meta.resource_version = metadata.resource_version.take();
-        }
-        Self { meta, wire }
     }
 }
 

@@ -6,8 +6,7 @@
 //! stepped over.
 //!
 //! kube reads JSON. [`speak`] stands before it: asks for pods in protobuf, and gives kube the JSON of
-//! the fields that [`super::LeanPod`] reads (of the annotations: of all of them). An answer in JSON
-//! passes untouched. Should an answer be unreadable, that request fails, and all later ones ask for JSON.
+//! the fields that [`super::LeanPod`] reads. An answer in JSON passes untouched. Should an answer be unreadable, that request fails, and all later ones ask for JSON.
 
 mod answer;
 mod messages;

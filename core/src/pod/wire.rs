@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Container, ContainerState, Phase, PodState};
 use crate::{
-    networks::{Request, Status},
+    networks::{Request, STATUS_ANNOTATION, Status},
     podref::PodRef,
 };
 
@@ -21,6 +21,17 @@ const NAMES_NEVER_RETURN: [(&str, &str); 3] = [
     ("apps", "DaemonSet"),
     ("batch", "Job"),
 ];
+
+/// The annotations that are read: those of [`Annotations`].
+pub const ANNOTATIONS: [&str; 4] = [
+    STATUS_ANNOTATION,
+    "k8s.v1.cni.cncf.io/networks",
+    "v1.multus-cni.io/default-network",
+    "kubernetes.io/config.mirror",
+];
+
+/// The condition that is read.
+pub const CONDITION: &str = "PodReadyToStartContainers";
 
 /// A pod, stripped while it is read; `V` is what its resourceVersion is read as.
 #[derive(Clone, Debug, Deserialize)]
@@ -144,9 +155,7 @@ impl<T: AsRef<str>, V> Wire<T, V> {
         let controller = owners.find(|owner| owner.controller == Some(true));
         let spec = self.spec.as_ref();
         let status = self.status.as_ref();
-        let is_ready = |condition: &&Condition<T>| {
-            text(condition.kind.as_ref()) == Some("PodReadyToStartContainers")
-        };
+        let is_ready = |condition: &&Condition<T>| text(condition.kind.as_ref()) == Some(CONDITION);
         let mut conditions = status.iter().flat_map(|it| it.conditions.iter().flatten());
         let sandbox_ready = conditions
             .find(is_ready)

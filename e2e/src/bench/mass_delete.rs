@@ -38,7 +38,7 @@ const KUBELETS: usize = 32;
 const SHORT_PATCHES: f64 = 0.2;
 
 /// ipgc's budget of events: at once, and from then on.
-const EVENTS: f64 = 300.0;
+const EVENTS: f64 = 100.0;
 const EVENTS_A_SECOND: f64 = 20.0;
 
 /// Until all is free. With the goals met it takes seconds.

@@ -55,7 +55,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let (ours, bare) = {
         let (stage, population) = seeded(bench, "ipgc").await?;
         let took = ours(bench, &stage, &population).await?;
-        bench.say(NAME, "the bare loop");
+        let (time, cpu) = (took.reservations, took.cpu);
+        bench.say(
+            NAME,
+            format!("{time:.1?} and {cpu:.2?} of CPU; the bare loop"),
+        );
         let as_many = Population {
             owner: Owner::StatefulSet,
             pods: orphans(bench),

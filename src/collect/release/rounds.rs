@@ -3,9 +3,9 @@
 //! A round is as large as this server does in the time that a proof is good for. Nothing is decided
 //! here: a step that comes too late, or that we may not do any more, is left out.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration, vec};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::reservation::Reservation;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use super::{
     rows::without_row,
     steps::Marked,
 };
-use crate::collect::context::Context;
+use crate::{collect::context::Context, lock::lock};
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
@@ -99,15 +99,22 @@ impl Releaser {
         found: Vec<(Reservation, Work<'r>)>,
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
-        let marking = found.into_iter().map(|(reservation, work)| async move {
-            if !permission.lasts() {
-                return Err((work, None));
+        let found = Pile::new(found);
+        let marking = || async {
+            let mut results = Vec::new();
+            while let Some((reservation, work)) = found.next() {
+                let marked = if permission.lasts() {
+                    let marked = self.mark(permission, namespace, reservation, work).await;
+                    marked.map_err(|(work, error)| (work, Some(error)))
+                } else {
+                    Err((work, None))
+                };
+                results.push(marked);
             }
-            let marked = self.mark(permission, namespace, reservation, work).await;
-            marked.map_err(|(work, error)| (work, Some(error)))
-        });
+            results
+        };
         let mut all = Vec::new();
-        for result in run(marking).await {
+        for result in hands(marking).await {
             match result {
                 Ok(marked) => all.extend(marked),
                 Err((work, Some(error))) => outcomes.fail(work, &error),
@@ -139,16 +146,22 @@ impl Releaser {
         } else {
             LATEST
         };
-        let deleting = proven.into_iter().map(|one| async move {
-            let age = begun.elapsed();
-            if age > latest || !permission.lasts_while_shutting_down() {
-                return Err(one);
+        let proven = Pile::new(proven);
+        let deleting = || async {
+            let mut results = Vec::new();
+            while let Some(one) = proven.next() {
+                let age = begun.elapsed();
+                if age > latest || !permission.lasts_while_shutting_down() {
+                    results.push(Err(one));
+                    continue;
+                }
+                let counters = &context.counters;
+                counters.longest_proof_age_ms.raise_to(age.as_millis());
+                results.push(Ok(self.delete(permission, namespace, one).await));
             }
-            let counters = &context.counters;
-            counters.longest_proof_age_ms.raise_to(age.as_millis());
-            Ok(self.delete(permission, namespace, one).await)
-        });
-        for result in run(deleting).await {
+            results
+        };
+        for result in hands(deleting).await {
             match result {
                 Ok(Ok(work)) => outcomes.deleted(work),
                 Ok(Err((work, error))) => outcomes.fail(work, &error),
@@ -156,12 +169,16 @@ impl Releaser {
             }
         }
         // Whoever leads gives them back otherwise: claims without an end are found by its sweep.
-        let kept = kept.into_iter().filter(|_| context.gate.leads());
-        for result in run(kept
-            .into_iter()
-            .map(|marked| self.restore(namespace, marked)))
-        .await
-        {
+        kept.retain(|_| context.gate.leads());
+        let kept = Pile::new(kept);
+        let restoring = || async {
+            let mut results = Vec::new();
+            while let Some(marked) = kept.next() {
+                results.push(self.restore(namespace, marked).await);
+            }
+            results
+        };
+        for result in hands(restoring).await {
             if let Err((work, error)) = result {
                 outcomes.fail(work, &error);
             }
@@ -179,11 +196,22 @@ fn round_that_takes(wanted: Duration, size: usize, took: Duration) -> usize {
     })
 }
 
-/// A few at a time.
-async fn run<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    // Collected first, or the compiler cannot tell that the whole is Send.
-    stream::iter(futures.collect::<Vec<_>>())
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await
+/// What several hands take from, one after the other.
+struct Pile<T>(Mutex<vec::IntoIter<T>>);
+
+impl<T> Pile<T> {
+    fn new(items: Vec<T>) -> Self {
+        Self(Mutex::new(items.into_iter()))
+    }
+
+    fn next(&self) -> Option<T> {
+        lock(&self.0).next()
+    }
+}
+
+/// A few that work beside each other. Thousands of requests that wait for their turn would be some kilobytes each.
+async fn hands<F: Future<Output = Vec<R>>, R>(hand: impl Fn() -> F) -> impl Iterator<Item = R> {
+    let hands: FuturesUnordered<_> = (0..CONCURRENCY).map(|_| hand()).collect();
+    let results: Vec<_> = hands.collect().await;
+    results.into_iter().flatten()
 }

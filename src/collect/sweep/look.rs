@@ -47,6 +47,8 @@ pub struct Look<'l> {
     report: SweepReport,
     /// Reservations that no pod reports, by namespace.
     lone: HashMap<String, Vec<Lone>>,
+    /// Whose these are, and of each the rows that were seen since: in which of the places, with which address.
+    owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
     /// Rows that may be left of an earlier sandbox of a pod that lives.
     left: HashMap<PodRef, Vec<Left>>,
     /// All pools that were read.
@@ -87,6 +89,7 @@ impl<'l> Look<'l> {
             found: HashMap::new(),
             report: SweepReport::default(),
             lone: HashMap::new(),
+            owners: HashMap::new(),
             left: HashMap::new(),
             places: Vec::new(),
             uids: HashSet::new(),
@@ -114,6 +117,7 @@ impl<'l> Look<'l> {
                 Err(error) => {
                     warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
                     self.lone.clear();
+                    self.owners.clear();
                     self.listed = None;
                     return;
                 }
@@ -124,6 +128,7 @@ impl<'l> Look<'l> {
                     self.report.reservations_unreadable += 1;
                     continue;
                 };
+                self.owners.entry(owner.clone()).or_default();
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
                 lone.push(Lone { reservation, owner });
@@ -219,6 +224,9 @@ impl<'l> Look<'l> {
                 continue;
             };
             let podref = &content.podref;
+            if let Some(rows) = self.owners.get_mut(podref) {
+                rows.push((self.places.len() - 1, content.address));
+            }
             let known = known.entry(podref.clone()).or_insert_with(|| {
                 let here = rows.get(podref.as_str()).copied().unwrap_or(0);
                 knowledge.of(podref, &[], here)
@@ -293,7 +301,9 @@ impl<'l> Look<'l> {
     /// # Errors
     /// When a page cannot be read.
     pub async fn again(&mut self) -> Result<(), ObserveError> {
-        let orphans = self.orphans();
+        let mut orphans = self.orphans();
+        // A reservation that was claimed is looked at once more, to be given back to its row.
+        orphans.retain(|orphan| orphan.reservation.is_claimed() || !self.saw_row_of(orphan));
         if orphans.is_empty() && self.left.is_empty() {
             self.tell_orphans(&HashSet::new());
             return Ok(());
@@ -332,6 +342,13 @@ impl<'l> Look<'l> {
         self.add_leftovers(found.rows);
         self.tell_orphans(&alone);
         Ok(())
+    }
+
+    /// Whether the row of a reservation was seen after it.
+    fn saw_row_of(&self, orphan: &Orphan) -> bool {
+        let rows = self.owners.get(&orphan.owner).into_iter().flatten();
+        let mut rows = rows.filter(|(_, address)| *address == orphan.address);
+        rows.any(|(place, _)| self.places[*place].key == orphan.pool)
     }
 
     /// For whoever picked one of the reservations.

@@ -4,6 +4,7 @@
 //! `k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}`; they never change within a version of the API.
 //! What is not named here is stepped over.
 
+use ipgc_core::pod::wire::{ANNOTATIONS, CONDITION};
 use jiff::Timestamp;
 use kube::core::TypeMeta;
 use prost::Message;
@@ -160,7 +161,7 @@ struct ObjectMeta {
     #[prost(message, optional, tag = "9")]
     deletion_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "12")]
-    #[serde(serialize_with = "as_map")]
+    #[serde(serialize_with = "those_that_are_read")]
     annotations: Vec<Annotation>,
     #[prost(message, repeated, tag = "13")]
     owner_references: Vec<OwnerReference>,
@@ -174,8 +175,13 @@ struct Annotation {
     value: String,
 }
 
-fn as_map<S: Serializer>(entries: &[Annotation], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(entries.iter().map(|entry| (&entry.key, &entry.value)))
+fn those_that_are_read<S: Serializer>(
+    annotations: &[Annotation],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let read = annotations.iter();
+    let read = read.filter(|annotation| ANNOTATIONS.contains(&&*annotation.key));
+    serializer.collect_map(read.map(|annotation| (&annotation.key, &annotation.value)))
 }
 
 #[derive(Message, Serialize)]
@@ -206,6 +212,7 @@ struct PodStatus {
     #[prost(string, tag = "1")]
     phase: String,
     #[prost(message, repeated, tag = "2")]
+    #[serde(serialize_with = "the_one_that_is_read")]
     conditions: Vec<PodCondition>,
     #[prost(message, repeated, tag = "8")]
     container_statuses: Vec<ContainerStatus>,
@@ -222,6 +229,13 @@ struct PodCondition {
     kind: String,
     #[prost(string, tag = "2")]
     status: String,
+}
+
+fn the_one_that_is_read<S: Serializer>(
+    conditions: &[PodCondition],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(conditions.iter().filter(|it| it.kind == CONDITION))
 }
 
 #[derive(Message, Serialize)]
