@@ -137,13 +137,17 @@ pub struct ListMeta {
     remaining_item_count: Option<i64>,
 }
 
+/// What it lacks is left out: of a hundred thousand pods that is megabytes.
 #[derive(Message, Serialize)]
 pub struct Pod {
     #[prost(message, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     spec: Option<PodSpec>,
     #[prost(message, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<PodStatus>,
 }
 
@@ -159,11 +163,13 @@ struct ObjectMeta {
     #[prost(string, tag = "6")]
     resource_version: String,
     #[prost(message, optional, tag = "9")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     deletion_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "12")]
     #[serde(serialize_with = "those_that_are_read")]
     annotations: Vec<Annotation>,
     #[prost(message, repeated, tag = "13")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     owner_references: Vec<OwnerReference>,
 }
 
@@ -192,6 +198,7 @@ struct OwnerReference {
     #[prost(string, tag = "5")]
     api_version: String,
     #[prost(bool, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<bool>,
 }
 
@@ -199,6 +206,7 @@ struct OwnerReference {
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
     #[prost(int64, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     termination_grace_period_seconds: Option<i64>,
     #[prost(string, tag = "10")]
     node_name: String,
@@ -215,10 +223,13 @@ struct PodStatus {
     #[serde(serialize_with = "the_one_that_is_read")]
     conditions: Vec<PodCondition>,
     #[prost(message, repeated, tag = "8")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     container_statuses: Vec<ContainerStatus>,
     #[prost(message, repeated, tag = "10")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     init_container_statuses: Vec<ContainerStatus>,
     #[prost(message, repeated, tag = "13")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     ephemeral_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -243,14 +254,17 @@ struct ContainerStatus {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(message, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ContainerState>,
 }
 
 #[derive(Message, Serialize)]
 struct ContainerState {
     #[prost(message, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     running: Option<Nothing>,
     #[prost(message, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     terminated: Option<ContainerStateTerminated>,
 }
 
@@ -262,6 +276,7 @@ struct Nothing {}
 #[serde(rename_all = "camelCase")]
 struct ContainerStateTerminated {
     #[prost(message, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Time>,
 }
 
