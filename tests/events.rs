@@ -76,6 +76,7 @@ async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     let begun = Instant::now();
     bench.end(names.iter().map(String::as_str));
     bench.wait_rows(POOL, &[]).await;
+    let most = 100 + 20 * (begun.elapsed().as_secs() + 1);
     seconds(60).await;
     let (sent, dropped) = (
         bench.counted("events_sent"),
@@ -83,11 +84,8 @@ async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     );
     let batches = bench.sent(Match::patch("ippools")).len() as u64;
     assert_eq!(sent + dropped, 500 + batches);
-    let most = 100 + 20 * begun.elapsed().as_secs();
-    assert!(
-        (100..=most).contains(&sent) && dropped > 100,
-        "{sent}, {dropped}"
-    );
+    assert!((100..=most).contains(&sent), "{sent} of {most}");
+    assert!(most < 250, "{most}");
     assert_eq!(bench.sent(Match::create("events")).len() as u64, sent);
     bench.stop().await;
 }

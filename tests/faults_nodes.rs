@@ -161,6 +161,22 @@ async fn nodes_that_cannot_be_listed_hold_no_row_of_a_pod_that_was_seen() {
     bench.stop().await;
 }
 
+/// And a row of a pod that nobody saw may be on any of those that are not known.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_cannot_be_listed_hold_a_row_of_a_pod_that_nobody_saw() {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    put_row(&server, 1, "gone");
+    let listed = Match::list("nodes").filter(|request| request.metadata_only);
+    let listed = server.on(listed).fail(500);
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1"]).await;
+    assert!(listed.hits() > 10);
+    listed.remove();
+    goes_after(&bench, POOL, "1", W + 300).await;
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     let server = room();

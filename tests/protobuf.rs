@@ -15,7 +15,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, StreamBody};
 use ipgc::{
-    core::pod::ContainerState,
+    core::pod::{ContainerState, wire::ANNOTATIONS},
     watch::{LeanPod, protobuf},
 };
 use kube::{
@@ -24,6 +24,7 @@ use kube::{
     client::{Body, ClientBuilder},
 };
 use proptest::prelude::*;
+use serde_json::Value;
 use tower::service_fn;
 
 const WHOLE: &str = "application/vnd.kubernetes.protobuf";
@@ -174,10 +175,10 @@ fn pod_that_says(annotations: &[(&str, &str)], conditions: &[(&str, &str)]) -> V
 
 #[tokio::test]
 async fn of_annotations_and_conditions_those_come_through_that_count() {
-    let status = "[{\n    \"name\": \"d/net-a\",\n    \"interface\": \"net1\",\n    \"ips\": [\"10.0.0.1\"]\n}]";
+    let reported = "[{\n    \"name\": \"d/net-a\",\n    \"interface\": \"net1\",\n    \"ips\": [\"10.0.0.1\"]\n}]";
     let annotations = [
         ("prometheus.io/scrape", "true"),
-        ("k8s.v1.cni.cncf.io/network-status", status),
+        ("k8s.v1.cni.cncf.io/network-status", reported),
         ("k8s.v1.cni.cncf.io/networks", "net-a"),
         ("v1.multus-cni.io/default-network", "kube-system/default"),
         ("kubernetes.io/config.mirror", "0123"),
@@ -190,6 +191,15 @@ async fn of_annotations_and_conditions_those_come_through_that_count() {
     ];
     let said = pod_that_says(&annotations, &conditions);
     let (client, _) = answering(WHOLE, list(&[said, pod_that_says(&[], &[])]), 100);
+    let all = Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+    let json: Value = client.request(all).await.unwrap();
+    let first = &json["items"][0];
+    let come_through = first["metadata"]["annotations"].as_object().unwrap();
+    let mut wanted = ANNOTATIONS;
+    wanted.sort_unstable();
+    assert_eq!(come_through.keys().collect::<Vec<_>>(), wanted);
+    assert_eq!(first["status"]["conditions"].as_array().unwrap().len(), 1);
+    assert!(!json["items"].to_string().contains("null"), "{json}");
     let api: Api<LeanPod> = Api::all(client);
     let page = api.list(&ListParams::default()).await.unwrap();
     let states = page.items.into_iter().map(|pod| pod.into_state().unwrap());

@@ -140,10 +140,12 @@ async fn never_where_a_row_holds_the_address() {
 /// In an outage all reservations of the pods that are gone lack nothing but the pods.
 #[tokio::test(start_paused = true)]
 async fn those_whose_rows_a_sweep_has_seen_need_no_second_look() {
-    for (lone, looks) in [(None, 1), (Some("10.0.0.9"), 2)] {
+    // The last one is of another network than the row with that address.
+    for (lone, looks) in [(None, 1), (Some("10.0.0.9"), 2), (Some("blue-10.0.0.3"), 2)] {
         let server = room();
         silent_node(&server, "dead");
         put_pool(&server, &[(2, "alive"), (3, "gone")]);
+        server.put(fixtures::pool(NS, RANGE).network_name("blue").build());
         for name in ["10.0.0.3"].into_iter().chain(lone) {
             reserve(&server, name, "gone");
         }

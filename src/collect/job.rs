@@ -52,6 +52,8 @@ pub struct Waiting {
     pub until: Option<Moment>,
     /// Something to happen on one of these nodes, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
+    /// Whether that only brings the moment forward.
+    pub goes_anyway: bool,
 }
 
 impl Waiting {
@@ -62,6 +64,8 @@ impl Waiting {
     }
 
     fn or(mut self, other: Self) -> Self {
+        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
+        self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         self.until = self.until.into_iter().chain(other.until).min();
         self.nodes = union(self.nodes, other.nodes);
         self
@@ -82,10 +86,7 @@ impl Outcome {
     /// A row may go at this moment.
     #[must_use]
     pub fn not_before(moment: Moment) -> Self {
-        Self::Waiting(Waiting {
-            until: Some(moment),
-            nodes: Arc::default(),
-        })
+        Self::not_before_or_fenced(moment, Arc::default())
     }
 
     /// A row may go at this moment, or when one of these nodes is fenced.
@@ -94,6 +95,7 @@ impl Outcome {
         Self::Waiting(Waiting {
             until: Some(moment),
             nodes,
+            goes_anyway: true,
         })
     }
 
@@ -110,6 +112,7 @@ impl Outcome {
         Self::Waiting(Waiting {
             until,
             nodes: nodes.get(one).cloned().into_iter().collect(),
+            goes_anyway: false,
         })
     }
 
@@ -166,6 +169,27 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_anyway_does_so_unless_it_waits_with_something_that_does_not() {
+        let node: Arc<[Box<str>]> = ["a".into()].into();
+        let at = Outcome::not_before(Moment::EPOCH);
+        let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
+        let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
+        let goes = |outcome: Outcome| match outcome {
+            Outcome::Waiting(waiting) => waiting.goes_anyway,
+            other => panic!("{other:?}"),
+        };
+        for (one, other, expected) in [
+            (&at, &sooner, true),
+            (&sooner, &sooner, true),
+            (&at, &held, false),
+            (&sooner, &held, false),
+        ] {
+            assert_eq!(goes(one.clone().and(other.clone())), expected);
+            assert_eq!(goes(other.clone().and(one.clone())), expected);
+        }
+    }
 
     /// Else the return of each of a thousand nodes would wake all rows that wait for the others.
     #[test]

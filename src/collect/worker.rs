@@ -45,8 +45,8 @@ pub type ItemQueue = Queue<Box<str>, Arc<Item>>;
 /// An item that waits for a node looks again after so long even if nothing was heard of the node:
 /// it may have changed between the look and the wait.
 const LOOK_AT_NODES: Duration = Duration::from_mins(1);
-/// Whoever goes by itself so soon does not: of a mass each would read its pool every minute.
-const SOON: Duration = Duration::from_mins(10);
+/// Whoever goes anyway when its wait is over does not look so often: of a mass each would read its pool every minute.
+const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
 /// Most pods of which it is remembered that they were given up; of more it is told twice.
 const REMEMBERED: usize = 10_000;
 
@@ -256,9 +256,12 @@ impl Shared {
             return until.unwrap_or_default();
         }
         self.waits.park(key, waiting.nodes);
-        until
-            .filter(|until| *until <= SOON)
-            .unwrap_or(LOOK_AT_NODES)
+        let look = if waiting.goes_anyway {
+            LOOK_FOR_FENCE
+        } else {
+            LOOK_AT_NODES
+        };
+        until.map_or(look, |until| until.min(look))
     }
 
     /// Says once for each incarnation what could not be read or followed.

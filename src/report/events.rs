@@ -43,10 +43,12 @@ const CONTROLLER: &str = "ipgc.dev/ipgc";
 const MAX_NOTE: usize = 1_024;
 /// Events waiting to be sent; more are dropped and counted.
 const BACKLOG: usize = 1_024;
-/// Budget: so many at once, as a kubelet has, ...
-const BURST: u32 = 100;
-/// ... and one more each.
+/// Budget: so many at once; without the reserve as many as a kubelet, ...
+const BURST: u32 = 100 + RESERVE;
+/// ... and one more each. ...
 const REFILL: Duration = Duration::from_millis(50);
+/// ... So many are left for those that tell of something to be done, some of which are told once.
+const RESERVE: u32 = 20;
 
 /// Takes events without ever waiting.
 #[derive(Clone, Debug)]
@@ -175,7 +177,8 @@ impl Events {
         if self.silent || (reason != COLLECTED && !self.leadership.is_held()) {
             return;
         }
-        if !lock(&self.budget).take() {
+        let reserve = if kind == "Normal" { RESERVE } else { 0 };
+        if !lock(&self.budget).take(reserve) {
             self.counters.events_dropped.increment();
             return;
         }
@@ -273,15 +276,16 @@ impl Budget {
         }
     }
 
-    fn take(&mut self) -> bool {
+    /// Takes one, if more than `reserve` are there.
+    fn take(&mut self, reserve: u32) -> bool {
         let new = self.filled.elapsed().as_millis() / REFILL.as_millis();
         let new = u32::try_from(new).unwrap_or(u32::MAX);
         self.tokens = self.tokens.saturating_add(new).min(BURST);
         // What is left of the time counts for the next one.
         self.filled += REFILL.saturating_mul(new);
-        let left = self.tokens.checked_sub(1);
-        self.tokens = left.unwrap_or(0);
-        left.is_some()
+        let is_there = self.tokens > reserve;
+        self.tokens -= u32::from(is_there);
+        is_there
     }
 }
 
@@ -293,11 +297,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_budget_is_twenty_a_second_at_any_pace() {
         let mut budget = Budget::new();
-        while budget.take() {}
+        while budget.take(0) {}
         let mut taken = 0;
         for _ in 0..2_000 {
             tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-            taken += u32::from(budget.take());
+            taken += u32::from(budget.take(0));
         }
         assert!((1_199..=1_201).contains(&taken), "{taken}");
     }
@@ -318,11 +322,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_budget_is_a_burst_and_twenty_a_second() {
         let mut budget = Budget::new();
-        let mut taken = |tries: u32| (0..tries).filter(|_| budget.take()).count();
-        assert_eq!(taken(1_000), 100);
+        let mut taken = |reserve| (0..1_000).filter(|_| budget.take(reserve)).count();
+        assert_eq!(taken(RESERVE), 100);
+        assert_eq!(taken(0), 20, "of those that are told once");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(taken(1_000), 20);
+        assert_eq!((taken(RESERVE), taken(0)), (0, 20));
         tokio::time::sleep(Duration::from_hours(1)).await;
-        assert_eq!(taken(1_000), 100);
+        assert_eq!((taken(RESERVE), taken(0)), (100, 20));
     }
 }

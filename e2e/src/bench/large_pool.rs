@@ -1,9 +1,9 @@
 //! One pool of ten thousand rows whose pods end one after the other for a minute: each write of such a pool
 //! costs the API server as much whatever it changes, so the writer has to collect.
 //!
-//! What one patch costs the server is measured first, without ipgc: single rows are removed from an equal
-//! pool, one after the other, and then some hundreds at a time, each with a test, as ipgc does it. The whole
-//! is measured twice, without ipgc and with it; the difference is all that ipgc makes the server do.
+//! What one patch costs the server is measured first, without ipgc: an equal pool is emptied some hundreds of rows at a
+//! time, each with a test, as ipgc does it, and before and after that by single rows. As with ipgc the pool becomes
+//! smaller meanwhile, and patches with it: what counts is their mean. The whole is measured twice, without ipgc and with it; the difference is all that ipgc makes the server do.
 
 use std::{
     collections::BTreeMap,
@@ -60,12 +60,13 @@ struct Seen {
     lag: Duration,
 }
 
-/// CPU of the API server for one request on the whole pool.
+/// CPU of the API server for one request.
 struct Price {
-    /// A patch that removes one row.
+    /// A patch that removes one row: the mean of those on the full pool and on the nearly empty one.
     patch: Duration,
-    /// A patch like ipgc's, that removes [`BATCH`] rows and tests each.
+    /// A patch like ipgc's, that removes [`BATCH`] rows and tests each: the mean of those that empty the pool.
     batch: Duration,
+    /// A read of the full pool.
     get: Duration,
 }
 
@@ -140,7 +141,7 @@ fn population(stage: &Stage, namespace: &Namespace, rows: usize) -> Population {
     }
 }
 
-/// Removes single rows from a pool of this size, and reads it as often.
+/// Reads a pool of this size, and empties it.
 async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> Result<Price> {
     let population = population(stage, home, rows);
     stage.seeder.pools(&population, Population::rows_of).await?;
@@ -169,28 +170,32 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> 
             Ok(())
         })
         .await?;
-    let removal = prices
-        .each(patches, async || {
-            for offset in 1..=patches {
+    let half = patches / 2;
+    let single = async |from: usize| {
+        let removals = prices.each(half, async || {
+            for offset in from..from + half {
                 remove(offset..offset + 1).await?;
             }
             Ok(())
-        })
-        .await?;
-    let batches = (rows - patches) / BATCH / 2;
+        });
+        removals.await
+    };
+    let of_full = single(1).await?;
+    let batches = (rows - patches) / BATCH;
     let removal_of_many = prices
         .each(batches, async || {
             for number in 0..batches {
-                let first = 1 + patches + number * BATCH;
+                let first = 1 + half + number * BATCH;
                 remove(first..first + BATCH).await?;
             }
             Ok(())
         })
         .await?;
+    let of_nearly_empty = single(1 + half + batches * BATCH).await?;
     // Its rows have no pods, and would be held as orphans.
     raw::delete(client, &path).await?;
     Ok(Price {
-        patch: removal,
+        patch: (of_full + of_nearly_empty) / 2,
         batch: removal_of_many,
         get: read,
     })

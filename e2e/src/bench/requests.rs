@@ -17,7 +17,7 @@ const AGENT: &str = "ipgc/";
 /// The resource of reservations.
 pub const RESERVATIONS: &str = "overlappingrangeipreservations";
 
-/// Its requests, in the order of their answers.
+/// Its requests, in the order of their answers: without its watches, and the renewals of its own Lease.
 pub struct Ours {
     pub requests: Vec<Request>,
     pub events: usize,
@@ -27,6 +27,12 @@ impl Ours {
     /// Those after a mark.
     pub fn since(audit: &AuditLog, mark: Mark) -> Result<Self> {
         let mut requests = audit.since(mark)?;
+        // It renews its Lease at the least. No request at all would meet every goal.
+        if !requests.iter().any(Self::is_ours) {
+            return Err(Error::malformed("the audit log")(format!(
+                "no request of {AGENT}"
+            )));
+        }
         let is_own_lease =
             |request: &Request| request.resource == "leases" && request.namespace == "ipgc-system";
         requests.retain(|request| {

@@ -136,3 +136,36 @@ fn field_head(bytes: &mut &[u8]) -> Option<(u8, usize)> {
     *bytes = rest;
     Some((tag, length))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A field of so many bytes.
+    fn field_of(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut field = vec![number << 3 | 2];
+        prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
+        field.extend(bytes);
+        field
+    }
+
+    #[test]
+    fn no_more_than_a_pod_and_what_came_with_it_is_held() {
+        const POD: usize = 2_000;
+        const PART: usize = 300;
+        let types = [field_of(1, b"v1"), field_of(2, b"PodList")].concat();
+        // Of a pod only what nobody reads.
+        let pod = field_of(2, &field_of(15, &[0; POD]));
+        let list = field_of(2, &pod.repeat(50));
+        let answer = [MAGIC.to_vec(), field_of(1, &types), list].concat();
+        let mut read = Answer::default();
+        for part in answer.chunks(PART) {
+            read.push(part).unwrap();
+            assert!(read.bytes.len() < pod.len() + PART, "{}", read.bytes.len());
+        }
+        assert!(read.bytes.is_empty());
+        let json = String::from_utf8(read.finish().unwrap()).unwrap();
+        assert_eq!(json.matches("{}").count(), 50, "{json}");
+    }
+}
