@@ -22,7 +22,7 @@ const NAMES_NEVER_RETURN: [(&str, &str); 3] = [
     ("batch", "Job"),
 ];
 
-/// The annotations that are read: those of [`Annotations`].
+/// The annotations that are read: those that `Annotations` has.
 pub const ANNOTATIONS: [&str; 4] = [
     STATUS_ANNOTATION,
     "k8s.v1.cni.cncf.io/networks",
