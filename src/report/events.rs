@@ -43,11 +43,11 @@ const CONTROLLER: &str = "ipgc.dev/ipgc";
 const MAX_NOTE: usize = 1_024;
 /// Events waiting to be sent; more are dropped and counted.
 const BACKLOG: usize = 1_024;
-/// Budget: so many at once; without the reserve as many as a kubelet, ...
+/// Budget: so many at once. Without the reserve it is a kubelet's.
 const BURST: u32 = 100 + RESERVE;
-/// ... and one more each. ...
+/// And one more each.
 const REFILL: Duration = Duration::from_millis(50);
-/// ... So many are left for those that tell of something to be done, some of which are told once.
+/// So many are left for warnings, some of which are told once.
 const RESERVE: u32 = 20;
 
 /// Takes events without ever waiting.

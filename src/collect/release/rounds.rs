@@ -210,6 +210,7 @@ impl<T> Pile<T> {
 }
 
 /// A few that work beside each other. Thousands of requests that wait for their turn would be some kilobytes each.
+/// A hand takes its items itself: of a closure that is given them the compiler cannot tell that the whole is Send.
 async fn hands<F: Future<Output = Vec<R>>, R>(hand: impl Fn() -> F) -> impl Iterator<Item = R> {
     let hands: FuturesUnordered<_> = (0..CONCURRENCY).map(|_| hand()).collect();
     let results: Vec<_> = hands.collect().await;
