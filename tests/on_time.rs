@@ -129,6 +129,35 @@ async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
     bench.stop().await;
 }
 
+/// What a Lease has yet to show is looked for when the Leases were read, not before, and not much later.
+#[rstest]
+#[case::a_quick_server(0)]
+#[case::a_slow_one(700)]
+#[tokio::test(start_paused = true)]
+async fn a_row_goes_with_the_read_of_leases_that_shows_a_kubelet_at_work(#[case] slow: u64) {
+    let slow = Duration::from_millis(slow);
+    let bench = one().await;
+    let _beat = live_node(&bench.server, "node-1");
+    let (leases, pools) = (Match::list("leases"), Match::get("ippools"));
+    bench.server.on(leases.clone()).delay(slow);
+    // That of a read, when it was answered.
+    let (heard, reads) = (times(&bench, leases), times(&bench, pools));
+    let patches = times(&bench, Match::patch("ippools"));
+    bench.kubelet().force_delete(NS, "web-1");
+    bench.wait_rows(POOL, &[]).await;
+    let [patch] = patches.lock().unwrap()[..] else {
+        panic!("not one patch");
+    };
+    let heard = heard.lock().unwrap().clone();
+    let answered = *heard.iter().filter(|it| **it < patch).max().unwrap();
+    assert!(answered - slow > W, "{heard:?}");
+    assert!(patch - answered < LEAD, "{patch:?}, {heard:?}");
+    // Early in the wait, when its Lease was listened to for as long, and with that read.
+    let reads = reads.lock().unwrap().clone();
+    assert_eq!(reads.len(), 3, "{reads:?}");
+    bench.stop().await;
+}
+
 /// Two pods of a ReplicaSet whose rows are served together and may go 8 ms one after the other.
 async fn two_at_once() -> (Bench, Arc<Mutex<Vec<Duration>>>) {
     let bench = Bench::long_since(server(), seldom()).await;

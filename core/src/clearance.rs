@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 pub use self::wait::{Wait, union};
 use crate::{
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Unfenced},
-    node::{Blocked, Nodes, Standing},
+    node::{Block, Blocked, Nodes, Standing},
     pod::PodState,
     pool::RowContent,
     sighting::Sighting,
@@ -76,6 +76,9 @@ pub struct Clearance {
     /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost: when
     /// it would have gone otherwise. Until then a DEL that is not lost frees it.
     pub endless: Option<Moment>,
+    /// Where a kubelet's Lease has yet to show that the wait is over: no read of it does that is asked for before
+    /// this moment.
+    pub shown: Option<Moment>,
 }
 
 impl Clearance {
@@ -85,6 +88,14 @@ impl Clearance {
             wait,
             watched: true,
             endless: None,
+            shown: None,
+        }
+    }
+
+    fn of_block(grade: Grade, block: Block) -> Self {
+        Self {
+            shown: block.shown,
+            ..Self::new(grade, Wait::Until(block.until))
         }
     }
 
@@ -108,6 +119,7 @@ impl Clearance {
             wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
             endless: self.endless.max(other.endless),
+            shown: self.shown.max(other.shown),
         }
     }
 
@@ -329,13 +341,12 @@ impl Subject<'_> {
                 let until = since + wait;
                 // A kubelet that died within its W had not all of it: that it lived through must
                 // be seen.
-                let unseen = until <= self.now && last < until;
-                let until = if unseen {
-                    self.now + look_again(wait)
+                let block = if last < until {
+                    Block::shown(until, look_again(wait), self.now)
                 } else {
-                    until
+                    Block::of(until)
                 };
-                Clearance::new(Grade::Witnessed, Wait::Until(until))
+                Clearance::of_block(Grade::Witnessed, block)
             }
             Standing::Listening => {
                 // Whatever W is: what it does there is not known yet.
@@ -365,15 +376,20 @@ impl Subject<'_> {
             silent
         };
         let is_endless = is_endless && matches!(blockers, Some(Blocked::By(_)));
+        let mut shown = None;
         let blocked = match (blockers, capped) {
             (None, _) => free_at.clone(),
-            (Some(Blocked::Until(moment)), Some(cap)) => Wait::Until(moment.min(cap)),
+            (Some(Blocked::Until(block)), Some(cap)) if block.until >= cap => Wait::Until(cap),
             (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::AtMost(nodes, cap),
-            (Some(Blocked::Until(moment)), None) => Wait::Until(moment),
+            (Some(Blocked::Until(block)), _) => {
+                shown = block.shown;
+                Wait::Until(block.until)
+            }
             (Some(Blocked::By(nodes)), _) => Wait::For(nodes),
         };
         let mut all = Clearance::new(Grade::Unwitnessed, free_at)
             .and(Clearance::new(Grade::Unwitnessed, blocked));
+        all.shown = shown;
         all.watched = false;
         all.endless = is_endless.then_some(since + wait);
         all

@@ -10,7 +10,7 @@ mod stock;
 
 use std::time::Duration;
 
-pub use self::nodes::{Blocked, Nodes, Pulse};
+pub use self::nodes::{Block, Blocked, Nodes, Pulse};
 use crate::{clearance::look_again, time::Moment};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
@@ -288,24 +288,21 @@ impl Node {
         clippy::option_option,
         reason = "whether it blocks, and whether there is a moment until which"
     )]
-    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
+    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Block>> {
         let suspect = self.suspect.as_ref()?;
         if self.longest(suspect, now) >= wait {
             return None;
         }
-        let since = match (&self.state, self.alive(now)) {
-            (None, _) => self.since.max(suspect.since),
-            (Some(_), Some(beat)) => beat.since(suspect.since),
-            (Some(_), None) if self.is_silent(now) => return Some(None),
+        Some(match (&self.state, self.alive(now)) {
+            (None, _) => Some(Block::of(self.since.max(suspect.since) + wait)),
+            (Some(_), Some(beat)) => Some(Block::shown(
+                beat.since(suspect.since) + wait,
+                look_again(wait),
+                now,
+            )),
+            (Some(_), None) if self.is_silent(now) => None,
             // Its Lease has not been watched long enough to tell.
-            (Some(_), None) => return Some(Some(now + wait.max(look_again(wait)))),
-        };
-        let until = since + wait;
-        // Where it should be over by now, that is yet to be seen.
-        Some(Some(if until <= now {
-            now + look_again(wait)
-        } else {
-            until
-        }))
+            (Some(_), None) => Some(Block::of(now + wait.max(look_again(wait)))),
+        })
     }
 }

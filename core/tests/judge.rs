@@ -42,9 +42,7 @@ fn deleted(grade: Grade, second: u64) -> Verdict {
         cause: Cause::Deleted,
         clearance: Clearance {
             grade,
-            wait: Wait::Until(at(second)),
-            watched: true,
-            endless: None,
+            ..Clearance::certain(at(second))
         },
     })
 }
@@ -105,7 +103,11 @@ fn a_row_of_an_absent_pod_is_stale_with_the_grade_of_its_evidence() {
         &Policy::default(),
         at(20),
     );
-    assert_eq!(verdict, deleted(Grade::Witnessed, 10 + W));
+    let mut witnessed = deleted(Grade::Witnessed, 10 + W);
+    if let Verdict::Stale(stale) = &mut witnessed {
+        stale.clearance.shown = Some(at(10 + W));
+    }
+    assert_eq!(verdict, witnessed);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ipgc_core::{
-    node::{Blocked, NodeState, Nodes, SILENCE, Standing},
+    node::{Block, Blocked, NodeState, Nodes, SILENCE, Standing},
     time::Moment,
 };
 
@@ -83,11 +83,15 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
     };
     // It was at work before the gap: of the next two changes one comes after it.
     let over = 100 + 20 + 180;
-    assert_eq!(blocked(1_000, 290), Some(Blocked::Until(at(over))));
+    let looked_for = |then| {
+        let (until, shown) = (at(then), Some(at(over)));
+        Some(Blocked::Until(Block { until, shown }))
+    };
+    assert_eq!(blocked(1_000, 290), looked_for(over));
     assert_eq!(blocked(1_000, over), None);
     assert_eq!(
         blocked(290, over),
-        Some(Blocked::Until(at(over + 5))),
+        looked_for(over + 5),
         "it fell silent before"
     );
     assert_eq!(

@@ -180,8 +180,7 @@ fn verdicts_speak_to_people() {
         clearance: Clearance {
             grade,
             wait,
-            watched: true,
-            endless: None,
+            ..Clearance::certain(at(0))
         },
     };
     let nodes = || ["a".into(), "b".into()].into();

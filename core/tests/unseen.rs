@@ -444,8 +444,7 @@ fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait)
     let of = |wait| Clearance {
         grade: Grade::Unfenced,
         wait,
-        watched: true,
-        endless: None,
+        ..Clearance::certain(at(0))
     };
     assert_eq!(of(a).and(of(b)).wait, both);
 }
@@ -456,7 +455,7 @@ fn of_two_clearances_the_later_and_the_worse_count() {
         grade,
         wait: wait.clone(),
         watched,
-        endless: None,
+        ..Clearance::certain(at(0))
     };
     let waits = [
         (until(5), until(9), until(9)),

@@ -38,6 +38,8 @@ const LEASES: &str = "kube-node-lease";
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
 const READ_EVERY: Duration = Duration::from_secs(10);
+/// A read of them is taken in by then, after as long as the last one took.
+const TAKEN_IN: Duration = Duration::from_millis(50);
 /// How long a node that is gone is remembered: longer than any wait.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
@@ -50,8 +52,21 @@ pub struct NodeWaits {
     wanted_until: Mutex<Moment>,
     /// Until when they are of interest to whoever may wait later.
     listen_until: Mutex<Moment>,
+    /// The last read of the Leases.
+    last_read: Mutex<Option<LeaseRead>>,
     /// Something happened: a node changed, a gap, somebody waits.
     changed: Notify,
+}
+
+/// A read of the Leases.
+#[derive(Clone, Copy, Debug)]
+struct LeaseRead {
+    /// When it was due; it was asked for no sooner.
+    due: Moment,
+    /// The time from one to the next, for whoever waits.
+    every: Duration,
+    /// How long it took.
+    took: Duration,
 }
 
 /// In an outage a hundred thousand items may wait for a thousand nodes: each list of names is kept, and gone through,
@@ -117,6 +132,18 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
+    /// When a read of the Leases that is asked for at `asked` or later is taken in, for whoever waits for it at `now`.
+    pub fn known_at(&self, asked: Moment, now: Moment) -> Moment {
+        let Some(read) = *lock(&self.last_read) else {
+            return asked;
+        };
+        // The last one has not shown it, or nobody would wait.
+        let passed = asked.max(now).since(read.due).as_nanos();
+        let reads = passed.div_ceil(read.every.as_nanos()).max(1);
+        let reads = u32::try_from(reads).unwrap_or(u32::MAX);
+        read.due + read.every.saturating_mul(reads) + read.took + TAKEN_IN
+    }
+
     /// How often Leases are to be read, if at all: every `quick` for whoever waits. He is parked on one of the
     /// nodes that he waits for, so that it says nothing of the others whether this one is ready.
     fn read_every(&self, quick: Duration, now: Moment) -> Option<Duration> {
@@ -172,11 +199,22 @@ impl NodeKeeper {
             }
             let now = self.clock.now();
             let read_every = self.waits.read_every(quick, now);
-            let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
-            if read_every.is_some_and(is_due) {
-                read_at = Some(now);
-                if let Err(error) = self.read_leases().await {
-                    warn!(%error, "Leases cannot be read, rows that depend on them wait");
+            if let Some(every) = read_every
+                && read_at.is_none_or(|read| now.since(read) >= every)
+            {
+                // A timer that is late now and then does not move those that follow: they are waited for.
+                let due = read_at.map(|read| read + every);
+                let due = due.filter(|due| now.since(*due) < every).unwrap_or(now);
+                read_at = Some(due);
+                match self.read_leases().await {
+                    Ok(()) => {
+                        let took = self.clock.now().since(now);
+                        let every = quick;
+                        *lock(&self.waits.last_read) = Some(LeaseRead { due, every, took });
+                    }
+                    Err(error) => {
+                        warn!(%error, "Leases cannot be read, rows that depend on them wait");
+                    }
                 }
             }
             self.wake(&mut last);

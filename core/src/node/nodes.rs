@@ -26,11 +26,48 @@ pub struct Nodes {
     said_dead: BTreeSet<Box<str>>,
 }
 
+/// Until when something is blocked, if nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Until this moment.
+    pub until: Moment,
+    /// A kubelet's Lease has yet to show it, which no read of it does that is asked for before this moment.
+    pub shown: Option<Moment>,
+}
+
+impl Block {
+    /// Time alone ends it.
+    pub(crate) fn of(until: Moment) -> Self {
+        Self { until, shown: None }
+    }
+
+    /// A Lease that changes after `end` ends it. Where that should be over by now, it is looked for `again`.
+    pub(crate) fn shown(end: Moment, again: Duration, now: Moment) -> Self {
+        Self {
+            until: if end <= now { now + again } else { end },
+            shown: Some(end),
+        }
+    }
+
+    /// Both end.
+    fn and(self, other: Self) -> Self {
+        Self {
+            until: self.until.max(other.until),
+            shown: self.shown.max(other.shown),
+        }
+    }
+
+    /// This one too, if there was another one.
+    pub(super) fn add_to(self, other: &mut Option<Self>) {
+        *other = Some(other.map_or(self, |other| other.and(self)));
+    }
+}
+
 /// What an address waits for before nobody unseen can answer on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// No longer than until this moment, if nothing happens.
-    Until(Moment),
+    /// No longer than that, if nothing happens.
+    Until(Block),
     /// Until something happens on these nodes, in the order of their names. Empty while the nodes
     /// are not known.
     By(Arc<[Box<str>]>),
@@ -187,7 +224,7 @@ impl Nodes {
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
         let mut ask = |name: &str, node: &Node| match node.blocks(wait, now) {
-            Some(Some(moment)) => until = until.max(Some(moment)),
+            Some(Some(block)) => block.add_to(&mut until),
             Some(None) => by.push(name.into()),
             None => {}
         };

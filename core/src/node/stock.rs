@@ -84,7 +84,7 @@ impl Stock {
         let mut until = None;
         for node in self.others.iter().filter_map(|name| nodes.get(name)) {
             match node.blocks(wait, now) {
-                Some(Some(moment)) => until = until.max(Some(moment)),
+                Some(Some(block)) => block.add_to(&mut until),
                 // It fell silent since.
                 Some(None) => return None,
                 None => {}

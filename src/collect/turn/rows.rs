@@ -213,19 +213,24 @@ impl Turn<'_> {
         releases
     }
 
-    /// Something waits, and is looked at again by so much before its wait is over; whoever waits for a
-    /// node says so once.
+    /// Something waits, and is looked at again by so much before its wait is over, or when a Lease may have shown
+    /// that it is; whoever waits for a node says so once.
     pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale, lead: Duration) {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
         let Clearance { grade, endless, .. } = &stale.clearance;
-        let (wait, lead) = match endless {
+        let (wait, lead, shown) = match endless {
             // Until then its DEL may be on its way.
-            Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO),
-            _ => (&stale.clearance.wait, lead),
+            Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO, None),
+            _ => (&stale.clearance.wait, lead, stale.clearance.shown),
         };
-        let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
+        let shown = shown.map(|asked| self.context.waits.known_at(asked, now));
+        let earlier = |it: Moment| {
+            let earlier = Moment::new(it.since_epoch().saturating_sub(lead));
+            // What a Lease has yet to show is not known before it is read.
+            shown.map_or(earlier, |shown| shown.max(earlier))
+        };
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade == Grade::Settled {
