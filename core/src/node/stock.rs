@@ -2,7 +2,12 @@
 //!
 //! It says nothing that the nodes do not say themselves. Whatever changes a node drops it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use super::{Blocked, Nodes};
 use crate::time::Moment;
@@ -24,6 +29,44 @@ pub(super) struct Stock {
     others: Box<[Box<str>]>,
     /// All suspects that exist.
     existing: Arc<[Box<str>]>,
+    said: Said,
+}
+
+/// What was answered at one moment, by the wait that was asked for: of the rows that are judged together nearly all wait
+/// as long, and each would ask all nodes. It is no part of what a stock is.
+#[derive(Debug, Default)]
+struct Said(Mutex<(Moment, BTreeMap<Duration, Answer>)>);
+
+/// Whether stock tells, and whether anybody blocks.
+type Answer = Option<Option<Blocked>>;
+
+impl Said {
+    /// What was said at `now` of this wait, or what this says.
+    fn or_say(&self, wait: Duration, now: Moment, say: impl FnOnce() -> Answer) -> Answer {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.0 != now {
+            *said = (now, BTreeMap::new());
+        }
+        said.1.entry(wait).or_insert_with(say).clone()
+    }
+}
+
+impl Clone for Said {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Said {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Said {}
+
+impl Hash for Said {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Stock {
@@ -54,6 +97,7 @@ impl Stock {
             silent_longest,
             others: others.into(),
             existing: nodes.existing_suspects(None),
+            said: Said::default(),
         }
     }
 
@@ -68,19 +112,14 @@ impl Stock {
     }
 
     /// What [`Nodes::blockers`] answers for all nodes; `None` where this does not tell.
-    #[expect(
-        clippy::option_option,
-        reason = "whether this tells, and whether anybody blocks"
-    )]
-    pub(super) fn blockers(
-        &self,
-        nodes: &Nodes,
-        wait: Duration,
-        now: Moment,
-    ) -> Option<Option<Blocked>> {
+    pub(super) fn blockers(&self, nodes: &Nodes, wait: Duration, now: Moment) -> Answer {
         if now < self.now || self.silent_until.is_some_and(|until| now >= until) {
             return None;
         }
+        self.said.or_say(wait, now, || self.ask(nodes, wait, now))
+    }
+
+    fn ask(&self, nodes: &Nodes, wait: Duration, now: Moment) -> Answer {
         let mut until = None;
         for node in self.others.iter().filter_map(|name| nodes.get(name)) {
             match node.blocks(wait, now) {

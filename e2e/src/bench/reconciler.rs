@@ -123,18 +123,7 @@ async fn seeded(bench: &Bench, who: &str) -> Result<(Stage, Population)> {
         pools: 10,
         ..stage.population(pods + orphans)
     };
-    let seeder = &stage.seeder;
-    seeder.attachments(&population).await?;
-    seeder.nodes(population.nodes).await?;
-    seeder.pools(&population, Population::rows_of).await?;
-    let all = 0..population.pools;
-    let all = all.flat_map(|pool| population.rows_of(pool));
-    seeder.reservations(&population, all).await?;
-    let living = Population {
-        pods,
-        ..population.clone()
-    };
-    seeder.pods(&living).await?;
+    stage.seeder.everything_but(&population, orphans).await?;
     Ok((stage, population))
 }
 

@@ -52,6 +52,11 @@ impl Seeder {
 
     /// All of a population, rows and reservations included.
     pub async fn everything(&self, population: &Population) -> Result<()> {
+        self.everything_but(population, 0).await
+    }
+
+    /// All of a population but its last so many pods, whose rows and reservations are there all the same.
+    pub async fn everything_but(&self, population: &Population, orphans: usize) -> Result<()> {
         self.attachments(population).await?;
         self.nodes(population.nodes).await?;
         self.pools(population, Population::rows_of).await?;
@@ -60,7 +65,11 @@ impl Seeder {
             let all = all.flat_map(|pool| population.rows_of(pool));
             self.reservations(population, all).await?;
         }
-        self.pods(population).await
+        let living = Population {
+            pods: population.pods - orphans,
+            ..population.clone()
+        };
+        self.pods(&living).await
     }
 
     /// One network attachment for each pool.
