@@ -63,6 +63,9 @@ pub struct Options {
     pub port: Option<u16>,
     /// Whether the CRDs are installed.
     pub crds: bool,
+    /// Whether etcd waits until the disk has what is written, as it does in a cluster. Nothing here has to survive
+    /// a power cut.
+    pub fsync: bool,
 }
 
 impl Default for Options {
@@ -75,6 +78,7 @@ impl Default for Options {
             accounts: false,
             port: None,
             crds: true,
+            fsync: false,
         }
     }
 }
@@ -150,7 +154,7 @@ impl ControlPlane {
         let dir = RunDir::create()?;
         let files = Files::write(dir.path(), options)?;
         let addresses = Addresses::free(options.port)?;
-        let etcd = servers::start_etcd(etcd, &files, addresses)?;
+        let etcd = servers::start_etcd(etcd, &files, addresses, options)?;
         let api_server = servers::start_api_server(api_server, &files, addresses, options)?;
         let ca_pem = servers::ca(&api_server, &etcd, &files, START).await?;
         let mut plane = Self {

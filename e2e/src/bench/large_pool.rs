@@ -2,7 +2,7 @@
 //! costs the API server as much whatever it changes, so the writer has to collect.
 //!
 //! What one patch costs the server is measured first, without ipgc: an equal pool is emptied some hundreds of rows at a
-//! time, each with a test, as ipgc does it, and before and after that by single rows. As with ipgc the pool becomes
+//! time, with the operations of ipgc's patches, and before and after that by single rows. As with ipgc the pool becomes
 //! smaller meanwhile, and patches with it: what counts is their mean. The whole is measured twice, without ipgc and with it; the difference is all that ipgc makes the server do.
 
 use std::{
@@ -24,7 +24,7 @@ use super::{
     seed::{BEAT, Heartbeats},
     stage::Stage,
     table::{Amount, Line, Unit, float},
-    watch,
+    template, watch,
 };
 use crate::{Namespace, Result};
 
@@ -145,20 +145,23 @@ fn population(stage: &Stage, namespace: &Namespace, rows: usize) -> Population {
 async fn price(stage: &Stage, home: &Namespace, rows: usize, patches: usize) -> Result<Price> {
     let population = population(stage, home, rows);
     stage.seeder.pools(&population, Population::rows_of).await?;
-    let podrefs: BTreeMap<_, _> = population
+    let stored: BTreeMap<_, _> = population
         .rows_of(0)
-        .map(|row| (row.offset, population.podref(row.pod)))
+        .map(|row| (row.offset, template::row(&population, row)))
         .collect();
     let client = &stage.client("bench-loop").await?;
     let prices = Prices::of(stage.api_server()).await?;
     let path = raw::one::<IpPool>(&population.namespace, population.pool(0));
+    let pool = raw::parse("the pool", &raw::get(client, &path).await?)?;
+    let uid = &pool["metadata"]["uid"];
     let remove = async |rows: Range<usize>| {
         let changes = rows.flat_map(|offset| {
             let path = format!("/spec/allocations/{offset}");
-            let podref = &podrefs[&offset];
-            let test = json!({"op": "test", "path": format!("{path}/podref"), "value": podref});
+            let test = json!({"op": "test", "path": path, "value": stored[&offset]});
             [test, json!({"op": "remove", "path": path})]
         });
+        let uid = json!({"op": "test", "path": "/metadata/uid", "value": uid});
+        let changes = [uid].into_iter().chain(changes);
         let changes = changes.chain([raw::forget_managers()]);
         raw::patch_for_metadata(client, &path, &changes.collect()).await
     };

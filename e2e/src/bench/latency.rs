@@ -24,6 +24,7 @@ use super::{
     seed::{BEAT, Heartbeats},
     stage::Stage,
     table::{Amount, Line, float},
+    template,
     watch::{self, Change, Named, Pool},
 };
 use crate::{Error, Result};
@@ -66,7 +67,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     };
     bench.say(NAME, format!("seeding {} pods", population.pods));
     stage.seeder.everything(&population).await?;
-    let bare = bare(&stage, bench.size(BARE)).await?;
+    let bare = bare(&stage, bench.size(BARE), tries).await?;
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let collector = stage.started(&[&cooldown]).await?;
@@ -132,7 +133,7 @@ fn at(sorted: &[Duration], part: f64) -> Duration {
     sorted.get(place).copied().unwrap_or_default()
 }
 
-async fn bare(stage: &Stage, tries: usize) -> Result<Bare> {
+async fn bare(stage: &Stage, tries: usize, of_ipgc: usize) -> Result<Bare> {
     let home = stage.cluster.namespace("bare").await?;
     let population = Population {
         pools: POOLS,
@@ -142,6 +143,11 @@ async fn bare(stage: &Stage, tries: usize) -> Result<Bare> {
     stage.seeder.pools(&population, Population::rows_of).await?;
     let client = stage.client("bench-loop").await?;
     let namespace = &population.namespace;
+    // The first patch of a pool has managed fields to remove. Of all tries it is to be as large a part as of ipgc's.
+    for pool in POOLS * tries / of_ipgc..POOLS {
+        let path = raw::one::<IpPool>(namespace, &population.pool(pool));
+        raw::patch_for_metadata(&client, &path, &json!([raw::forget_managers()])).await?;
+    }
     let mut delays = Bare::default();
     let rows = |pool| population.rows_of(pool).take(tries.div_ceil(POOLS));
     for row in (0..POOLS).flat_map(rows).take(tries) {
@@ -152,7 +158,7 @@ async fn bare(stage: &Stage, tries: usize) -> Result<Bare> {
         let pod = raw::one::<Pod>(namespace, &pod);
         let path = format!("/spec/allocations/{}", row.offset);
         let removal = json!([
-            {"op": "test", "path": format!("{path}/podref"), "value": population.podref(row.pod)},
+            {"op": "test", "path": path, "value": template::row(&population, row)},
             {"op": "remove", "path": path},
             raw::forget_managers(),
         ]);

@@ -14,7 +14,7 @@ use super::{
     requests::{Ours, RESERVATIONS},
     seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
-    table::{Amount, Line},
+    table::{Amount, Line, float},
     upstream_loop::Took,
     watch,
 };
@@ -292,8 +292,9 @@ fn times(
             format!(" ({})", SHORT_WAITS.join(" ")),
         ),
     };
-    let bare = Amount::time(bare);
     let reservations = from_gone(seen.reservations);
+    let left = float(seen.reservations_then as u64) / float(pods as u64);
+    let (bare, bare_of_left) = (Amount::time(bare), Amount::time(bare.mul_f64(left)));
     lines.extend([
         line(
             "reservations that were there then",
@@ -313,6 +314,11 @@ fn times(
         )
         .against(of, bare)
         .ratio_at_most(1.3),
+        line(
+            "the same, less the cooldown",
+            Amount::time(reservations.saturating_sub(COOLDOWN)),
+        )
+        .against("the loop's pace, as many as were left", bare_of_left),
         line(
             "reservations empty, from the first end",
             Amount::time(seen.reservations - seen.begun),
@@ -368,7 +374,9 @@ fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: T
         .counted(),
         patches_each,
         reads_each,
-        line("events", Amount::count(seen.ours.events)).at_most(events),
+        line("events", Amount::count(seen.ours.events))
+            .at_most(events)
+            .counted(),
         line("ipgc's CPU", Amount::cpu(seen.cpu)),
         line("API server's CPU", Amount::cpu(seen.server_cpu)),
         line("ipgc's memory at the most", Amount::bytes(seen.peak))

@@ -1,4 +1,5 @@
 //! How much memory a large cluster takes, and what the first list costs; and the same of a small one.
+//! It is scraped once, as Prometheus would.
 //!
 //! The peak is the kernel's high-water mark, set back between the phases: the first list, a relist (the API
 //! server is restarted, and its watch cache knows no version from before), a sweep.
@@ -120,6 +121,8 @@ async fn first_list(collector: &Collector) -> Result<Seen> {
     let (list_cpu, list_peak) = (meter.cpu()?, meter.peak()?);
     meter.reset_peak()?;
     collector.swept(1).await?;
+    // What a scrape takes stays.
+    collector.scrape().await?;
     Ok(Seen {
         list_cpu,
         list_peak,

@@ -88,6 +88,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
+    /// Have etcd wait for the disk at each write, as in a cluster: figures then are those of the disk, too
+    #[arg(long)]
+    fsync: bool,
+
     /// Measure this ipgc instead of building the static one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -189,6 +193,7 @@ struct Bench {
     /// The binary that is measured.
     program: PathBuf,
     short: bool,
+    fsync: bool,
     upstream: UpstreamLoop,
     servers: OnceCell<Servers>,
     plots: RefCell<Vec<Panel>>,
@@ -203,7 +208,7 @@ impl Bench {
 
     /// Servers of a scene's own: it counts pods, or it restarts them.
     async fn stage_alone(&self) -> Result<Stage> {
-        Stage::on(Servers::start().await?, &self.program).await
+        Stage::on(Servers::start(self.fsync).await?, &self.program).await
     }
 
     /// Servers for a scene that other scenes do not disturb: in a short run, whose time goes into
@@ -212,7 +217,8 @@ impl Bench {
         if !self.short {
             return self.stage_alone().await;
         }
-        let servers = self.servers.get_or_try_init(Servers::start).await?;
+        let start = || Servers::start(self.fsync);
+        let servers = self.servers.get_or_try_init(start).await?;
         Stage::on(servers.clone(), &self.program).await
     }
 
@@ -248,6 +254,7 @@ pub async fn run(args: Args) -> Result<bool> {
     let bench = Bench {
         program,
         short: args.short,
+        fsync: args.fsync,
         upstream: UpstreamLoop::default(),
         servers: OnceCell::new(),
         plots: RefCell::default(),

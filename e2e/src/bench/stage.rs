@@ -4,6 +4,7 @@
 use std::{
     cell::Cell,
     fs,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     rc::Rc,
     time::{Duration, Instant},
@@ -11,6 +12,10 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{measure::Meter, population::Population, requests::Ours, seed::Seeder};
 use crate::{
@@ -48,8 +53,12 @@ pub struct Servers {
 
 impl Servers {
     /// Starts them and applies the manifests.
-    pub async fn start() -> Result<Self> {
-        let plane = ControlPlane::start(Options::default()).await?;
+    pub async fn start(fsync: bool) -> Result<Self> {
+        let options = Options {
+            fsync,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(options).await?;
         let cluster = Cluster::of(&plane).await?;
         let base = workspace().join("manifests/base");
         cluster
@@ -136,12 +145,19 @@ impl Stage {
     /// Starts `ipgc run` with these flags.
     pub fn start(&self, args: &[&str]) -> Result<Collector> {
         let (log_from, begun) = (Timestamp::now(), Instant::now());
-        // As the manifests run it.
-        let settings = [("LEADER_ELECT", "true"), ("LEASE_NAMESPACE", NAMESPACE)];
+        // As the manifests run it, on a port that is free.
+        let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let admin = admin.map_err(Error::io("find a port"))?;
+        let settings = [
+            ("LEADER_ELECT", "true"),
+            ("LEASE_NAMESPACE", NAMESPACE),
+            ("LISTEN", &admin.to_string()),
+        ];
         let process =
             Ipgc::start_in_pod(&self.program, &self.cluster, &self.account, args, &settings)?;
         Ok(Collector {
             process,
+            admin,
             begun,
             log_from,
             audit: self.plane.audit(),
@@ -180,6 +196,7 @@ impl Counted {
 /// A running `ipgc`.
 pub struct Collector {
     process: Ipgc,
+    admin: SocketAddr,
     begun: Instant,
     log_from: Timestamp,
     audit: AuditLog,
@@ -189,6 +206,25 @@ impl Collector {
     /// Its costs.
     pub fn meter(&self) -> Meter {
         Meter::of(self.process.process())
+    }
+
+    /// Reads its metrics, as Prometheus does. Returns how many bytes these are.
+    pub async fn scrape(&self) -> Result<usize> {
+        let mut connection = TcpStream::connect(self.admin)
+            .await
+            .map_err(Error::io("connect to ipgc"))?;
+        let request = b"GET /metrics HTTP/1.1\r\nHost: ipgc\r\nConnection: close\r\n\r\n";
+        let mut answer = String::new();
+        let scraped = async {
+            connection.write_all(request).await?;
+            connection.read_to_string(&mut answer).await
+        };
+        scraped.await.map_err(Error::io("read ipgc's metrics"))?;
+        if answer.starts_with("HTTP/1.1 200") {
+            Ok(answer.len())
+        } else {
+            Err(Error::Unsupported(format!("/metrics says {answer}")))
+        }
     }
 
     /// When it was started.

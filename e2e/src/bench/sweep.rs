@@ -53,10 +53,12 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let collector = stage.start(&[interval])?;
     let meter = collector.meter();
     collector.ready().await?;
-    let cpu = meter.cpu()?;
+    let (cpu, ready) = (meter.cpu()?, meter.resident()?);
+    meter.reset_peak()?;
     collector.swept(1).await?;
     let first_cpu = meter.cpu()?.saturating_sub(cpu);
     tokio::time::sleep(looks).await;
+    let first_peak = meter.peak()?;
     let settled = memory::settled(&meter).await?;
     meter.reset_peak()?;
     let looks = meter.cpu()?.saturating_sub(cpu + first_cpu);
@@ -65,6 +67,12 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let second_cpu = meter.cpu()?.saturating_sub(cpu);
     let peak = meter.peak()?;
     bench.say(NAME, &swept);
+    let stale = 10 * orphans;
+    if !swept.contains(&format!(" stale={stale} ")) {
+        return Err(Error::Unsupported(format!(
+            "not {stale} stale rows were found: {swept}"
+        )));
+    }
     collector.stop().await?;
     let transport = transport(&stage, &population.namespace).await?;
     stage.stop().await?;
@@ -82,6 +90,11 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         line("CPU of the first look at what it found", Amount::cpu(looks)),
         line("rows a second of CPU", Amount::rate(rows, second_cpu)),
         line("time of a sweep", Amount::time(told(&swept, "took=")?)),
+        line("memory when ready", Amount::bytes(ready)),
+        line(
+            "peak of the first sweep and its looks above that",
+            Amount::bytes(first_peak.saturating_sub(ready)),
+        ),
         line("memory, settled", Amount::bytes(settled)),
         line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
     ])

@@ -97,6 +97,16 @@ impl Template {
     }
 }
 
+/// One row of a pool, of the pod that holds it.
+#[must_use]
+pub fn row(population: &Population, row: Address) -> Value {
+    json!({
+        "id": Population::sandbox(row.pod),
+        "podref": population.podref(row.pod),
+        "ifname": format!("net{}", row.interface),
+    })
+}
+
 /// The rows of a pool as its `spec.allocations`, each with the pod that holds it.
 #[must_use]
 pub fn allocations(population: &Population, rows: impl Iterator<Item = Address>) -> Value {
@@ -105,14 +115,8 @@ pub fn allocations(population: &Population, rows: impl Iterator<Item = Address>)
         if text.len() > 1 {
             text.push(',');
         }
-        let (id, podref) = (Population::sandbox(row.pod), population.podref(row.pod));
         // Writing to a String does not fail.
-        write!(
-            text,
-            r#""{}":{{"id":"{id}","podref":"{podref}","ifname":"net{}"}}"#,
-            row.offset, row.interface
-        )
-        .ok();
+        write!(text, r#""{}":{}"#, row.offset, self::row(population, row)).ok();
     }
     text.push('}');
     // What was written above is JSON.

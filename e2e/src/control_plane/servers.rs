@@ -163,7 +163,12 @@ fn signing_key() -> Result<(String, String)> {
     ))
 }
 
-pub(super) fn start_etcd(program: &Path, files: &Files, at: Addresses) -> Result<Process> {
+pub(super) fn start_etcd(
+    program: &Path,
+    files: &Files,
+    at: Addresses,
+    options: &Options,
+) -> Result<Process> {
     let peers = format!("http://127.0.0.1:{}", at.etcd_peers);
     let mut command = process::tied(program);
     command
@@ -174,11 +179,12 @@ pub(super) fn start_etcd(program: &Path, files: &Files, at: Addresses) -> Result
         .arg(format!("--listen-peer-urls={peers}"))
         .arg(format!("--initial-advertise-peer-urls={peers}"))
         .arg(format!("--initial-cluster=e2e={peers}"))
-        // Nothing here has to survive a power cut.
-        .arg("--unsafe-no-fsync")
         // A hundred thousand pods in two versions each are more than the 2 GiB that it grants by itself.
         .arg("--quota-backend-bytes=8589934592")
         .arg("--log-level=warn");
+    if !options.fsync {
+        command.arg("--unsafe-no-fsync");
+    }
     Process::start("etcd", command, &files.dir.join("etcd.log"))
 }
 
