@@ -3,15 +3,18 @@
 //! The ends of what is shorter than a few vectors overlap, so that each length takes the same few steps.
 
 use core::{
-    arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_storeu_si128},
+    arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8},
     cmp::Ordering,
     ffi::c_int,
+    mem::MaybeUninit,
 };
 
 /// Bytes of a vector.
 const VECTOR: usize = size_of::<__m128i>();
-/// Bytes of two of them.
-const PAIR: usize = 2 * VECTOR;
+/// Two of them.
+type Pair = [__m128i; 2];
+/// Their bytes.
+const PAIR: usize = size_of::<Pair>();
 /// [`_mm_movemask_epi8`] of bytes that are the same.
 const SAME: c_int = 0xffff;
 
@@ -26,6 +29,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
         match length {
             0 => {}
             1..4 => {
+                let (to, from) = (to.cast::<MaybeUninit<u8>>(), from.cast::<MaybeUninit<u8>>());
                 let middle = length / 2;
                 let (a, b) = (from.read(), from.add(middle).read());
                 let c = from.add(length - 1).read();
@@ -41,7 +45,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     }
 }
 
-/// The first and the last `T`, both read before one is written.
+/// The first and the last `T`, both read before one is written. What they hold need not be set: padding is copied too.
 ///
 /// # Safety
 /// As [`copy`]; a `T` is no longer than `length`, nor shorter than half of it.
@@ -50,10 +54,9 @@ unsafe fn copy_ends<T>(to: *mut u8, from: *const u8, length: usize) {
     // SAFETY: both lie within `length`.
     unsafe {
         let last = length - size_of::<T>();
-        let begin = from.cast::<T>().read_unaligned();
-        let end = from.add(last).cast::<T>().read_unaligned();
-        to.cast::<T>().write_unaligned(begin);
-        to.add(last).cast::<T>().write_unaligned(end);
+        let (begin, end) = (load::<T>(from), load::<T>(from.add(last)));
+        store(to, begin);
+        store(to.add(last), end);
     }
 }
 
@@ -68,18 +71,18 @@ unsafe fn copy_many(to: *mut u8, from: *const u8, length: usize) {
             // It is there.
         } else if ahead < length {
             // What is written lies behind what is still to be read, but for the first pair.
-            let begin = load(from);
+            let begin = load::<Pair>(from);
             let mut at = last;
             while at > 0 {
-                store(to.add(at), load(from.add(at)));
+                store(to.add(at), load::<Pair>(from.add(at)));
                 at = at.saturating_sub(PAIR);
             }
             store(to, begin);
         } else {
-            let end = load(from.add(last));
+            let end = load::<Pair>(from.add(last));
             let mut at = 0;
             while at < last {
-                store(to.add(at), load(from.add(at)));
+                store(to.add(at), load::<Pair>(from.add(at)));
                 at += PAIR;
             }
             store(to.add(last), end);
@@ -88,27 +91,19 @@ unsafe fn copy_many(to: *mut u8, from: *const u8, length: usize) {
 }
 
 /// # Safety
-/// [`PAIR`] bytes can be read.
+/// A `T` can be read.
 #[inline]
-unsafe fn load(from: *const u8) -> (__m128i, __m128i) {
+unsafe fn load<T>(from: *const u8) -> MaybeUninit<T> {
     // SAFETY: as said; it need not be aligned.
-    unsafe {
-        (
-            _mm_loadu_si128(from.cast()),
-            _mm_loadu_si128(from.add(VECTOR).cast()),
-        )
-    }
+    unsafe { from.cast::<MaybeUninit<T>>().read_unaligned() }
 }
 
 /// # Safety
-/// [`PAIR`] bytes can be written.
+/// A `T` can be written.
 #[inline]
-unsafe fn store(to: *mut u8, (a, b): (__m128i, __m128i)) {
+unsafe fn store<T>(to: *mut u8, it: MaybeUninit<T>) {
     // SAFETY: as said; it need not be aligned.
-    unsafe {
-        _mm_storeu_si128(to.cast(), a);
-        _mm_storeu_si128(to.add(VECTOR).cast(), b);
-    }
+    unsafe { to.cast::<MaybeUninit<T>>().write_unaligned(it) }
 }
 
 /// Less than, equal to or greater than 0, as the first byte that differs is in `a`.

@@ -54,6 +54,8 @@ pub struct Waiting {
     pub nodes: Arc<[Box<str>]>,
     /// Whether that only brings the moment forward.
     pub goes_anyway: bool,
+    /// A read of the Leases that is asked for at this moment or later.
+    pub read: Option<Moment>,
 }
 
 impl Waiting {
@@ -67,6 +69,7 @@ impl Waiting {
         let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
         self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         self.until = self.until.into_iter().chain(other.until).min();
+        self.read = self.read.into_iter().chain(other.read).min();
         self.nodes = union(self.nodes, other.nodes);
         self
     }
@@ -86,16 +89,22 @@ impl Outcome {
     /// A row may go at this moment.
     #[must_use]
     pub fn not_before(moment: Moment) -> Self {
-        Self::not_before_or_fenced(moment, Arc::default())
+        Self::not_before_or_told(moment, Arc::default(), None)
     }
 
-    /// A row may go at this moment, or when one of these nodes is fenced.
+    /// A row may go at this moment, or when one of these nodes is fenced, or when a read of the Leases was taken in that
+    /// was asked for at `read` or later.
     #[must_use]
-    pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
+    pub fn not_before_or_told(
+        moment: Moment,
+        nodes: Arc<[Box<str>]>,
+        read: Option<Moment>,
+    ) -> Self {
         Self::Waiting(Waiting {
             until: Some(moment),
             nodes,
             goes_anyway: true,
+            read,
         })
     }
 
@@ -113,6 +122,7 @@ impl Outcome {
             until,
             nodes: nodes.get(one).cloned().into_iter().collect(),
             goes_anyway: false,
+            read: None,
         })
     }
 
@@ -174,7 +184,7 @@ mod tests {
     fn what_goes_anyway_does_so_unless_it_waits_with_something_that_does_not() {
         let node: Arc<[Box<str>]> = ["a".into()].into();
         let at = Outcome::not_before(Moment::EPOCH);
-        let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
+        let sooner = Outcome::not_before_or_told(Moment::EPOCH, Arc::clone(&node), None);
         let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
         let goes = |outcome: Outcome| match outcome {
             Outcome::Waiting(waiting) => waiting.goes_anyway,

@@ -38,8 +38,6 @@ const LEASES: &str = "kube-node-lease";
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
 const READ_EVERY: Duration = Duration::from_secs(10);
-/// A read of them is taken in by then, after as long as the last one took.
-const TAKEN_IN: Duration = Duration::from_millis(50);
 /// How long a node that is gone is remembered: longer than any wait.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
@@ -52,21 +50,19 @@ pub struct NodeWaits {
     wanted_until: Mutex<Moment>,
     /// Until when they are of interest to whoever may wait later.
     listen_until: Mutex<Moment>,
-    /// The last read of the Leases.
-    last_read: Mutex<Option<LeaseRead>>,
+    /// Who waits for a read of the Leases.
+    reads: Mutex<Reads>,
     /// Something happened: a node changed, a gap, somebody waits.
     changed: Notify,
 }
 
-/// A read of the Leases.
-#[derive(Clone, Copy, Debug)]
-struct LeaseRead {
-    /// When it was due; it was asked for no sooner.
-    due: Moment,
-    /// The time from one to the next, for whoever waits.
-    every: Duration,
-    /// How long it took.
-    took: Duration,
+/// Reads of the Leases, by the moments at which they are asked for.
+#[derive(Debug, Default)]
+struct Reads {
+    /// The last one that was taken in.
+    last: Moment,
+    /// The first one that may tell an item something, by its key.
+    items: HashMap<Box<str>, Moment>,
 }
 
 /// In an outage a hundred thousand items may wait for a thousand nodes: each list of names is kept, and gone through,
@@ -115,6 +111,7 @@ impl NodeWaits {
     /// The item waits no more.
     pub fn unpark(&self, key: &str) {
         lock(&self.parked).items.remove(key);
+        lock(&self.reads).items.remove(key);
     }
 
     /// Leases are of interest until `until`, to somebody who waits.
@@ -132,16 +129,28 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    /// When a read of the Leases that is asked for at `asked` or later is taken in, for whoever waits for it at `now`.
-    pub fn known_at(&self, asked: Moment, now: Moment) -> Moment {
-        let Some(read) = *lock(&self.last_read) else {
-            return asked;
-        };
-        // The last one has not shown it, or nobody would wait.
-        let passed = asked.max(now).since(read.due).as_nanos();
-        let reads = passed.div_ceil(read.every.as_nanos()).max(1);
-        let reads = u32::try_from(reads).unwrap_or(u32::MAX);
-        read.due + read.every.saturating_mul(reads) + read.took + TAKEN_IN
+    /// The first read of the Leases that may show what none before `shown` does, and none so far has.
+    pub fn next_read(&self, shown: Moment) -> Moment {
+        shown.max(lock(&self.reads).last + Duration::from_nanos(1))
+    }
+
+    /// The item with this key waits for a read that is asked for at `asked` or later. False if such a one was taken
+    /// in meanwhile.
+    pub fn park_for_read(&self, key: &str, asked: Moment) -> bool {
+        let mut reads = lock(&self.reads);
+        let is_to_come = reads.last < asked;
+        if is_to_come {
+            reads.items.insert(key.into(), asked);
+        }
+        is_to_come
+    }
+
+    /// A read that was asked for at `asked` was taken in. The items that waited for it.
+    fn taken_in(&self, asked: Moment) -> Vec<Box<str>> {
+        let mut reads = lock(&self.reads);
+        reads.last = asked;
+        let told = reads.items.extract_if(|_, wanted| *wanted <= asked);
+        told.map(|(key, _)| key).collect()
     }
 
     /// How often Leases are to be read, if at all: every `quick` for whoever waits. He is parked on one of the
@@ -202,16 +211,9 @@ impl NodeKeeper {
             if let Some(every) = read_every
                 && read_at.is_none_or(|read| now.since(read) >= every)
             {
-                // A timer that is late now and then does not move those that follow: they are waited for.
-                let due = read_at.map(|read| read + every);
-                let due = due.filter(|due| now.since(*due) < every).unwrap_or(now);
-                read_at = Some(due);
+                read_at = Some(now);
                 match self.read_leases().await {
-                    Ok(()) => {
-                        let took = self.clock.now().since(now);
-                        let every = quick;
-                        *lock(&self.waits.last_read) = Some(LeaseRead { due, every, took });
-                    }
+                    Ok(asked) => self.look_again(self.waits.taken_in(asked)),
                     Err(error) => {
                         warn!(%error, "Leases cannot be read, rows that depend on them wait");
                     }
@@ -280,7 +282,8 @@ impl NodeKeeper {
         Ok(())
     }
 
-    async fn read_leases(&self) -> Result<(), CallError> {
+    /// When they were asked for.
+    async fn read_leases(&self) -> Result<Moment, CallError> {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let mut params = ListParams::default().limit(PAGE);
         let mut versions = HashMap::new();
@@ -306,7 +309,7 @@ impl NodeKeeper {
             let version = versions.get(&name).map(String::as_str);
             nodes.hear(&name, version, asked, seen);
         }
-        Ok(())
+        Ok(asked)
     }
 
     /// Those who wait for something on a node look again when it has happened.
@@ -320,11 +323,15 @@ impl NodeKeeper {
             return;
         }
         let changed = |node: &str| pulse.get(node) != last.get(node);
-        let woken = lock(&self.waits.parked).items_on(changed);
-        for key in woken {
+        self.look_again(lock(&self.waits.parked).items_on(changed));
+        *last = pulse;
+    }
+
+    /// These items look again.
+    fn look_again(&self, keys: Vec<Box<str>>) {
+        for key in keys {
             self.queue.reschedule(&*key, Duration::ZERO);
         }
-        *last = pulse;
     }
 }
 

@@ -251,6 +251,11 @@ impl Shared {
 
     /// How long an item waits, at the most, for whatever it waits for.
     fn wait_for(&self, key: &str, waiting: Waiting) -> Duration {
+        if let Some(read) = waiting.read
+            && !self.waits.park_for_read(key, read)
+        {
+            return Duration::ZERO;
+        }
         let until = waiting.until.map(|moment| self.clock.until(moment));
         if waiting.nodes.is_empty() {
             return until.unwrap_or_default();

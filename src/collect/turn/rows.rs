@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use tracing::debug;
 
-use super::{Failure, LEAD, LINGER, LOOK_FOR_ACK, Turn};
+use super::{Failure, LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
 use crate::{
     collect::{gate::Access, job::Outcome, picked::Fate, prover::Asked},
     lock::lock,
@@ -225,12 +225,7 @@ impl Turn<'_> {
             Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO, None),
             _ => (&stale.clearance.wait, lead, stale.clearance.shown),
         };
-        let shown = shown.map(|asked| self.context.waits.known_at(asked, now));
-        let earlier = |it: Moment| {
-            let earlier = Moment::new(it.since_epoch().saturating_sub(lead));
-            // What a Lease has yet to show is not known before it is read.
-            shown.map_or(earlier, |shown| shown.max(earlier))
-        };
+        let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade == Grade::Settled {
@@ -238,7 +233,11 @@ impl Turn<'_> {
                 } else {
                     self.context.waits.want(*moment + LINGER);
                     let nodes = self.jobs.nodes_of(podref);
-                    Outcome::not_before_or_fenced(earlier(*moment), nodes)
+                    // Where time alone lasts longer, a read has probably shown it by then.
+                    let read = shown.filter(|shown| *shown <= now || shown >= moment);
+                    let read = read.map(|shown| self.context.waits.next_read(shown));
+                    let until = read.map_or(earlier(*moment), |read| read + LOOK_FOR_READ);
+                    Outcome::not_before_or_told(until, nodes, read)
                 }
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
