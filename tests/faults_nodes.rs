@@ -195,6 +195,26 @@ async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     bench.stop().await;
 }
 
+/// Whoever waits for them looks now and then meanwhile, and not again and again.
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
+    let server = room();
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    bear(&bench).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(W - 5).await;
+    let rule = spoil(&bench.server, "leases", "500");
+    bench.server.clear_requests();
+    seconds(120).await;
+    let looks = bench.sent(Match::get("ippools")).len();
+    assert!((1..10).contains(&looks), "{looks}");
+    assert_eq!(bench.rows(POOL).len(), 2);
+    rule.remove();
+    goes_after(&bench, POOL, "1", W + 120).await;
+    bench.stop().await;
+}
+
 /// A client that gets Leases of which one has no resourceVersion, one no name and one nothing, as
 /// long as `is_spoilt`.
 fn without_versions(server: &Server, is_spoilt: &Arc<AtomicBool>) -> Client {

@@ -76,9 +76,9 @@ pub struct Clearance {
     /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost: when
     /// it would have gone otherwise. Until then a DEL that is not lost frees it.
     pub endless: Option<Moment>,
-    /// Where a kubelet's Lease has yet to show that the wait is over: no read of it does that is asked for before
-    /// this moment.
-    pub shown: Option<Moment>,
+    /// Where a kubelet's Lease has to show that the wait is over: the moment from which on a read must be asked for
+    /// to show it.
+    pub shown_from: Option<Moment>,
 }
 
 impl Clearance {
@@ -88,13 +88,13 @@ impl Clearance {
             wait,
             watched: true,
             endless: None,
-            shown: None,
+            shown_from: None,
         }
     }
 
     fn of_block(grade: Grade, block: Block) -> Self {
         Self {
-            shown: block.shown,
+            shown_from: block.shown_from,
             ..Self::new(grade, Wait::Until(block.until))
         }
     }
@@ -119,7 +119,7 @@ impl Clearance {
             wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
             endless: self.endless.max(other.endless),
-            shown: self.shown.max(other.shown),
+            shown_from: self.shown_from.max(other.shown_from),
         }
     }
 
@@ -342,7 +342,7 @@ impl Subject<'_> {
                 // A kubelet that died within its W had not all of it: that it lived through must
                 // be seen.
                 let block = if last < until {
-                    Block::shown(until, look_again(wait), self.now)
+                    Block::by_lease(since, wait, self.now)
                 } else {
                     Block::of(until)
                 };
@@ -376,20 +376,19 @@ impl Subject<'_> {
             silent
         };
         let is_endless = is_endless && matches!(blockers, Some(Blocked::By(_)));
-        let mut shown = None;
+        let unwitnessed = |wait| Clearance::new(Grade::Unwitnessed, wait);
         let blocked = match (blockers, capped) {
-            (None, _) => free_at.clone(),
-            (Some(Blocked::Until(block)), Some(cap)) if block.until >= cap => Wait::Until(cap),
-            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => Wait::AtMost(nodes, cap),
-            (Some(Blocked::Until(block)), _) => {
-                shown = block.shown;
-                Wait::Until(block.until)
+            (None, _) => unwitnessed(free_at.clone()),
+            (Some(Blocked::Until(block)), Some(cap)) if block.until >= cap => {
+                unwitnessed(Wait::Until(cap))
             }
-            (Some(Blocked::By(nodes)), _) => Wait::For(nodes),
+            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => {
+                unwitnessed(Wait::AtMost(nodes, cap))
+            }
+            (Some(Blocked::Until(block)), _) => Clearance::of_block(Grade::Unwitnessed, block),
+            (Some(Blocked::By(nodes)), _) => unwitnessed(Wait::For(nodes)),
         };
-        let mut all = Clearance::new(Grade::Unwitnessed, free_at)
-            .and(Clearance::new(Grade::Unwitnessed, blocked));
-        all.shown = shown;
+        let mut all = unwitnessed(free_at).and(blocked);
         all.watched = false;
         all.endless = is_endless.then_some(since + wait);
         all

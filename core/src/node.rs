@@ -295,11 +295,7 @@ impl Node {
         }
         Some(match (&self.state, self.alive(now)) {
             (None, _) => Some(Block::of(self.since.max(suspect.since) + wait)),
-            (Some(_), Some(beat)) => Some(Block::shown(
-                beat.since(suspect.since) + wait,
-                look_again(wait),
-                now,
-            )),
+            (Some(_), Some(beat)) => Some(Block::by_lease(beat.since(suspect.since), wait, now)),
             (Some(_), None) if self.is_silent(now) => None,
             // Its Lease has not been watched long enough to tell.
             (Some(_), None) => Some(Block::of(now + wait.max(look_again(wait)))),

@@ -29,8 +29,8 @@ fn by(names: &[&str]) -> Option<Blocked> {
 
 /// Time alone ends it.
 fn until(second: u64) -> Option<Blocked> {
-    let (until, shown) = (at(second), None);
-    Some(Blocked::Until(Block { until, shown }))
+    let (until, shown_from) = (at(second), None);
+    Some(Blocked::Until(Block { until, shown_from }))
 }
 
 /// A Lease has to change after that.
@@ -40,8 +40,8 @@ fn shown(second: u64) -> Option<Blocked> {
 
 /// A Lease has to change after `end`, which is looked for then.
 fn looked_for(end: u64, then: u64) -> Option<Blocked> {
-    let (until, shown) = (at(then), Some(at(end)));
-    Some(Blocked::Until(Block { until, shown }))
+    let (until, shown_from) = (at(then), Some(at(end)));
+    Some(Blocked::Until(Block { until, shown_from }))
 }
 
 fn blockers(nodes: &Nodes, now: u64) -> Option<Blocked> {

@@ -84,8 +84,8 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
     // It was at work before the gap: of the next two changes one comes after it.
     let over = 100 + 20 + 180;
     let looked_for = |then| {
-        let (until, shown) = (at(then), Some(at(over)));
-        Some(Blocked::Until(Block { until, shown }))
+        let (until, shown_from) = (at(then), Some(at(over)));
+        Some(Blocked::Until(Block { until, shown_from }))
     };
     assert_eq!(blocked(1_000, 290), looked_for(over));
     assert_eq!(blocked(1_000, over), None);

@@ -24,7 +24,7 @@ const SAME: c_int = 0xffff;
 /// So many can be read at `from` and written at `to`.
 #[inline]
 pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
-    // SAFETY: the two pieces of each branch begin at 0 and end at `length`, and no piece is longer than that.
+    // SAFETY: each piece lies within `length`.
     unsafe {
         match length {
             0 => {}

@@ -129,9 +129,10 @@ impl NodeWaits {
         self.changed.notify_one();
     }
 
-    /// The first read of the Leases that may show what none before `shown` does, and none so far has.
-    pub fn next_read(&self, shown: Moment) -> Moment {
-        shown.max(lock(&self.reads).last + Duration::from_nanos(1))
+    /// From when on a read of the Leases must be asked for that is to show what one asked for at `from` may, and none
+    /// has so far.
+    pub fn next_read(&self, from: Moment) -> Moment {
+        from.max(lock(&self.reads).last + Duration::from_nanos(1))
     }
 
     /// The item with this key waits for a read that is asked for at `asked` or later. False if such a one was taken
@@ -150,7 +151,9 @@ impl NodeWaits {
         let mut reads = lock(&self.reads);
         reads.last = asked;
         let told = reads.items.extract_if(|_, wanted| *wanted <= asked);
-        told.map(|(key, _)| key).collect()
+        let told = told.map(|(key, _)| key).collect();
+        reads.items.shrink_to_fit();
+        told
     }
 
     /// How often Leases are to be read, if at all: every `quick` for whoever waits. He is parked on one of the
@@ -323,7 +326,8 @@ impl NodeKeeper {
             return;
         }
         let changed = |node: &str| pulse.get(node) != last.get(node);
-        self.look_again(lock(&self.waits.parked).items_on(changed));
+        let woken = lock(&self.waits.parked).items_on(changed);
+        self.look_again(woken);
         *last = pulse;
     }
 
@@ -354,6 +358,29 @@ mod tests {
         assert_eq!(parked.items_on(|name| name == "c"), ["d/db-0".into()]);
         assert_eq!(parked.items_on(|name| name == "b").len(), 1_001);
         assert!(parked.items_on(|name| name == "d").is_empty());
+    }
+
+    #[test]
+    fn whoever_waits_for_a_read_is_told_by_the_first_that_is_asked_for_late_enough() {
+        let (waits, at) = (NodeWaits::default(), |s| {
+            Moment::new(Duration::from_secs(s))
+        });
+        assert_eq!(waits.taken_in(at(10)), [""; 0].map(Box::from));
+        for (key, from) in [
+            ("d/web-0", 5),
+            ("d/web-1", 20),
+            ("d/web-2", 21),
+            ("d/web-3", 20),
+        ] {
+            assert!(waits.park_for_read(key, waits.next_read(at(from))), "{key}");
+        }
+        waits.unpark("d/web-3");
+        assert_eq!(waits.taken_in(at(20)).len(), 2);
+        assert_eq!(waits.taken_in(at(30)), ["d/web-2".into()]);
+        assert!(waits.taken_in(at(40)).is_empty());
+        // What was taken in between the look and now may tell him already.
+        assert!(!waits.park_for_read("d/web-0", at(40)));
+        assert!(waits.taken_in(at(50)).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Node, NodeState, Standing, stock::Stock};
-use crate::time::Moment;
+use crate::{clearance::look_again, time::Moment};
 
 /// All nodes by name, those that are gone included as long as they matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,21 +31,30 @@ pub struct Nodes {
 pub struct Block {
     /// Until this moment.
     pub until: Moment,
-    /// A kubelet's Lease has yet to show it, which no read of it does that is asked for before this moment.
-    pub shown: Option<Moment>,
+    /// Where a kubelet's Lease has to show that it is over: the moment from which on a read must be asked for to
+    /// show it.
+    pub shown_from: Option<Moment>,
 }
 
 impl Block {
     /// Time alone ends it.
     pub(crate) fn of(until: Moment) -> Self {
-        Self { until, shown: None }
+        Self {
+            until,
+            shown_from: None,
+        }
     }
 
-    /// A Lease that changes after `end` ends it. Where that should be over by now, it is looked for `again`.
-    pub(crate) fn shown(end: Moment, again: Duration, now: Moment) -> Self {
+    /// A Lease that changes `wait` after `since` ends it. Where that should be over by now, it is yet to be seen.
+    pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Self {
+        let end = since + wait;
         Self {
-            until: if end <= now { now + again } else { end },
-            shown: Some(end),
+            until: if end <= now {
+                now + look_again(wait)
+            } else {
+                end
+            },
+            shown_from: Some(end),
         }
     }
 
@@ -53,7 +62,7 @@ impl Block {
     fn and(self, other: Self) -> Self {
         Self {
             until: self.until.max(other.until),
-            shown: self.shown.max(other.shown),
+            shown_from: self.shown_from.max(other.shown_from),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::time::Moment;
 const KEEP: Duration = Duration::from_secs(10);
 
 /// Who may block, from one moment on, while nothing is heard of any node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stock {
     now: Moment,
     /// Those that block until something happens there, in the order of their names.
@@ -35,25 +35,26 @@ pub(super) struct Stock {
 /// What was answered at one moment, by the wait that was asked for: of the rows that are judged together nearly all wait
 /// as long, and each would ask all nodes. It is no part of what a stock is.
 #[derive(Debug, Default)]
-struct Said(Mutex<(Moment, BTreeMap<Duration, Answer>)>);
+struct Said(Mutex<Answers>);
+
+#[derive(Debug, Default)]
+struct Answers {
+    at: Moment,
+    by_wait: BTreeMap<Duration, Answer>,
+}
 
 /// Whether stock tells, and whether anybody blocks.
 type Answer = Option<Option<Blocked>>;
 
 impl Said {
-    /// What was said at `now` of this wait, or what this says.
-    fn or_say(&self, wait: Duration, now: Moment, say: impl FnOnce() -> Answer) -> Answer {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.0 != now {
-            *said = (now, BTreeMap::new());
+    /// The answer for this wait at `now`, for which `ask` is asked once.
+    fn once(&self, wait: Duration, now: Moment, ask: impl FnOnce() -> Answer) -> Answer {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.at != now {
+            answers.at = now;
+            answers.by_wait.clear();
         }
-        said.1.entry(wait).or_insert_with(say).clone()
-    }
-}
-
-impl Clone for Said {
-    fn clone(&self) -> Self {
-        Self::default()
+        answers.by_wait.entry(wait).or_insert_with(ask).clone()
     }
 }
 
@@ -116,7 +117,7 @@ impl Stock {
         if now < self.now || self.silent_until.is_some_and(|until| now >= until) {
             return None;
         }
-        self.said.or_say(wait, now, || self.ask(nodes, wait, now))
+        self.said.once(wait, now, || self.ask(nodes, wait, now))
     }
 
     fn ask(&self, nodes: &Nodes, wait: Duration, now: Moment) -> Answer {

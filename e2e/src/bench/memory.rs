@@ -114,7 +114,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// From the start to the end of the first sweep.
+/// From the start to the end of the first sweep, and a scrape after it.
 async fn first_list(collector: &Collector) -> Result<Seen> {
     let meter = collector.meter();
     collector.ready().await?;

@@ -208,8 +208,8 @@ impl Collector {
         Meter::of(self.process.process())
     }
 
-    /// Reads its metrics, as Prometheus does. Returns how many bytes these are.
-    pub async fn scrape(&self) -> Result<usize> {
+    /// Reads its metrics, as Prometheus does.
+    pub async fn scrape(&self) -> Result<()> {
         let mut connection = TcpStream::connect(self.admin)
             .await
             .map_err(Error::io("connect to ipgc"))?;
@@ -221,7 +221,7 @@ impl Collector {
         };
         scraped.await.map_err(Error::io("read ipgc's metrics"))?;
         if answer.starts_with("HTTP/1.1 200") {
-            Ok(answer.len())
+            Ok(())
         } else {
             Err(Error::Unsupported(format!("/metrics says {answer}")))
         }

@@ -18,10 +18,8 @@ use crate::{Error, Result};
 
 pub const NAME: &str = "sweep";
 
-/// The second sweep comes when what the first one found was looked at, and before it is once more.
-const INTERVAL: &str = "--sweep-interval=45s";
-/// Until then.
-const LOOKS: Duration = Duration::from_secs(25);
+/// Sweeps, and the time after the first: late enough that what it found was looked at once, and not yet again.
+const LONG: (&str, Duration) = ("--sweep-interval=45s", Duration::from_secs(25));
 /// The same of a short run.
 const SHORT: (&str, Duration) = ("--sweep-interval=15s", Duration::ZERO);
 
@@ -45,11 +43,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         format!("seeding {pods} pods with {rows} rows, and {orphans} of the pods not at all");
     bench.say(NAME, seeding);
     stage.seeder.everything_but(&population, orphans).await?;
-    let (interval, looks) = if bench.short {
-        SHORT
-    } else {
-        (INTERVAL, LOOKS)
-    };
+    let (interval, pause) = if bench.short { SHORT } else { LONG };
     let collector = stage.start(&[interval])?;
     let meter = collector.meter();
     collector.ready().await?;
@@ -57,7 +51,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     meter.reset_peak()?;
     collector.swept(1).await?;
     let first_cpu = meter.cpu()?.saturating_sub(cpu);
-    tokio::time::sleep(looks).await;
+    tokio::time::sleep(pause).await;
     let first_peak = meter.peak()?;
     let settled = memory::settled(&meter).await?;
     meter.reset_peak()?;
@@ -67,7 +61,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let second_cpu = meter.cpu()?.saturating_sub(cpu);
     let peak = meter.peak()?;
     bench.say(NAME, &swept);
-    let stale = 10 * orphans;
+    let stale = population.interfaces * orphans;
     if !swept.contains(&format!(" stale={stale} ")) {
         return Err(Error::Unsupported(format!(
             "not {stale} stale rows were found: {swept}"

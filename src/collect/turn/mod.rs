@@ -52,7 +52,7 @@ const MAX_ROUNDS: usize = 64;
 pub const LEAD: Duration = Duration::from_millis(100);
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
 const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
-/// Whoever waits for a read of the Leases looks again so long after it should have been asked for, should none come.
+/// Whoever waits for a read of the Leases looks again after so long, should none be taken in.
 const LOOK_FOR_READ: Duration = Duration::from_secs(20);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
 const LINGER: Duration = Duration::from_secs(30);

@@ -220,10 +220,10 @@ impl Turn<'_> {
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
         let Clearance { grade, endless, .. } = &stale.clearance;
-        let (wait, lead, shown) = match endless {
+        let (wait, lead, shown_from) = match endless {
             // Until then its DEL may be on its way.
             Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO, None),
-            _ => (&stale.clearance.wait, lead, stale.clearance.shown),
+            _ => (&stale.clearance.wait, lead, stale.clearance.shown_from),
         };
         let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
         let outcome = match wait {
@@ -234,9 +234,10 @@ impl Turn<'_> {
                     self.context.waits.want(*moment + LINGER);
                     let nodes = self.jobs.nodes_of(podref);
                     // Where time alone lasts longer, a read has probably shown it by then.
-                    let read = shown.filter(|shown| *shown <= now || shown >= moment);
-                    let read = read.map(|shown| self.context.waits.next_read(shown));
-                    let until = read.map_or(earlier(*moment), |read| read + LOOK_FOR_READ);
+                    let read = shown_from.filter(|from| *from <= now + lead || from >= moment);
+                    let read = read.map(|from| self.context.waits.next_read(from));
+                    let until = read.map(|read| read.max(now) + LOOK_FOR_READ);
+                    let until = until.unwrap_or_else(|| earlier(*moment));
                     Outcome::not_before_or_told(until, nodes, read)
                 }
             }
