@@ -61,10 +61,10 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let second_cpu = meter.cpu()?.saturating_sub(cpu);
     let peak = meter.peak()?;
     bench.say(NAME, &swept);
-    let stale = population.interfaces * orphans;
-    if !swept.contains(&format!(" stale={stale} ")) {
+    let expected = population.interfaces * orphans;
+    if !swept.contains(&format!(" stale={expected} ")) {
         return Err(Error::Unsupported(format!(
-            "not {stale} stale rows were found: {swept}"
+            "not {expected} stale rows were found: {swept}"
         )));
     }
     collector.stop().await?;
