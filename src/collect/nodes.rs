@@ -211,9 +211,8 @@ impl NodeKeeper {
             }
             let now = self.clock.now();
             let read_every = self.waits.read_every(quick, now);
-            if let Some(every) = read_every
-                && read_at.is_none_or(|read| now.since(read) >= every)
-            {
+            let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
+            if read_every.is_some_and(is_due) {
                 read_at = Some(now);
                 match self.read_leases().await {
                     Ok(asked) => self.look_again(self.waits.taken_in(asked)),
