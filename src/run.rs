@@ -311,6 +311,7 @@ impl Collector {
             limits: config.breaker,
             slices: Mutex::default(),
             overlaps: Mutex::default(),
+            definitions: Arc::clone(&definitions),
             freshness,
         });
         let context = Arc::new(Context {
@@ -319,6 +320,7 @@ impl Collector {
             releaser: Releaser::new(
                 ReservationApi::new(requests.clone()),
                 prover.clone(),
+                Arc::clone(&definitions),
                 tasks.clone(),
             ),
             prover,

@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use divan::{Bencher, counter::ItemsCount};
 use ipgc_core::{
     clearance::Facts,
+    definitions::Scope,
     evidence::{Ended, Policy, Sandboxes},
     judge::{Verdict, judge},
     networks::{Request, Status},
@@ -71,6 +72,7 @@ fn pod(pod: usize) -> PodState {
         default_network: None,
         sandbox_ready: Some(true),
         containers: Box::default(),
+        container_ids: Box::default(),
     }
 }
 
@@ -148,6 +150,8 @@ fn judge_a_million_rows(bencher: Bencher<'_, '_>) {
                 interfaces: 1,
                 sighting: Some(sighting),
                 siblings: None,
+                others: &[],
+                scope: Scope::default(),
                 nodes: &nodes,
                 slice: None,
                 longest_grace: Duration::from_secs(30),

@@ -10,7 +10,8 @@ use std::{sync::Arc, time::Duration};
 
 pub use self::wait::{Wait, union};
 use crate::{
-    evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Unfenced},
+    definitions::Scope,
+    evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Sandboxes, Unfenced},
     node::{Block, Blocked, Nodes, Standing},
     pod::PodState,
     pool::RowContent,
@@ -42,6 +43,10 @@ pub struct Facts<'a> {
     pub sighting: Option<Sighting>,
     /// All rows of the podref in any pool, where they were looked for.
     pub siblings: Option<&'a [RowContent]>,
+    /// Other pods that may answer on the row's address.
+    pub others: &'a [Other],
+    /// Which reports of the address are about the row.
+    pub scope: Scope<'a>,
     /// The nodes.
     pub nodes: &'a Nodes,
     /// The node whose slice the pool provably is.
@@ -50,6 +55,18 @@ pub struct Facts<'a> {
     pub longest_grace: Duration,
     /// Whether the pod watch is heard at present.
     pub fresh: bool,
+}
+
+/// A pod other than a row's own that reports the row's address, or whose sandbox or container has the
+/// row's id. Whoever collects them need not look at networks.
+#[derive(Clone, Debug)]
+pub struct Other {
+    /// The pod, as it was seen last.
+    pub pod: Arc<PodState>,
+    /// How it ended, if it did, or is at its end.
+    pub end: Option<Arc<Ended>>,
+    /// Whether the id of the row is one of its sandboxes or containers.
+    pub has_id: bool,
 }
 
 /// An incarnation that lives.
@@ -61,6 +78,8 @@ pub struct Living {
     pub running_since: Option<Moment>,
     /// In a terminal phase, what would remain of it if it went now, counted from that phase on.
     pub completed: Option<Arc<Ended>>,
+    /// The sandboxes that rows which it reports were seen with.
+    pub sandboxes: Sandboxes,
 }
 
 /// What all the evidence about a row comes to.
@@ -201,6 +220,12 @@ impl Subject<'_> {
             all = all.not_before(self.now + LOOK_AGAIN);
         }
         all.not_before(from)
+    }
+
+    /// The same row, should it be the address of another pod, which ended.
+    #[must_use]
+    pub fn of_other(&self, end: &Ended) -> Clearance {
+        self.of_end(end, true, Duration::ZERO)
     }
 
     fn first_seen(&self) -> Moment {

@@ -4,16 +4,10 @@
 //! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
 //! [`crate::clearance`].
 
-use std::{
-    collections::BTreeSet,
-    hash::{BuildHasher, Hash},
-    num::NonZeroU32,
-    time::Duration,
-};
-
-use foldhash::quality::FixedState;
+use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use crate::{
+    id::IdTag,
     networks::FIRST_INTERFACE,
     pod::{ContainerState, PodState},
     podref::{Glob, PodRef},
@@ -184,57 +178,25 @@ impl Trail {
     }
 }
 
-/// A sandbox id, shortened: 64 bits made of all of it, since nobody promises that any part of an id
-/// is random. This is a memory, no proof: the patch that removes a row tests the whole id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-// Bytes, which stand beside other things without a gap.
-pub struct SandboxTag([u8; 8]);
-
-impl SandboxTag {
-    /// The tag of an id; `None` where it is no sandbox id.
-    #[must_use]
-    pub fn of(id: &str) -> Option<Self> {
-        let id: &[u8; 64] = id.as_bytes().try_into().ok()?;
-        let (eights, _) = id.as_chunks::<8>();
-        let is_id = eights.iter().all(|eight| are_hex_digits(*eight));
-        is_id.then(|| Self(FixedState::default().hash_one(id).to_ne_bytes()))
-    }
-}
-
-/// Whether all of these are hexadecimal digits. Asked of each row, so all eight at once.
-fn are_hex_digits(bytes: [u8; 8]) -> bool {
-    // Adding to a byte below 128 what is missing from a bound to 128 turns up its highest bit, and
-    // that of no other byte.
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHEST: u64 = 128 * EACH;
-    let within = |bytes: u64, first: u8, last: u8| {
-        let reaches_first = bytes + EACH * u64::from(128 - first);
-        let exceeds_last = bytes + EACH * u64::from(127 - last);
-        reaches_first & !exceeds_last
-    };
-    let bytes = u64::from_ne_bytes(bytes);
-    let in_lower_case = bytes | (EACH * 0x20);
-    let is_ascii = bytes & HIGHEST == 0;
-    is_ascii && {
-        let digits = within(bytes, b'0', b'9') | within(in_lower_case, b'a', b'f');
-        digits & HIGHEST == HIGHEST
-    }
-}
-
 /// The last two sandboxes that rows of an incarnation were seen with while it lived, and the second
 /// in which that was seen first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sandboxes([Option<(SandboxTag, NonZeroU32)>; 2]);
+pub struct Sandboxes([Option<(IdTag, NonZeroU32)>; 2]);
 
 impl Sandboxes {
     /// A row of it bore this sandbox at `now`.
-    pub fn note(&mut self, sandbox: SandboxTag, now: Moment) {
+    pub fn note(&mut self, sandbox: IdTag, now: Moment) {
         if !self.0.iter().flatten().any(|(tag, _)| *tag == sandbox) {
             // Rounded up: it was seen no later than that.
             let seconds = u32::try_from(now.since_epoch().as_secs()).unwrap_or(u32::MAX);
             let second = NonZeroU32::MIN.saturating_add(seconds);
             self.0 = [Some((sandbox, second)), self.0[0]];
         }
+    }
+
+    /// The sandboxes.
+    pub fn tags(&self) -> impl Iterator<Item = IdTag> {
+        self.0.iter().flatten().map(|(tag, _)| *tag)
     }
 
     /// Whether none of its rows was seen.
@@ -245,7 +207,7 @@ impl Sandboxes {
 
     /// Whether a row of it bore this sandbox before `moment`.
     #[must_use]
-    pub fn had(&self, sandbox: SandboxTag, moment: Moment) -> bool {
+    pub fn had(&self, sandbox: IdTag, moment: Moment) -> bool {
         let seen = self.0.iter().flatten().find(|(tag, _)| *tag == sandbox);
         seen.is_some_and(|(_, second)| is_before(*second, moment))
     }
@@ -305,7 +267,7 @@ impl Ended {
     #[must_use]
     pub fn bore(&self, row: &RowContent, cooldown: Duration) -> bool {
         let before = Moment::new(self.at.since_epoch().saturating_sub(cooldown));
-        SandboxTag::of(&row.sandbox).is_some_and(|tag| self.sandboxes.had(tag, before))
+        IdTag::of(&row.sandbox).is_some_and(|tag| self.sandboxes.had(tag, before))
     }
 
     /// Rows that it can be expected to have: as many as it reported addresses (those of the default
@@ -389,22 +351,6 @@ impl Grade {
             Self::Witnessed => "witnessed",
             Self::Unwitnessed => "unwitnessed",
             Self::Unfenced => "unfenced",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::are_hex_digits;
-
-    #[test]
-    fn one_byte_that_is_no_digit_is_noticed_wherever_it_is() {
-        for (place, byte) in (0..8).flat_map(|place| (0..=255).map(move |byte| (place, byte))) {
-            for others in *b"09afAF" {
-                let mut bytes = [others; 8];
-                bytes[place] = byte;
-                assert_eq!(are_hex_digits(bytes), byte.is_ascii_hexdigit(), "{bytes:?}");
-            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use crate::{judge::Cause, proof::Presence};
+use crate::{definitions::Scope, judge::Cause, proof::Presence};
 
 /// What must be true of the pod of a reservation when it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Fact {
     Completed(Box<str>),
     /// It runs, and reports all that it asked for, and not this address.
     LivesElsewhere,
+    /// Its row was older than the pod, which does not report the address.
+    Predecessor,
     /// Nothing can be: a row of the same pod holds the address. A claim on it is given back.
     Taken,
 }
@@ -37,25 +39,39 @@ impl Fact {
         match (cause, uid) {
             (Cause::Deleted, _) => Self::Absent,
             (Cause::Completed, Some(uid)) => Self::Completed(uid.into()),
-            (Cause::Completed | Cause::Predecessor | Cause::Leftover, _) => Self::LivesElsewhere,
+            (Cause::Predecessor, _) => Self::Predecessor,
+            (Cause::Completed | Cause::Leftover, _) => Self::LivesElsewhere,
         }
     }
 
-    /// Whether it is true of a pod that was read like this, with regard to the reservation of
-    /// `address`; `None` where the pod was not read.
+    /// Whether the pod may take the reservation for its own at any moment, since it is there.
     #[must_use]
-    pub fn check(&self, presence: Option<&Presence>, address: IpAddr) -> Finding {
+    pub fn is_of_living(&self) -> bool {
+        matches!(self, Self::LivesElsewhere | Self::Predecessor)
+    }
+
+    /// Whether it is true of a pod that was read like this, with regard to the reservation of
+    /// `address` in `scope`; `None` where the pod was not read.
+    #[must_use]
+    pub fn check(
+        &self,
+        presence: Option<&Presence>,
+        address: IpAddr,
+        scope: &Scope<'_>,
+    ) -> Finding {
         let holds = match (self, presence) {
             (Self::Taken, _) => false,
             (_, None) => return Finding::Unknown("its pod was not read".into()),
             (_, Some(Presence::Unknown(reason))) => return Finding::Unknown(reason.clone()),
-            (Self::Absent | Self::Completed(_), Some(Presence::Absent)) => true,
+            (Self::Absent | Self::Completed(_) | Self::Predecessor, Some(Presence::Absent)) => true,
             (Self::Completed(uid), Some(Presence::Present(Some(pod)))) => {
                 pod.uid == *uid && pod.phase.is_terminal()
             }
             (Self::LivesElsewhere, Some(Presence::Present(Some(pod)))) => {
-                let complete = pod.status.is_complete_for(&pod.request);
-                pod.is_running() && complete && !pod.status.has_address(address)
+                pod.is_running() && pod.is_complete() && !scope.is_reported_by(pod, address)
+            }
+            (Self::Predecessor, Some(Presence::Present(Some(pod)))) => {
+                !scope.is_reported_by(pod, address)
             }
             (_, Some(Presence::Absent | Presence::Present(_))) => false,
         };

@@ -8,11 +8,14 @@
 use std::{fmt, net::IpAddr, time::Duration};
 
 use crate::{
-    clearance::{Clearance, Facts, LOOK_AGAIN, Subject},
+    clearance::{Clearance, Facts, LOOK_AGAIN, Living, Other, Subject},
+    definitions::Scope,
     evidence::{Grade, Policy},
-    networks::Status,
+    id::IdTag,
+    networks::{FIRST_INTERFACE, Status},
     node::Standing,
     pod::{ContainerState, PodState},
+    podref::PodRef,
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::{Presence, Proof},
     reservation::Reservation,
@@ -30,15 +33,39 @@ pub enum Verdict {
     Unknown(Unknown),
 }
 
+impl Verdict {
+    /// What becomes of it by the word of a person that nobody answers on the address: a pod that runs
+    /// without using it does not keep it any more.
+    #[must_use]
+    pub fn forced(self, now: Moment) -> Self {
+        match self {
+            Self::Held(Held::Unused) => Self::Stale(Stale {
+                cause: Cause::Leftover,
+                clearance: Clearance::certain(now),
+            }),
+            verdict => verdict,
+        }
+    }
+}
+
 /// Why a row is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Held {
     /// Rule 2: its pod is the mirror of a static pod.
     Mirror,
     /// Rule 5: the pod reports the address.
     Reported,
+    /// Rule 5: the row's id is one of the pod's containers.
+    OwnContainer,
+    /// Another pod that is there reports the address in the same network.
+    InUse(PodRef),
+    /// Another pod that is there has a sandbox or a container with the row's id.
+    OthersSandbox(PodRef),
     /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
     Young,
+    /// Rule 9: the pod runs and does not use the address in the row's network, and no evidence tells
+    /// whose the row is.
+    Unused,
     /// Rule 9: the pod is there and the rules know no reason to free the row.
     Drift,
     /// The pod is there; more was not asked.
@@ -59,13 +86,6 @@ impl Stale {
     #[must_use]
     pub fn grade(&self) -> Grade {
         self.clearance.grade
-    }
-
-    /// Whether a person can say that nobody answers on its address: its pod is gone, or at its end. Of one that
-    /// is there nobody can.
-    #[must_use]
-    pub fn may_be_forced(&self) -> bool {
-        matches!(self.cause, Cause::Deleted | Cause::Completed)
     }
 
     /// Whether it may go at `now`.
@@ -149,7 +169,13 @@ impl fmt::Display for Held {
         f.write_str(match self {
             Self::Mirror => "its pod is the mirror of a static pod",
             Self::Reported => "its pod reports the address",
+            Self::OwnContainer => "its id is a container of its pod",
+            Self::InUse(pod) => return write!(f, "pod {pod} reports the address"),
+            Self::OthersSandbox(pod) => {
+                return write!(f, "its id is a sandbox or container of pod {pod}");
+            }
             Self::Young => "its pod is starting or ending, or its network-status cannot be read",
+            Self::Unused => "its pod runs and does not use the address in this network",
             Self::Drift => "its pod is there and does not report the address",
             Self::Present => "its pod is there",
         })
@@ -188,12 +214,66 @@ pub fn judge(
         policy,
         now,
     };
-    match presence {
-        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
-        Presence::Present(None) => Verdict::Held(Held::Present),
-        Presence::Present(Some(pod)) => present(&subject, pod),
-        Presence::Absent => Verdict::Stale(absent(&subject)),
+    beside_others(
+        &subject,
+        match presence {
+            Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
+            Presence::Present(None) => Verdict::Held(Held::Present),
+            Presence::Present(Some(pod)) => present(&subject, pod),
+            Presence::Absent => Verdict::Stale(absent(&subject)),
+        },
+    )
+}
+
+/// A row that nobody needs for its own pod may still be the address of another one. It is held as long
+/// as such a pod is there, and then waits for what that one's end is worth.
+fn beside_others(subject: &Subject<'_>, verdict: Verdict) -> Verdict {
+    let Verdict::Stale(mut stale) = verdict else {
+        return verdict;
+    };
+    if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {
+        return Verdict::Held(held);
     }
+    for other in others_of(subject.row, subject.facts.others, &subject.facts.scope) {
+        if let Some(end) = &other.end {
+            stale.clearance = stale.clearance.and(subject.of_other(end));
+        }
+    }
+    Verdict::Stale(stale)
+}
+
+/// Why a row is held for another pod than its own, if one of `others` is there that may answer on its
+/// address.
+#[must_use]
+pub fn in_use(row: &RowContent, others: &[Other], scope: &Scope<'_>) -> Option<Held> {
+    let living = others_of(row, others, scope).find(|other| other.end.is_none())?;
+    let podref = living.pod.podref.clone();
+    Some(if living.has_id {
+        Held::OthersSandbox(podref)
+    } else {
+        Held::InUse(podref)
+    })
+}
+
+fn others_of<'a>(
+    row: &'a RowContent,
+    others: &'a [Other],
+    scope: &'a Scope<'a>,
+) -> impl Iterator<Item = &'a Other> {
+    // The cluster's own network is on the first interface of each pod.
+    let is_first = row
+        .interface
+        .as_deref()
+        .is_none_or(|name| name == FIRST_INTERFACE);
+    others.iter().filter(move |other| {
+        let mut entries = other.pod.status.entries().iter();
+        let reports = entries.any(|entry| {
+            entry.addresses.contains(&row.address)
+                && (is_first || entry.network.contains('/'))
+                && scope.may_name(entry, row.address)
+        });
+        other.pod.podref != row.podref && (other.has_id || reports)
+    })
 }
 
 /// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
@@ -228,19 +308,15 @@ pub fn judge_orphan(
     };
     let first = facts.sighting.map_or(now, |sighting| sighting.first);
     let stale = |cause, clearance: Clearance| {
-        Verdict::Stale(Stale {
-            cause,
-            clearance: clearance.later(ORPHAN_MORE),
-        })
+        let clearance = clearance.later(ORPHAN_MORE);
+        beside_others(&subject, Verdict::Stale(Stale { cause, clearance }))
     };
     if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
         // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
         // what follows gives it back.
         let clearance = Clearance::certain(first + CLAIM_OLD);
-        return Verdict::Stale(Stale {
-            cause: Cause::Deleted,
-            clearance,
-        });
+        let cause = Cause::Deleted;
+        return beside_others(&subject, Verdict::Stale(Stale { cause, clearance }));
     }
     match presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
@@ -254,13 +330,13 @@ pub fn judge_orphan(
             if let Some(clearance) = completed(&subject, pod) {
                 return stale(Cause::Completed, clearance);
             }
-            if pod.status.has_address(address) {
+            if facts.scope.is_reported_by(pod, address) {
                 return Verdict::Held(Held::Reported);
             }
-            if !pod.is_running() || !matches!(pod.status, Status::Valid(_)) {
+            if is_young(pod) {
                 return Verdict::Held(Held::Young);
             }
-            if !pod.status.is_complete_for(&pod.request) {
+            if !pod.is_complete() {
                 return Verdict::Held(Held::Drift);
             }
             let from = first + policy.leftover_grace;
@@ -310,32 +386,23 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return stale(Cause::Completed, clearance);
     }
     // Rule 5
-    if pod.status.has_address(row.address) {
+    if facts.scope.is_reported_by(pod, row.address) {
         return Verdict::Held(Held::Reported);
+    }
+    if pod.shows(&row.sandbox) {
+        return Verdict::Held(Held::OwnContainer);
     }
     // Rule 6
     let leftover_grace = subject.policy.leftover_grace;
-    if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
-        // The watch may be behind, at a predecessor.
-        let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
-        let running_since = living.and_then(|l| l.running_since);
-        let from = match &row.interface {
-            // ADD can never adopt it.
-            None => Some(seen),
-            Some(_) => running_since
-                .filter(|_| pod.is_running())
-                .map(|since| since + leftover_grace),
-        };
-        if let Some(from) = from {
-            return stale(Cause::Predecessor, subject.of_former_sandbox(pod, from));
-        }
+    if let Some(from) = is_predecessors(subject, pod) {
+        return stale(Cause::Predecessor, subject.of_former_sandbox(pod, from));
     }
     // Rule 7
-    if !pod.is_running() || !matches!(pod.status, Status::Valid(_)) {
+    if is_young(pod) {
         return Verdict::Held(Held::Young);
     }
     // Rule 8
-    if pod.status.is_complete_for(&pod.request) && lives_elsewhere(pod, row, facts.siblings) {
+    if pod.is_complete() && lives_elsewhere(pod, row, facts.siblings) {
         let first = facts
             .sighting
             .map_or(subject.now, |sighting| sighting.first);
@@ -343,14 +410,53 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return stale(Cause::Leftover, clearance);
     }
     // Rule 9
-    Verdict::Held(Held::Drift)
+    Verdict::Held(if pod.is_complete() {
+        Held::Unused
+    } else {
+        Held::Drift
+    })
+}
+
+/// Rule 7: not there yet, on its way out, or nobody can tell what it uses.
+fn is_young(pod: &PodState) -> bool {
+    !pod.is_running() || !(pod.host_network || matches!(pod.status, Status::Valid(_)))
+}
+
+/// Rule 6: from when on a row is known to be of an incarnation before this one, if it is.
+fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
+    let Subject {
+        row, facts, policy, ..
+    } = subject;
+    // The watch may be behind, at a predecessor.
+    let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
+    // The pod reported the row as it is: it took the row over, whatever its definition says now.
+    let tag = IdTag::of(&row.sandbox);
+    let took_over = |living: &Living| tag.is_some_and(|tag| living.sandboxes.had(tag, subject.now));
+    if living.is_some_and(took_over) {
+        return None;
+    }
+    let running_since = living.and_then(|l| l.running_since);
+    let running_since = running_since.filter(|_| pod.is_running());
+    let in_time = running_since.map(|since| since + policy.leftover_grace);
+    if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
+        // Without an interface ADD can never adopt it.
+        return match &row.interface {
+            None => Some(seen),
+            Some(_) => in_time,
+        };
+    }
+    // The name came back without the row's network. A pod with the host's network never has a row, so
+    // nobody need have seen whose the row is.
+    let mut ended = facts.ended.iter();
+    let is_formers = pod.host_network || ended.any(|end| end.bore(row, policy.cooldown));
+    in_time.filter(|_| is_formers && !is_young(pod) && pod.is_complete())
 }
 
 /// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known: rule 5,
 /// and neither rule 2 nor rule 4. A row that is exempted or of a kept owner is held all the same, as what it is.
 #[must_use]
-pub fn is_reported(pod: &PodState, address: IpAddr) -> bool {
-    !pod.mirror && !pod.phase.is_terminal() && pod.status.has_address(address)
+pub fn is_reported(pod: &PodState, address: IpAddr, scope: &Scope<'_>) -> bool {
+    !pod.mirror && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
 }
 
 /// When the rows of a pod at its end may go, if it is one.
@@ -402,7 +508,10 @@ pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowC
     let Some(first) = own.clone().find(is_reported) else {
         return false;
     };
-    first.sandbox != row.sandbox && own.clone().all(|sibling| sibling.sandbox == first.sandbox)
+    // A container's id in place of the sandbox's says nothing about the sandbox.
+    first.sandbox != row.sandbox
+        && !pod.shows(&first.sandbox)
+        && own.clone().all(|sibling| sibling.sandbox == first.sandbox)
 }
 
 fn readable<'r>(
@@ -464,11 +573,11 @@ impl<'a> Proof<'a> {
         policy: &Policy,
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
-        self.release_if(row, facts, policy, now, |stale| stale.is_free(now))
+        self.judged(row, facts, policy, now, false)
     }
 
-    /// The same by the word of a person that no sandbox answers on the address: whatever a row waits for whose pod
-    /// is gone or at its end, its wait counts as over. That it is so is proven all the same.
+    /// The same by the word of a person that no sandbox answers on the address: whatever the row waits for, its wait
+    /// counts as over, and a pod that runs without using the address does not keep it. All else is proven all the same.
     ///
     /// # Errors
     /// The verdict, when the row may not go at `now` by that word either.
@@ -479,25 +588,26 @@ impl<'a> Proof<'a> {
         policy: &Policy,
         now: Moment,
     ) -> Result<Release<'a>, Verdict> {
-        let may_go = |stale: &Stale| stale.may_be_forced() || stale.is_free(now);
-        self.release_if(row, facts, policy, now, may_go)
+        self.judged(row, facts, policy, now, true)
     }
 
-    fn release_if(
+    fn judged(
         &self,
         row: &'a Row,
         facts: &Facts<'_>,
         policy: &Policy,
         now: Moment,
-        may_go: impl FnOnce(&Stale) -> bool,
+        forced: bool,
     ) -> Result<Release<'a>, Verdict> {
         let presence = match row.content() {
             Ok(content) if self.observed().holds(row) => self.presence(&content.podref),
             Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };
-        match judge(self.observed(), row, &presence, facts, policy, now) {
-            Verdict::Stale(stale) if may_go(&stale) => match row.content() {
+        let verdict = judge(self.observed(), row, &presence, facts, policy, now);
+        let verdict = if forced { verdict.forced(now) } else { verdict };
+        match verdict {
+            Verdict::Stale(stale) if forced || stale.is_free(now) => match row.content() {
                 Ok(content) => Ok(Release {
                     row,
                     content,

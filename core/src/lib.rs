@@ -14,9 +14,11 @@
 //! |---|---|
 //! | [`address`] | ranges, offsets, and the names that whereabouts derives from them |
 //! | [`ipam`] | the configuration of a NetworkAttachmentDefinition |
+//! | [`definitions`] | of which network an address is that a pod reports |
 //! | [`networks`] | the two multus annotations of a pod |
 //! | [`podref`] | the owner of a row, and globs over owners |
 //! | [`pool`] | an IPPool as it was observed |
+//! | [`id`](mod@id) | ids of sandboxes and containers |
 //! | [`pod`] | what we keep of a pod |
 //! | [`evidence`] | how an incarnation ended, and what that is worth |
 //! | [`node`] | nodes: whether a kubelet is at work there |
@@ -35,9 +37,11 @@
 pub mod address;
 pub mod breaker;
 pub mod clearance;
+pub mod definitions;
 pub mod election;
 pub mod evidence;
 pub mod fact;
+pub mod id;
 pub mod ipam;
 pub mod judge;
 pub mod networks;

@@ -16,6 +16,8 @@ pub const REQUEST_ANNOTATION: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// The interface of the cluster's own network, in every pod.
 pub const FIRST_INTERFACE: &str = "eth0";
+/// The network of an entry that tells what the kubelet reports in `status.podIPs`.
+pub const POD_IPS: &str = "status.podIPs";
 
 /// What the network-status annotation of a pod says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -69,6 +71,28 @@ impl Status {
                 addresses: addresses.into(),
             });
         }
+        Self::Valid(entries.into())
+    }
+
+    /// Adds what the kubelet reports of the pod's first interface, where no entry tells it: multus
+    /// writes none for a configuration without `cniVersion`. Without a valid status nothing is known
+    /// of the other interfaces, and it stays as it is.
+    #[must_use]
+    pub fn with_pod_ips(self, addresses: impl Iterator<Item = IpAddr>) -> Self {
+        let Self::Valid(entries) = &self else {
+            return self;
+        };
+        let missing = addresses.filter(|address| !self.has_address(*address));
+        let addresses: Box<[_]> = missing.collect();
+        if addresses.is_empty() {
+            return self;
+        }
+        let mut entries = entries.to_vec();
+        entries.push(StatusEntry {
+            network: POD_IPS.into(),
+            interface: FIRST_INTERFACE.into(),
+            addresses,
+        });
         Self::Valid(entries.into())
     }
 
@@ -149,7 +173,7 @@ fn boxed(text: Option<&Text<'_>>) -> Box<str> {
 }
 
 /// An address, with or without a prefix length behind it.
-fn parse_address(text: &str) -> Option<IpAddr> {
+pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
     let address = text.split_once('/').map_or(text, |(address, _)| address);
     Some(address.parse::<IpAddr>().ok()?.to_canonical())
 }

@@ -8,6 +8,7 @@ pub mod wire;
 use std::time::Duration;
 
 use crate::{
+    id::IdTag,
     networks::{Request, Status},
     podref::PodRef,
 };
@@ -107,6 +108,8 @@ pub struct PodState {
     pub sandbox_ready: Option<bool>,
     /// All container states reported.
     pub containers: Box<[Container]>,
+    /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
+    pub container_ids: Box<[IdTag]>,
 }
 
 impl PodState {
@@ -114,6 +117,19 @@ impl PodState {
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.phase == Phase::Running && !self.deleting
+    }
+
+    /// Whether this is the id of one of its containers.
+    #[must_use]
+    pub fn shows(&self, id: &str) -> bool {
+        IdTag::of(id).is_some_and(|id| self.container_ids.contains(&id))
+    }
+
+    /// Whether it tells all addresses that it uses: each network that it asked for has an entry in its
+    /// status, or it has no network of its own.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.host_network || self.status.is_complete_for(&self.request)
     }
 
     /// Whether it has, or had, a network of its own on some node.

@@ -186,17 +186,22 @@ impl ObservedPool {
         let range = range.as_deref().and_then(|r| Range::parse(r).ok());
         let allocations = allocations.map_or_else(Vec::new, |allocations| allocations.0);
         let total_rows = allocations.len();
+        let key = PoolKey {
+            namespace: pool.metadata.namespace.unwrap_or_default(),
+            name: pool.metadata.name,
+        };
         let mut rows = Vec::new();
         for allocations in allocations.chunks(ROWS_AT_A_TIME) {
             // On the stack: as vectors they took an allocator more time than the rows take.
             let head = |at| allocations.get(at).map(|(_, row): &(_, R)| row.head());
             let heads: [_; ROWS_AT_A_TIME] = from_fn(|at| head(at).unwrap_or_default());
             let glances: [_; ROWS_AT_A_TIME] = from_fn(|at| Glance {
+                pool: &key,
+                range,
                 key: allocations.get(at).map_or("", |(key, _)| &key.0),
                 podref: heads[at][0].as_deref(),
                 sandbox: heads[at][1].as_deref(),
                 interface: heads[at][2].as_deref(),
-                range,
                 known: R::KNOWN,
             });
             let chosen = choose(&glances[..allocations.len()]);
@@ -206,10 +211,7 @@ impl ObservedPool {
         let annotations = pool.metadata.annotations.unwrap_or_default();
         let managers = pool.metadata.managers.unwrap_or_default();
         Self {
-            key: PoolKey {
-                namespace: pool.metadata.namespace.unwrap_or_default(),
-                name: pool.metadata.name,
-            },
+            key,
             uid: pool.metadata.uid,
             range,
             exempt: Exempt::read(&annotations),

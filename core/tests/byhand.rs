@@ -13,7 +13,7 @@ use common::{
 };
 use ipgc_core::{
     evidence::Policy,
-    judge::{Cause, Stale, Unknown, Verdict, judge},
+    judge::{Held, Unknown, Verdict, judge},
     node::{NodeState, Nodes, Standing},
     patch::UnreadablePatch,
     proof::Presence,
@@ -24,9 +24,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 proptest! {
-    /// Of whom is gone or at its end a person may say something; whatever else the verdict is, it decides.
+    /// A person may say that nobody answers where the pod is gone, at its end, or runs without using the address.
+    /// Any other verdict decides.
     #[test]
-    fn force_frees_what_lost_its_pod_and_nothing_else(
+    fn force_frees_what_no_pod_uses_and_nothing_else(
         presence in any_presence(),
         known in any_known(),
         policy in any_policy(),
@@ -39,14 +40,10 @@ proptest! {
         let proof = pool.begin_proof().conclude(learned);
         match proof.force(row, &known.facts(), &policy, at(now)) {
             Ok(release) => {
-                let stale = release.stale();
-                let lost = matches!(stale.cause, Cause::Deleted | Cause::Completed);
-                prop_assert!(lost || stale.is_free(at(now)));
-                prop_assert_eq!(verdict, Verdict::Stale(stale.clone()));
+                prop_assert_eq!(verdict.forced(at(now)), Verdict::Stale(release.stale().clone()));
             }
             Err(other) => {
-                let lost = |stale: &Stale| matches!(stale.cause, Cause::Deleted | Cause::Completed);
-                prop_assert!(!matches!(&other, Verdict::Stale(stale) if lost(stale)));
+                prop_assert!(!matches!(other, Verdict::Stale(_) | Verdict::Held(Held::Unused)));
                 prop_assert_eq!(verdict, other);
             }
         }

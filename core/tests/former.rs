@@ -35,7 +35,7 @@ fn the_run_of_another_incarnation_does_not_count() {
     };
     assert_eq!(
         verdict(&present(again), &predecessor(100)),
-        Verdict::Held(Held::Drift)
+        Verdict::Held(Held::Unused)
     );
 }
 
@@ -100,7 +100,7 @@ fn a_row_that_was_not_seen_while_its_pod_was_absent_has_no_predecessor() {
         verdict(&present(elsewhere()), &known),
         verdict_without_interface(&present(elsewhere()), &known),
     ] {
-        assert_eq!(verdict, Verdict::Held(Held::Drift));
+        assert_eq!(verdict, Verdict::Held(Held::Unused));
     }
 }
 
@@ -112,7 +112,7 @@ fn a_pod_whose_run_nobody_dated_keeps_its_predecessors_rows() {
     };
     assert_eq!(
         verdict(&present(elsewhere()), &known),
-        Verdict::Held(Held::Drift)
+        Verdict::Held(Held::Unused)
     );
 }
 
@@ -164,7 +164,7 @@ fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
     };
     assert_eq!(
         verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
-        Verdict::Held(Held::Drift)
+        Verdict::Held(Held::Unused)
     );
 }
 
@@ -215,7 +215,10 @@ fn a_leftover_needs_one_other_sandbox_in_all_reported_rows(
         status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
         ..pod(POD)
     };
-    assert_eq!(verdict(&present(state), &known), Verdict::Held(Held::Drift));
+    assert_eq!(
+        verdict(&present(state), &known),
+        Verdict::Held(Held::Unused)
+    );
 }
 
 #[rstest]

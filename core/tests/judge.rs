@@ -222,9 +222,9 @@ fn a_pod_that_is_there_holds_its_rows_even_when_nothing_more_was_read() {
 #[case::no_status_and_failed(Phase::Failed, false, Status::Missing, Held::Young)]
 #[case::malformed_status(Phase::Running, false, malformed(), Held::Young)]
 #[case::deleted(Phase::Running, true, status(&[("net1", &["10.0.0.6"])]), Held::Young)]
-#[case::another_address(Phase::Running, false, status(&[("net1", &["10.0.0.6"])]), Held::Drift)]
-#[case::no_addresses(Phase::Running, false, status(&[("net1", &[])]), Held::Drift)]
-#[case::no_entries(Phase::Running, false, status(&[]), Held::Drift)]
+#[case::another_address(Phase::Running, false, status(&[("net1", &["10.0.0.6"])]), Held::Unused)]
+#[case::no_addresses(Phase::Running, false, status(&[("net1", &[])]), Held::Unused)]
+#[case::no_entries(Phase::Running, false, status(&[]), Held::Unused)]
 #[case::succeeded(Phase::Succeeded, false, status(&[("net1", &["10.0.0.6"])]), Held::Young)]
 fn a_pod_that_is_there_holds_its_row(
     #[case] phase: Phase,
@@ -275,7 +275,7 @@ fn addresses_are_compared_as_addresses(
 fn an_address_that_only_looks_alike_is_another() {
     for reported in ["10.0.0.50", "110.0.0.5", "10.0.5.0"] {
         let state = reporting(POD, "net1", reported);
-        assert_eq!(with_pod(state), Verdict::Held(Held::Drift));
+        assert_eq!(with_pod(state), Verdict::Held(Held::Unused));
     }
 }
 

@@ -16,6 +16,7 @@ use common::{
 };
 use ipgc_core::{
     clearance::Wait,
+    definitions::Scope,
     evidence::Policy,
     judge::{Cause, Held, Stale, Unknown, Verdict, is_reported, judge},
     networks::Status,
@@ -151,7 +152,7 @@ proptest! {
     ) {
         let state = PodState { status: valid(&entries), ..state };
         let pool = pool_with("5");
-        let is_reported = is_reported(&state, ip("10.0.0.5"));
+        let is_reported = is_reported(&state, ip("10.0.0.5"), &Scope::default());
         let verdict = verdict(&pool, &present(state), &known, now);
         prop_assert!(!is_reported || verdict == Verdict::Held(Held::Reported), "{:?}", verdict);
     }

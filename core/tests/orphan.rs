@@ -106,7 +106,7 @@ fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: 
         &Known::default().seen(0),
         5_000,
     );
-    assert_eq!(verdict, Verdict::Held(held));
+    assert_eq!(verdict, Verdict::Held(held.clone()));
     assert!(!held.to_string().is_empty());
 }
 

@@ -13,7 +13,8 @@ use common::{
 };
 use ipgc_core::{
     clearance::{Clearance, LOOK_AGAIN, Subject, Wait, look_again},
-    evidence::{Ended, Grade, Policy, SandboxTag, Sandboxes, Unfenced},
+    evidence::{Ended, Grade, Policy, Sandboxes, Unfenced},
+    id::IdTag,
     node::{NodeState, Nodes},
     pod::PodState,
 };
@@ -294,8 +295,7 @@ fn a_list_and_a_gap_leave_doubts(
         end.listed_at = listed.map(at);
         end.gap_at = gap.map(at);
         if bore {
-            end.sandboxes
-                .note(SandboxTag::of(&sandbox(1)).unwrap(), at(20));
+            end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
         }
     });
     let known = Known::of(std::slice::from_ref(&end)).seen(0);
@@ -392,7 +392,7 @@ fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
 ) {
     let end = but(&reported(true), |end| {
         end.sandboxes
-            .note(SandboxTag::of(&sandbox(1)).unwrap(), at(second));
+            .note(IdTag::of(&sandbox(1)).unwrap(), at(second));
     });
     assert_eq!(end.bore(&row_content(), secs(2)), bore);
     let adopted = ipgc_core::pool::RowContent {
@@ -404,7 +404,7 @@ fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
 
 #[test]
 fn the_last_two_sandboxes_are_remembered_from_their_first_sighting_on() {
-    let tag = |c: &str| SandboxTag::of(&c.repeat(64)).unwrap();
+    let tag = |c: &str| IdTag::of(&c.repeat(64)).unwrap();
     let mut seen = Sandboxes::default();
     for (id, second) in [("a", 10), ("b", 20), ("a", 30), ("b", 40)] {
         seen.note(tag(id), at(second));
@@ -428,7 +428,7 @@ fn the_last_two_sandboxes_are_remembered_from_their_first_sighting_on() {
 #[case("", 0, false)]
 #[case("ipamclaim-of-a-vm", 1, false)]
 fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_one: bool) {
-    assert_eq!(SandboxTag::of(&id.repeat(times)).is_some(), is_one);
+    assert_eq!(IdTag::of(&id.repeat(times)).is_some(), is_one);
 }
 
 // Clearances
@@ -487,8 +487,7 @@ fn a_first_look_comes_at_once_where_the_name_may_return_and_no_row_was_seen() {
     let never = but(&end, |end| end.last.name_may_return = false);
     assert_eq!(never.first_look(&Policy::default()), at(END + 2));
     let seen = but(&end, |end| {
-        end.sandboxes
-            .note(SandboxTag::of(&sandbox(1)).unwrap(), at(20));
+        end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
     });
     assert_eq!(seen.first_look(&Policy::default()), at(END + 2));
     assert_eq!(reported(false).podref().as_str(), POD);

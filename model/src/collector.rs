@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use ipgc_core::{
+    definitions::Scope,
     fact::{Fact, Finding},
     judge::Release,
     patch::FreePatch,
@@ -149,7 +150,7 @@ impl World {
                         None => Presence::Absent,
                     };
                     let of = address(reserved.address).into();
-                    let found = Fact::Absent.check(Some(&presence), of);
+                    let found = Fact::Absent.check(Some(&presence), of, &Scope::default());
                     let absent = found == Finding::Holds && !accepted;
                     Turn::Reproved(reserved, name, absent)
                 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ipgc_core::{
     clearance::{Facts, Living},
+    definitions::Scope,
     evidence::Ended,
     networks::{Status, StatusEntry},
     node::Nodes,
@@ -89,6 +90,8 @@ impl<'a> Knowledge<'a> {
             interfaces: self.rows,
             sighting: self.replica.sightings.get(observed.uid(), row),
             siblings: None,
+            others: &[],
+            scope: Scope::default(),
             nodes: &self.nodes,
             slice: None,
             longest_grace: Duration::ZERO,

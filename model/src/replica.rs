@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ipgc_core::{
     clearance::Living,
-    evidence::{Ended, SandboxTag, Sandboxes, Trail},
+    evidence::{Ended, Sandboxes, Trail},
+    id::IdTag,
     node::{NodeState, Nodes},
     sighting::Sightings,
 };
@@ -330,7 +331,7 @@ impl Replica {
             };
             if let Some(live) = self.live.iter_mut().find(of)
                 && live.terminal_since.is_none()
-                && let Some(tag) = SandboxTag::of(&id_text(row.id))
+                && let Some(tag) = IdTag::of(&id_text(row.id))
             {
                 live.sandboxes.note(tag, moment(now));
             }
@@ -348,6 +349,7 @@ impl Replica {
             uid: live.last.state().uid,
             running_since: live.running_since.map(moment),
             completed,
+            sandboxes: live.sandboxes,
         })
     }
 

@@ -370,6 +370,7 @@ impl Pod {
             default_network: None,
             sandbox_ready: Some(sandbox_ready),
             containers: containers.into(),
+            container_ids: Box::default(),
         }
     }
 }

@@ -10,13 +10,15 @@ use std::{
 };
 
 use ipgc_core::{
+    address::Range,
     clearance::{Facts, Living, Wait},
+    definitions::{Networks, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended, Policy, Sandboxes, Trail},
     judge::{Stale, Unknown, Verdict, judge, judge_orphan},
     node::Nodes,
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, Row},
+    pool::{ObservedPool, Row, RowContent},
     proof::Presence,
     reservation::{CLAIM_ANNOTATION, LeanReservation, Reservation},
 };
@@ -133,8 +135,9 @@ impl<'s> Assessor<'s> {
             Ok(content) => self.snapshot.presence(&content.podref),
             Err(_) => Presence::Unknown("not asked".into()),
         };
-        let podref = row.content().ok().map(|content| &content.podref);
-        let verdict = self.with_facts(podref, Some(place), &presence, |facts| {
+        let content = row.content().ok();
+        let of_pool = (Some(place), place.range, &place.networks);
+        let verdict = self.with_facts(content, of_pool, &presence, |facts| {
             judge(pool, row, &presence, facts, self.policy, NOW)
         });
         self.held_by_unknown(verdict)
@@ -161,7 +164,11 @@ impl<'s> Assessor<'s> {
             return Verdict::Unknown(Unknown::Unreadable(reason));
         };
         let presence = self.snapshot.presence(&podref);
-        let verdict = self.with_facts(Some(&podref), orphan.place, &presence, |facts| {
+        let row = reservation.as_row(address);
+        let network = orphan.named.map(|(network, _)| network.map(Into::into));
+        let networks = network.into_iter().collect();
+        let of_pool = (orphan.place, None, &networks);
+        let verdict = self.with_facts(row.as_ref(), of_pool, &presence, |facts| {
             judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
         });
         self.held_by_unknown(verdict)
@@ -169,11 +176,13 @@ impl<'s> Assessor<'s> {
 
     fn with_facts<T>(
         &self,
-        podref: Option<&PodRef>,
-        place: Option<&Place>,
+        row: Option<&RowContent>,
+        (place, range, networks): (Option<&Place>, Option<Range>, &Networks),
         presence: &Presence,
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
+        let podref = row.map(|row| &row.podref);
+        let others = row.map(|row| self.index.others_of(self.snapshot, row));
         let living = match presence {
             Presence::Present(Some(pod)) => Some(living(pod)),
             _ => None,
@@ -187,6 +196,12 @@ impl<'s> Assessor<'s> {
             interfaces: rows.interfaces().max(1),
             sighting: None,
             siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
+            others: &others.unwrap_or_default(),
+            scope: Scope {
+                networks,
+                range,
+                definitions: &self.snapshot.definitions,
+            },
             nodes: &self.nodes,
             slice: place.and_then(|place| place.slice.as_deref()),
             longest_grace: self.longest_grace,
@@ -244,7 +259,8 @@ impl<'s> Assessor<'s> {
 }
 
 /// What lives, and how it would look if it went now.
-fn living(pod: &PodState) -> Living {
+#[must_use]
+pub fn living(pod: &PodState) -> Living {
     let completed = pod.phase.is_terminal().then(|| {
         let mut trail = Trail::default();
         trail.advance(pod);
@@ -263,6 +279,7 @@ fn living(pod: &PodState) -> Living {
         uid: pod.uid.clone(),
         running_since: None,
         completed,
+        sandboxes: Sandboxes::default(),
     }
 }
 

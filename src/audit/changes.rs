@@ -74,7 +74,7 @@ pub struct Kept {
 }
 
 /// Why a row is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Its pod may answer on it.
     Held(Held),
@@ -101,7 +101,7 @@ pub struct Change<'a> {
 #[derive(Debug, PartialEq)]
 pub struct Told<'a> {
     verdict: &'static str,
-    why: Option<Why>,
+    why: Option<&'a Why>,
     grade: Option<&'a str>,
     cause: Option<&'a str>,
     owners: Vec<&'a str>,
@@ -163,7 +163,7 @@ impl Entry {
     pub fn told(&self) -> Told<'_> {
         let (finding, why) = match &self.judged {
             Judged::Finding(finding) => (Some(finding), None),
-            Judged::Kept(kept) => (None, Some(kept.why)),
+            Judged::Kept(kept) => (None, Some(&kept.why)),
         };
         Told {
             verdict: self.verdict(),

@@ -3,12 +3,12 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ipgc_core::ipam::{Ipam, Span};
-
-use crate::{
-    snapshot::{Kind, Snapshot},
-    watch::Definition,
+use ipgc_core::{
+    definitions::Definition,
+    ipam::{Ipam, Span},
 };
+
+use crate::snapshot::{Kind, Snapshot};
 
 /// The definitions, by what they lead to.
 pub struct Definitions<'s> {

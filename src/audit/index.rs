@@ -3,22 +3,24 @@
 //! Rows are kept here as numbers, some thirty bytes each. Nothing is decided.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
+    sync::Arc,
 };
 
 use ipgc_core::{
-    address::{
-        Range, excerpt, network_of_pool, reservation_address, reservation_names,
-        split_reservation_name,
-    },
+    address::{Range, excerpt, reservation_address, reservation_names, split_reservation_name},
+    clearance::Other,
+    definitions::{Networks, Scope, networks_of},
+    id::IdTag,
     judge,
+    pod::PodState,
     podref::PodRef,
     pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, interface_number},
     reservation::LeanReservation,
 };
 
-use super::report::Shared;
+use super::{assess::living, report::Shared};
 use crate::{
     parallel,
     snapshot::{NOW, Snapshot},
@@ -35,6 +37,10 @@ pub struct Index {
     has_row: Vec<bool>,
     /// All rows of pods that live and have one that they do not report.
     siblings: HashMap<PodRef, Vec<RowContent>>,
+    /// Each address that a pod reports, and the place of the pod, in this order.
+    reporters: Vec<(IpAddr, u32)>,
+    /// The same of the ids of containers.
+    containers: Vec<(IdTag, u32)>,
 }
 
 /// The owners of rows. Each has a number: a pod that is there its place in the snapshot, whoever else one that follows.
@@ -102,7 +108,7 @@ pub struct Place {
     /// The range, if it can be read.
     pub range: Option<Range>,
     /// The networks that its reservations may be of.
-    pub networks: BTreeSet<Option<Box<str>>>,
+    pub networks: Networks,
     /// The node whose slice it provably is.
     pub slice: Option<Box<str>>,
     /// `metadata.uid`.
@@ -147,28 +153,6 @@ impl Place {
             excerpt(word)
         ))
     }
-
-    /// The networks that the name of a pool tells: what precedes the range in it, and, where that is one
-    /// node's slice, what precedes the node.
-    fn networks_of(
-        name: &str,
-        range: Option<Range>,
-        slice: Option<&str>,
-    ) -> BTreeSet<Option<Box<str>>> {
-        let Some(network) = range.and_then(|range| network_of_pool(name, range)) else {
-            return BTreeSet::new();
-        };
-        let within = match (network, slice) {
-            (Some(network), Some(node)) if network == node => Some(None),
-            (Some(network), Some(node)) => {
-                let rest = network.strip_suffix(node);
-                rest.and_then(|rest| rest.strip_suffix('-')).map(Some)
-            }
-            _ => None,
-        };
-        let all = [Some(network), within].into_iter().flatten();
-        all.map(|network| network.map(Into::into)).collect()
-    }
 }
 
 impl Index {
@@ -185,6 +169,11 @@ impl Index {
             held: Vec::new(),
             has_row: vec![false; snapshot.reservations.len()],
             siblings: HashMap::new(),
+            reporters: of_each_pod(snapshot, |pod| {
+                let entries = pod.status.entries().iter();
+                entries.flat_map(|entry| entry.addresses.iter().copied())
+            }),
+            containers: of_each_pod(snapshot, |pod| pod.container_ids.iter().copied()),
         };
         let places: Vec<_> = (0..snapshot.pools.len()).collect();
         let part = |at: &usize| Part::of(snapshot, &slices, *at);
@@ -251,6 +240,24 @@ impl Index {
         self.siblings.get(podref).map(Vec::as_slice)
     }
 
+    /// Other pods than the row's own that report its address or have a container with its id.
+    #[must_use]
+    pub fn others_of(&self, snapshot: &Snapshot, row: &RowContent) -> Vec<Other> {
+        let other = |at: u32, has_id| {
+            let pod = &snapshot.pods[at as usize];
+            Other {
+                pod: Arc::clone(pod),
+                end: living(pod).completed.filter(|end| end.stopped),
+                has_id,
+            }
+        };
+        let reporters = of_key(&self.reporters, row.address).map(|at| other(at, false));
+        let id = IdTag::of(&row.sandbox);
+        let containers = id.into_iter().flat_map(|id| of_key(&self.containers, id));
+        let all = reporters.chain(containers.map(|at| other(at, true)));
+        all.filter(|other| other.pod.podref != row.podref).collect()
+    }
+
     /// The pools that hold this address, and whether they hold it for this pod.
     pub fn holders(
         &self,
@@ -301,19 +308,50 @@ impl Index {
     }
 }
 
+/// What each pod has of something, in its order.
+fn of_each_pod<'s, T: Ord, I: Iterator<Item = T>>(
+    snapshot: &'s Snapshot,
+    of: impl Fn(&'s PodState) -> I,
+) -> Vec<(T, u32)> {
+    let pods = snapshot.pods.iter().zip(0..);
+    let all = pods.flat_map(|(pod, at)| of(pod).map(move |it| (it, at)));
+    let mut all: Vec<_> = all.collect();
+    all.sort_unstable();
+    all
+}
+
+/// The places of the pods that have this.
+fn of_key<T: Ord + Copy>(all: &[(T, u32)], key: T) -> impl Iterator<Item = u32> {
+    let from = all.partition_point(|(other, _)| *other < key);
+    let same = all[from..]
+        .iter()
+        .take_while(move |(other, _)| *other == key);
+    same.map(|(_, at)| *at)
+}
+
 impl Part {
     fn of(snapshot: &Snapshot, slices: &BTreeMap<PoolKey, Box<str>>, at: usize) -> Option<Self> {
         let text = &snapshot.pools[at];
         let (mut rows, mut unreported) = (Vec::new(), Vec::new());
         let mut seen = Vec::new();
+        let mut networks = None;
         let pool = ObservedPool::parse(text, NOW, |row| {
             let podref = row.podref.unwrap_or_default();
             let (at, address) = (snapshot.pod_place(podref), row.address());
             let mut is_reported = false;
             if let (Some(at), Some(address)) = (at, address) {
                 let pod = &snapshot.pods[at];
-                is_reported = row.is_readable() && judge::is_reported(pod, address);
-                if !pod.status.has_address(address) {
+                let networks = networks.get_or_insert_with(|| {
+                    let slice = slices.get(row.pool).map(AsRef::as_ref);
+                    networks_of(&row.pool.name, row.range, slice)
+                });
+                let scope = Scope {
+                    networks,
+                    range: row.range,
+                    definitions: &snapshot.definitions,
+                };
+                is_reported = row.is_readable() && judge::is_reported(pod, address, &scope);
+                if !scope.is_reported_by(pod, address) {
                     unreported.push(pod.podref.clone());
                 }
             }
@@ -331,7 +369,7 @@ impl Part {
         // They were parsed when they were gathered.
         let pool = pool.ok()?;
         let slice = slices.get(pool.key()).cloned();
-        let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
+        let networks = networks_of(&pool.key().name, pool.range(), slice.as_deref());
         let mut reserved = Vec::new();
         for ((address, owner, _), seen) in rows.iter().zip(&mut seen) {
             let Some(address) = *address else { continue };

@@ -156,7 +156,7 @@ impl Line {
         let told = match &entry.judged {
             Judged::Finding(finding) => Told::Finding(finding.clone()),
             Judged::Kept(kept) => {
-                let why = match kept.why {
+                let why = match &kept.why {
                     Why::Held(held) => held.to_string(),
                     Why::Exempt => "a person exempted it".to_owned(),
                 };

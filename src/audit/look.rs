@@ -219,7 +219,7 @@ fn keep(
         .and_then(|content| content.interface.as_deref());
     let kept = Kept {
         why: match verdict {
-            Verdict::Held(held) => Why::Held(*held),
+            Verdict::Held(held) => Why::Held(held.clone()),
             _ => Why::Exempt,
         },
         pool: Arc::clone(key),

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use crate::{
-    audit::{assess::Assessor, filter::is_named, words},
+    audit::{assess::Assessor, filter::is_named},
     calls::CallError,
     clock::Clock,
     collect::{
@@ -32,7 +32,7 @@ use crate::{
     },
     core::evidence::Policy,
     leader::Leadership,
-    snapshot::Snapshot,
+    snapshot::{NOW, Snapshot},
 };
 
 /// Something at an address that a person may have removed.
@@ -97,7 +97,7 @@ pub fn at(
                 continue;
             }
             is_taken = true;
-            let verdict = assessor.verdict(&observed, place, row);
+            let verdict = assessor.verdict(&observed, place, row).forced(NOW);
             let podref = row
                 .podref_text()
                 .and_then(|text| text.parse::<PodRef>().ok());
@@ -107,7 +107,7 @@ pub fn at(
                 stored: row.stored().clone(),
             };
             match (verdict, podref) {
-                (Verdict::Stale(stale), Some(podref)) if stale.may_be_forced() => {
+                (Verdict::Stale(_), Some(podref)) => {
                     found.push(Forced::Pick(Pick {
                         pool: place.key.clone(),
                         subject: subject(),
@@ -134,8 +134,8 @@ pub fn at(
                 }
                 (Verdict::Unknown(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
                 (Verdict::Held(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
-                (Verdict::Stale(stale), _) => {
-                    why_not.push(format!("{}: {}", place.key, words::stale(&stale)));
+                (Verdict::Stale(_), None) => {
+                    why_not.push(format!("{}: it names no pod", place.key));
                 }
             }
         }
@@ -190,7 +190,7 @@ fn reservations(
             assessor.verdict_on_orphan(&orphan, address),
             reserved.owner().parse(),
         ) {
-            (Verdict::Stale(stale), Ok(podref)) if stale.may_be_forced() => {
+            (Verdict::Stale(_), Ok(podref)) => {
                 found.push(Forced::Pick(Pick {
                     pool,
                     subject: Subject::Reservation {
@@ -205,9 +205,6 @@ fn reservations(
             (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Stale(_), Err(_)) => why_not.push(format!("{name}: it names no pod")),
-            (Verdict::Stale(stale), Ok(_)) => {
-                why_not.push(format!("{name}: {}", words::stale(&stale)));
-            }
         }
     }
     found

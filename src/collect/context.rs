@@ -1,7 +1,7 @@
 //! What turns, sweeps and releases share.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     hash::BuildHasher,
     sync::{Arc, Mutex},
     time::Duration,
@@ -9,9 +9,10 @@ use std::{
 
 use ipgc_core::{
     address::excerpt,
+    definitions::Networks,
     evidence::Policy,
-    judge::Unknown,
-    pool::{ObservedPool, Row},
+    judge::{Held, Unknown},
+    pool::{ObservedPool, PoolKey, Row, RowContent},
     reservation::Reservation,
     time::Moment,
 };
@@ -147,26 +148,24 @@ impl Context {
         }
     }
 
-    /// The networks that the name of the pool tells: what precedes the range in it, and, where that
-    /// is one node's slice, what precedes the node.
+    /// The networks that a pool may be of, as its name tells.
     #[must_use]
-    pub fn networks_of(&self, observed: &ObservedPool) -> BTreeSet<Option<Box<str>>> {
-        let Some(network) = observed.network() else {
-            return BTreeSet::new();
+    pub fn networks_of(&self, observed: &ObservedPool) -> Networks {
+        self.knowledge.networks_of(observed.key(), observed.range())
+    }
+
+    /// A row is held for a pod that is not its own: the end of that pod is a reason to look again.
+    pub fn report_in_use(&self, pool: &PoolKey, pool_uid: &str, row: &RowContent, held: &Held) {
+        let (Held::InUse(pod) | Held::OthersSandbox(pod)) = held else {
+            return;
         };
-        let slice = lock(&self.knowledge.slices).get(observed.key()).cloned();
-        let within = match (network, slice) {
-            (Some(network), Some(node)) if *network == *node => Some(None),
-            (Some(network), Some(node)) => network
-                .strip_suffix(&*node)
-                .and_then(|rest| rest.strip_suffix('-'))
-                .map(Some),
-            _ => None,
-        };
-        [Some(network), within]
-            .into_iter()
-            .flatten()
-            .map(|network| network.map(Into::into))
-            .collect()
+        lock(&self.knowledge.pods).note_in_use(pod);
+        if self.is_to_be_told(pool_uid, &format!("in-use/{}/{pod}", row.address)) {
+            let RowContent {
+                address, podref, ..
+            } = row;
+            warn!(%pool, %address, %podref, reason = %held, "row held for another pod");
+            self.events.held_in_use(pool, pool_uid, row, held);
+        }
     }
 }

@@ -55,6 +55,9 @@ impl PodSink {
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
+        if self.with(|index, _| index.was_in_use(ended.podref())) {
+            self.sweeps.request();
+        }
         if self.sweeps_only {
             return;
         }

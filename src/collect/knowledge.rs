@@ -2,7 +2,8 @@
 //! observations, slices and overlaps, the breaker.
 //!
 //! The one place where the facts for a judgement are put together. Each part has a lock of its
-//! own, held for a moment and never across a wait; no two are taken at once but nodes or freshness last.
+//! own, held for a moment and never across a wait. Where two are taken at once, nodes, freshness and definitions
+//! come last, in this order.
 
 use std::{
     collections::HashMap,
@@ -11,8 +12,10 @@ use std::{
 };
 
 use ipgc_core::{
+    address::Range,
     breaker::{Breaker, Limits, Open},
-    clearance::{Clearance, Facts, Living},
+    clearance::{Clearance, Facts, Living, Other},
+    definitions::{Networks, Scope, networks_of},
     evidence::Ended,
     node::Nodes,
     podref::PodRef,
@@ -26,7 +29,7 @@ use jiff::Timestamp;
 
 use crate::{
     lock::lock,
-    watch::{Freshness, PodIndex, Presumed},
+    watch::{Freshness, NadIndex, Others, PodIndex, Presumed},
 };
 
 /// Everything that is known.
@@ -45,6 +48,8 @@ pub struct Knowledge {
     pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
     pub overlaps: Mutex<Overlaps>,
+    /// The definitions.
+    pub definitions: Arc<Mutex<NadIndex>>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
 }
@@ -176,22 +181,37 @@ impl Knowledge {
         observed: &ObservedPool,
         row: &Row,
         known: &Known,
+        others: &Others,
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
         let sighting = lock(&self.sightings).get(observed.uid(), row);
-        self.with_facts_of(observed.key(), sighting, known, act)
+        let networks = self.networks_of(observed.key(), observed.range());
+        let others = row
+            .content()
+            .map_or_else(|_| Vec::new(), |row| others.of(row));
+        let of_pool = (observed.key(), observed.range(), &networks);
+        self.with_facts_of(of_pool, sighting, known, &others, act)
     }
 
-    /// Uses the facts about something in a pool that was seen like this before.
+    /// The networks that a pool may be of: see [`networks_of`].
+    #[must_use]
+    pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
+        let slices = lock(&self.slices);
+        networks_of(&pool.name, range, slices.get(pool).map(AsRef::as_ref))
+    }
+
+    /// Uses the facts about something in a pool of these networks that was seen like this before.
     pub fn with_facts_of<T>(
         &self,
-        pool: &PoolKey,
+        (pool, range, networks): (&PoolKey, Option<Range>, &Networks),
         sighting: Option<Sighting>,
         known: &Known,
+        others: &[Other],
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
         let slice = lock(&self.slices).get(pool).cloned();
         let nodes = lock(&self.nodes);
+        let definitions = lock(&self.definitions);
         act(&Facts {
             ended: &known.ended,
             living: known.living(),
@@ -199,6 +219,12 @@ impl Knowledge {
             interfaces: known.interfaces,
             sighting,
             siblings: known.siblings.as_deref(),
+            others,
+            scope: Scope {
+                networks,
+                range,
+                definitions: definitions.all(),
+            },
             nodes: &nodes,
             slice: slice.as_deref(),
             longest_grace: known.longest_grace,

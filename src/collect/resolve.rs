@@ -9,14 +9,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ipgc_core::{evidence::Ended, ipam::Ipam, pool::PoolKey};
+use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey};
 
 use super::directory::Directory;
-use crate::{
-    calls::CallError,
-    lock::lock,
-    watch::{Definition, NadIndex},
-};
+use crate::{calls::CallError, lock::lock, watch::NadIndex};
 
 /// Where the rows of an incarnation can be.
 #[derive(Debug, Default)]

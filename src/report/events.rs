@@ -13,9 +13,10 @@ use std::{
 
 use ipgc_core::{
     breaker::ACK_ANNOTATION,
+    judge::Held,
     node::{NO_SANDBOXES_ANNOTATION, OUT_OF_SERVICE_TAINT},
     podref::PodRef,
-    pool::PoolKey,
+    pool::{PoolKey, RowContent},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -33,6 +34,8 @@ use crate::{api::IpPool, calls::call, leader::Leadership, lock::lock};
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
 /// Reason of the events on rows that a silent node holds.
 pub const HELD_UNFENCED: &str = "IPAddressHeldUnfenced";
+/// Reason of the events on rows that are held for a pod which is not theirs.
+pub const IN_USE_TWICE: &str = "IPAddressInUseTwice";
 /// Reason of the events on pools of which the breaker stops rows.
 pub const BREAKER_OPEN: &str = "IPPoolGCBreakerOpen";
 /// Reason of the events on a failure.
@@ -159,6 +162,18 @@ impl Events {
             )
         };
         self.take("Warning", HELD_UNFENCED, pool_reference(pool, uid), note);
+    }
+
+    /// A row of the pool is held for a pod that is not its own.
+    pub fn held_in_use(&self, pool: &PoolKey, uid: &str, row: &RowContent, held: &Held) {
+        let RowContent {
+            address, podref, ..
+        } = row;
+        let note = format!(
+            "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
+             after its end; a new pod gets an address of its own"
+        );
+        self.take("Warning", IN_USE_TWICE, pool_reference(pool, uid), note);
     }
 
     /// The breaker is open, and stops this many rows of the pool.

@@ -15,7 +15,7 @@ use ipgc_core::address::excerpt;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Gather, Kind, Object, Snapshot, read_objects};
-use crate::watch::Definition;
+use ipgc_core::definitions::Definition;
 
 /// Reads these files, `-` for standard input; of a directory all files that end in `.json`. `progress` is told
 /// how many bytes of how many are read, if that is known.

@@ -10,6 +10,7 @@ use std::{
 
 use ipgc_core::{
     address::{Range, excerpt},
+    definitions::Definition,
     ipam::fault,
     pod::PodState,
     podref::PodRef,
@@ -22,7 +23,7 @@ use serde::Deserialize;
 use super::{Kind, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
-    watch::{Definition, LeanNode, LeanPod, NadIndex},
+    watch::{LeanNode, LeanPod, NadIndex},
 };
 
 /// So many of a kind are told one by one.
@@ -246,15 +247,11 @@ impl Gather {
     ///
     /// # Errors
     /// When something was read twice: two states of one object are none.
-    pub fn end(mut self) -> Result<Snapshot, String> {
+    pub fn end(self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot;
         let sorted = snapshot.sort();
         sorted.map_err(|(kind, name)| twice(kind, &name))?;
-        for name in std::mem::take(&mut self.definition_names) {
-            if let Some(definition) = self.definitions.get(&name) {
-                snapshot.definitions.insert(name, definition.clone());
-            }
-        }
+        snapshot.definitions = self.definitions.into_all();
         let invalid = snapshot.definitions.iter();
         let invalid = invalid.filter_map(|(name, definition)| match definition {
             Definition::Invalid(reason) => Some((name, reason)),

@@ -45,7 +45,7 @@ pub use self::{
     gather::Gather,
     stream::{Object, ReadError, read_objects},
 };
-use crate::watch::Definition;
+use ipgc_core::definitions::Definitions;
 
 /// The kinds that a snapshot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,7 +123,7 @@ pub struct Snapshot {
     /// The nodes by name.
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
-    pub definitions: BTreeMap<Box<str>, Definition>,
+    pub definitions: Definitions,
     /// Which kinds were read. What is missing of the others is not known to be absent.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.

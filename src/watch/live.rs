@@ -80,6 +80,7 @@ impl Live {
             uid: self.state.uid.clone(),
             running_since: self.running_since,
             completed,
+            sandboxes: self.sandboxes,
         }
     }
 

@@ -120,7 +120,6 @@ impl LivePods {
     }
 
     /// All pods, with their names.
-    #[cfg(test)]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&PodRef, &Packed)> {
         let entries = self.table.iter();
         entries.map(|entry| (&entry.podref, &entry.packed))

@@ -36,8 +36,8 @@ pub use self::{
     freshness::Freshness,
     lean_node::LeanNode,
     lean_pod::LeanPod,
-    nad_index::{Definition, NadIndex},
-    pod_index::{PodIndex, Presumed, RowGlance},
+    nad_index::NadIndex,
+    pod_index::{Others, PodIndex, Presumed, RowGlance},
     usage::{Networks, Usage},
 };
 use crate::{backoff::Backoff, calls::with_causes};

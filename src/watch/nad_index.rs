@@ -3,26 +3,21 @@
 //! Kept by a watch, so that a deleted pod costs no request for its networks. A definition that
 //! cannot be read is kept as such: it is not the same as one that is missing.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use ipgc_core::ipam::{InvalidConfig, Ipam, parse};
+use ipgc_core::{
+    definitions::{Definition, Definitions},
+    ipam::{InvalidConfig, parse},
+};
 
 use super::usage::Networks;
-
-/// What is known of the definition `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Definition {
-    /// Its whereabouts sections; none when it uses another IPAM.
-    Read(Vec<Ipam>),
-    /// It exists and cannot be read.
-    Invalid(InvalidConfig),
-}
 
 /// All definitions of the cluster.
 #[derive(Debug, Default)]
 pub struct NadIndex {
-    known: HashMap<Box<str>, (Definition, u64)>,
-    generation: u64,
+    known: Definitions,
+    /// Those that the list has shown which is being read.
+    listed: HashSet<Box<str>>,
 }
 
 impl NadIndex {
@@ -39,8 +34,8 @@ impl NadIndex {
         if let Definition::Invalid(reason) = &definition {
             tracing::warn!(definition = name, %reason, "definition cannot be read");
         }
-        self.known
-            .insert(name.into(), (definition, self.generation));
+        self.listed.insert(name.into());
+        self.known.insert(name.into(), definition);
     }
 
     /// Forgets a definition that was deleted.
@@ -50,20 +45,20 @@ impl NadIndex {
 
     /// A list begins.
     pub fn begin_list(&mut self) {
-        self.generation += 1;
+        self.listed.clear();
     }
 
     /// The list is complete: what was not in it is gone.
     pub fn end_list(&mut self) {
-        let generation = self.generation;
-        self.known.retain(|_, (_, seen)| *seen == generation);
+        let listed = std::mem::take(&mut self.listed);
+        self.known.retain(|name, _| listed.contains(name));
     }
 
     /// The networks that whereabouts gives addresses of, as far as definitions can be read.
     #[must_use]
     pub fn networks(&self) -> Networks {
         let known = self.known.iter();
-        let networks = known.filter_map(|(name, (definition, _))| match definition {
+        let networks = known.filter_map(|(name, definition)| match definition {
             Definition::Read(sections) if !sections.is_empty() => {
                 Some((name.clone(), sections.clone()))
             }
@@ -75,7 +70,19 @@ impl NadIndex {
     /// The definition `namespace/name`, if it exists.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Definition> {
-        self.known.get(name).map(|(definition, _)| definition)
+        self.known.get(name)
+    }
+
+    /// All that exist, for whoever lists no more.
+    #[must_use]
+    pub fn into_all(self) -> Definitions {
+        self.known
+    }
+
+    /// All that exist.
+    #[must_use]
+    pub fn all(&self) -> &Definitions {
+        &self.known
     }
 }
 

@@ -16,7 +16,8 @@ use std::{
 
 use ipgc_core::{
     evidence::{Sandboxes, Trail},
-    networks::{Request, Status},
+    id::IdTag,
+    networks::{Request, Status, StatusEntry},
     pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
     time::Moment,
@@ -34,6 +35,7 @@ pub struct Packed {
     phase: Phase,
     /// Those of the status.
     addresses: Addresses,
+    container_ids: Box<[IdTag]>,
     /// See [`Live::generation`].
     pub generation: u32,
     /// See [`Live::listed_at`].
@@ -104,6 +106,7 @@ impl Packer {
             default_network,
             sandbox_ready,
             containers,
+            container_ids,
         } = state;
         let entries = status.entries().iter();
         let addresses = Addresses::new(entries.flat_map(|entry| &entry.addresses));
@@ -131,6 +134,7 @@ impl Packer {
             uid: known_uid,
             phase,
             addresses,
+            container_ids,
             generation,
             listed_at,
             sandboxes,
@@ -197,6 +201,7 @@ impl Packed {
                 default_network,
                 sandbox_ready,
                 containers,
+                container_ids: self.container_ids.clone(),
             },
             trail,
             generation: self.generation,
@@ -241,6 +246,40 @@ impl Packed {
     /// The addresses of its status, those of IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter()
+    }
+
+    /// The entries of its status that have this address. Their own addresses mean nothing.
+    pub fn entries_with(&self, address: IpAddr) -> impl Iterator<Item = &StatusEntry> {
+        let is_v4 = |address: &IpAddr| address.is_ipv4();
+        let addresses: Vec<_> = self.place_of(address).map_or_else(Vec::new, |_| {
+            let all = self
+                .addresses()
+                .filter(|other| is_v4(other) == is_v4(&address));
+            all.collect()
+        });
+        let mut at = 0;
+        let entries = if addresses.is_empty() {
+            &[]
+        } else {
+            self.shape.status.entries()
+        };
+        entries.iter().filter(move |entry| {
+            let from = at;
+            at += entry
+                .addresses
+                .iter()
+                .filter(|it| is_v4(it) == is_v4(&address))
+                .count();
+            addresses[from..at].contains(&address)
+        })
+    }
+
+    /// The ids of its containers, and of the sandboxes that its rows were seen with.
+    pub fn ids(&self) -> impl Iterator<Item = IdTag> {
+        self.container_ids
+            .iter()
+            .copied()
+            .chain(self.sandboxes.tags())
     }
 
     /// Whether it is to stay: neither at its end nor being deleted. The addresses of one whose containers

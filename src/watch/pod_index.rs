@@ -12,13 +12,8 @@ use std::{
 };
 
 use ipgc_core::{
-    clearance::Living,
-    evidence::{Ended, SandboxTag},
-    judge::Held,
-    pod::PodState,
-    podref::PodRef,
-    pool::RowCount,
-    time::Moment,
+    clearance::Living, definitions::Scope, evidence::Ended, id::IdTag, judge::Held,
+    networks::StatusEntry, pod::PodState, podref::PodRef, pool::RowCount, time::Moment,
 };
 
 use super::{
@@ -29,6 +24,10 @@ use super::{
     packed::Packer,
     usage::{Networks, RowsSeen, Usage},
 };
+
+mod others;
+
+pub use self::others::Others;
 
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
@@ -50,6 +49,8 @@ pub struct PodIndex {
     /// The longest termination grace seen so far.
     longest_grace: Duration,
     census: Census,
+    /// Pods for which rows of others are held.
+    in_use: HashSet<PodRef>,
 }
 
 /// A row as it is seen at a glance: as much of it as can be read.
@@ -61,6 +62,8 @@ pub struct RowGlance<'r> {
     pub sandbox: Option<&'r str>,
     /// The text of its interface.
     pub interface: Option<&'r str>,
+    /// Which reports of the address are about it.
+    pub scope: Scope<'r>,
 }
 
 /// What the watch tells of the pod of a name, before anybody asks the API server.
@@ -241,12 +244,15 @@ impl PodIndex {
         }
     }
 
-    /// Whether the pod of a name lives, and reports an address that `is` one of those asked for. So does every pod of
-    /// which nothing is kept.
+    /// Whether the pod of a name lives, and reports an address that `is` one of those asked for, by an entry of its
+    /// status. So does every pod of which nothing is kept.
     #[must_use]
-    pub fn reports(&self, podref: &str, is: impl Fn(IpAddr) -> bool) -> bool {
+    pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, &StatusEntry) -> bool) -> bool {
         match self.live.get(podref) {
-            Some((_, pod)) => !pod.phase().is_terminal() && pod.addresses().any(is),
+            Some((_, pod)) => {
+                let is = |address| pod.entries_with(address).any(|entry| is(address, entry));
+                !pod.phase().is_terminal() && pod.addresses().any(is)
+            }
             None => self.others.contains(&hash_of(podref)),
         }
     }
@@ -267,13 +273,18 @@ impl PodIndex {
         if live.phase().is_terminal() {
             return None;
         }
-        let place = row.address.and_then(|address| live.place_of(address));
+        let of_network = |address: &IpAddr| {
+            let mut entries = live.entries_with(*address);
+            entries.any(|entry| row.scope.may_name(entry, *address))
+        };
+        let address = row.address.filter(of_network);
+        let place = address.and_then(|address| live.place_of(address));
         let reported = place.is_some();
         if let Some(place) = place {
             live.rows_seen.note(place);
         }
         // Only of rows that it reports: others may be left of somebody before it.
-        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(SandboxTag::of) {
+        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of) {
             live.sandboxes.note(tag, now);
         }
         reported.then_some(Held::Reported)

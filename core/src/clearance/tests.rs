@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::{
-    evidence::{SandboxTag, Sandboxes},
+    definitions::Scope,
+    evidence::Sandboxes,
+    id::IdTag,
     networks::{Request, Status},
     node::NodeState,
     pod::Phase,
@@ -41,6 +43,7 @@ fn end(settled: bool, at: Moment) -> Ended {
             default_network: None,
             sandbox_ready: Some(false),
             containers: Box::default(),
+            container_ids: Box::default(),
         },
         at,
         watched: true,
@@ -82,6 +85,8 @@ fn clearance(end: Ended, first_seen: Moment, now: u64) -> Clearance {
             while_absent: None,
         }),
         siblings: None,
+        others: &[],
+        scope: Scope::default(),
         nodes: &nodes,
         slice: None,
         longest_grace: Duration::ZERO,
@@ -120,7 +125,7 @@ fn whoever_wrote_the_row_has_been_shown_by_the_watch_before_it_goes() {
     let mut known = settled();
     known
         .sandboxes
-        .note(SandboxTag::of(&row().sandbox).unwrap(), at(900));
+        .note(IdTag::of(&row().sandbox).unwrap(), at(900));
     assert_eq!(
         clearance(known, at(1_005), 1_005).wait,
         Wait::Until(at(1_002)),

@@ -4,13 +4,14 @@
 //! field may be absent or null. The texts are a parameter, since those of a pod that is kept are owned and those
 //! of a dump are borrowed from it.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Container, ContainerState, Phase, PodState};
 use crate::{
-    networks::{Request, STATUS_ANNOTATION, Status},
+    id::IdTag,
+    networks::{Request, STATUS_ANNOTATION, Status, parse_address},
     podref::PodRef,
 };
 
@@ -98,6 +99,8 @@ pub struct Spec<T> {
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct PodStatus<T> {
     phase: Option<T>,
+    #[serde(rename = "podIPs")]
+    addresses: Option<Vec<PodIp<T>>>,
     conditions: Option<Vec<Condition<T>>>,
     #[serde(rename = "containerStatuses")]
     containers: Option<Vec<ContainerStatus<T>>>,
@@ -115,10 +118,18 @@ struct Condition<T> {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct PodIp<T> {
+    ip: Option<T>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "T: Deserialize<'de>"))]
 struct ContainerStatus<T> {
     name: Option<T>,
+    #[serde(rename = "containerID")]
+    id: Option<T>,
     state: Option<State<T>>,
+    last_state: Option<State<T>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -132,6 +143,8 @@ struct State<T> {
 #[serde(rename_all = "camelCase")]
 struct Terminated<T> {
     started_at: Option<T>,
+    #[serde(rename = "containerID")]
+    id: Option<T>,
 }
 
 fn text<T: AsRef<str>>(text: Option<&T>) -> Option<&str> {
@@ -160,39 +173,63 @@ impl<T: AsRef<str>, V> Wire<T, V> {
         let sandbox_ready = conditions
             .find(is_ready)
             .map(|condition| text(condition.status.as_ref()) == Some("True"));
+        let host_network = spec.and_then(|it| it.host_network).unwrap_or(false);
+        let networks = text(annotations.and_then(|it| it.status.as_ref()))
+            .map_or(Status::Missing, Status::parse);
         Some(PodState {
             uid,
             phase: text(status.and_then(|it| it.phase.as_ref()))
                 .map_or(Phase::Unknown, Phase::parse),
             deleting: metadata.deletion_timestamp.is_some(),
             node: some(spec.and_then(|it| it.node_name.as_ref())),
-            host_network: spec.and_then(|it| it.host_network).unwrap_or(false),
+            host_network,
             mirror: annotations.is_some_and(|it| it.mirror.is_some()),
             name_may_return: !controller.is_some_and(Owner::makes_up_names),
             termination_grace: spec
                 .and_then(|it| it.termination_grace_period_seconds)
                 .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
-            status: text(annotations.and_then(|it| it.status.as_ref()))
-                .map_or(Status::Missing, Status::parse),
+            status: match status {
+                // With the host's network these are the node's.
+                Some(status) if !host_network => networks.with_pod_ips(status.pod_ips()),
+                _ => networks,
+            },
             request: text(annotations.and_then(|it| it.request.as_ref()))
                 .map_or_else(Request::default, |text| Request::parse(text, namespace)),
             default_network: some(annotations.and_then(|it| it.default_network.as_ref())),
             sandbox_ready,
             containers: status.map_or_else(Box::default, PodStatus::all_containers),
+            container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             podref,
         })
     }
 }
 
 impl<T: AsRef<str>> PodStatus<T> {
-    fn all_containers(&self) -> Box<[Container]> {
+    fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<T>> {
         let groups = [
             &self.containers,
             &self.init_containers,
             &self.ephemeral_containers,
         ];
-        let all = groups.into_iter().flatten().flatten();
-        all.filter_map(ContainerStatus::container).collect()
+        groups.into_iter().flatten().flatten()
+    }
+
+    fn all_containers(&self) -> Box<[Container]> {
+        self.statuses()
+            .filter_map(ContainerStatus::container)
+            .collect()
+    }
+
+    fn all_ids(&self) -> Box<[IdTag]> {
+        let mut ids: Vec<_> = self.statuses().flat_map(ContainerStatus::ids).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into()
+    }
+
+    fn pod_ips(&self) -> impl Iterator<Item = IpAddr> {
+        let ips = self.addresses.iter().flatten();
+        ips.filter_map(|ip| parse_address(text(ip.ip.as_ref())?))
     }
 }
 
@@ -206,6 +243,17 @@ impl<T: AsRef<str>> Owner<T> {
 }
 
 impl<T: AsRef<str>> ContainerStatus<T> {
+    /// The ids of this run of the container and of the one before.
+    fn ids(&self) -> impl Iterator<Item = IdTag> {
+        let states = [&self.state, &self.last_state].into_iter().flatten();
+        let ended = states.filter_map(|state| state.terminated.as_ref()?.id.as_ref());
+        self.id.iter().chain(ended).filter_map(|id| {
+            let id = id.as_ref();
+            // The runtime stands before it: `containerd://<id>`.
+            IdTag::of(id.split_once("://").map_or(id, |(_, id)| id))
+        })
+    }
+
     fn container(&self) -> Option<Container> {
         let state = match &self.state {
             Some(State {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     address::{Offset, Range, excerpt},
     podref::PodRef,
+    pool::PoolKey,
 };
 
 /// One entry of `spec.allocations`.
@@ -62,6 +63,10 @@ pub enum Unreadable {
 /// A row before it is kept: borrowed from the text, and as much of it as can be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Glance<'a> {
+    /// Its pool.
+    pub pool: &'a PoolKey,
+    /// The range of its pool, if it can be read.
+    pub range: Option<Range>,
     /// The key.
     pub key: &'a str,
     /// The text of the podref, whatever it is worth.
@@ -70,7 +75,6 @@ pub struct Glance<'a> {
     pub sandbox: Option<&'a str>,
     /// The text of the interface.
     pub interface: Option<&'a str>,
-    pub(super) range: Option<Range>,
     /// Whether there is nothing in it but the known fields, each a text.
     pub(super) known: bool,
 }

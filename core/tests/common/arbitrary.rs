@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ipgc_core::{
     clearance::Living,
-    evidence::{Ended, Policy, SandboxTag, Unfenced},
+    definitions::Definitions,
+    evidence::{Ended, Policy, Sandboxes, Unfenced},
+    id::IdTag,
     networks::{Request, Status},
     node::{NodeState, Nodes},
     pod::PodState,
@@ -94,7 +96,7 @@ prop_compose! {
             end.listed_at = listed.map(|early| at(if early { 0 } else { second }));
             end.gap_at = gap.map(|early| at(if early { second } else { 2000 }));
             if bore {
-                end.sandboxes.note(SandboxTag::of(&sandbox(1)).unwrap(), Moment::EPOCH);
+                end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), Moment::EPOCH);
             }
         })
     }
@@ -183,7 +185,7 @@ prop_compose! {
         running in prop::option::of(0u64..3000),
         completed in prop::option::of(any_end()),
     ) -> Living {
-        Living { uid: uid.into(), running_since: running.map(at), completed }
+        Living { uid: uid.into(), running_since: running.map(at), completed, sandboxes: Sandboxes::default() }
     }
 }
 
@@ -208,6 +210,9 @@ prop_compose! {
     ) -> Known {
         Known {
             ended, living, rows, interfaces, sighting, siblings, nodes, fresh,
+            others: Vec::new(),
+            networks: [None].into(),
+            definitions: Definitions::new(),
             slice: slice.map(Into::into),
             longest_grace: secs(grace),
         }

@@ -10,7 +10,9 @@ pub mod rules;
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    clearance::{Facts, Living},
+    address::Range,
+    clearance::{Facts, Living, Other},
+    definitions::{Definitions, Networks, Scope},
     evidence::{Ended, Policy, Sandboxes},
     judge::{Release, Verdict},
     networks::{Request, Status},
@@ -89,6 +91,7 @@ pub fn pod(owner: &str) -> PodState {
         request: Request::default(),
         sandbox_ready: Some(true),
         containers: containers(&[("main", RUNNING)]),
+        container_ids: Box::default(),
     }
 }
 
@@ -207,6 +210,9 @@ pub struct Known {
     pub interfaces: usize,
     pub sighting: Option<Sighting>,
     pub siblings: Option<Vec<RowContent>>,
+    pub others: Vec<Other>,
+    pub networks: Networks,
+    pub definitions: Definitions,
     pub nodes: Nodes,
     pub slice: Option<String>,
     pub longest_grace: Duration,
@@ -224,6 +230,9 @@ impl Default for Known {
             interfaces: 1,
             sighting: None,
             siblings: None,
+            others: Vec::new(),
+            networks: [None].into(),
+            definitions: Definitions::new(),
             nodes: no_nodes(),
             slice: None,
             longest_grace: secs(30),
@@ -264,6 +273,12 @@ impl Known {
             interfaces: self.interfaces,
             sighting: self.sighting,
             siblings: self.siblings.as_deref(),
+            others: &self.others,
+            scope: Scope {
+                networks: &self.networks,
+                range: Range::parse("10.0.0.0/24").ok(),
+                definitions: &self.definitions,
+            },
             nodes: &self.nodes,
             slice: self.slice.as_deref(),
             longest_grace: self.longest_grace,

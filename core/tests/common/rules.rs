@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ipgc_core::{
     clearance::Living,
-    evidence::{Ended, Policy},
+    evidence::{Ended, Policy, Sandboxes},
     judge::{Stale, Verdict, judge},
     node::Nodes,
     pod::{Phase, PodState},
@@ -62,6 +62,7 @@ pub fn living(uid: &str) -> Living {
         uid: uid.into(),
         running_since: None,
         completed: None,
+        sandboxes: Sandboxes::default(),
     }
 }
 

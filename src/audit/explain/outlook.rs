@@ -36,12 +36,28 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
     let one = |text: &str| vec![text.to_owned()];
     match verdict {
         Verdict::Held(Held::Reported | Held::Present) => vec![ends],
+        Verdict::Held(Held::OwnContainer) => vec![
+            "once its pod has no container of this id any more, another rule decides".to_owned(),
+            ends,
+        ],
+        Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) => vec![format!(
+            "once pod {pod} has ended it is stale, and goes when that pod's end allows it: delete the pod, and a new \
+             one gets an address of its own"
+        )],
         Verdict::Held(Held::Mirror) => vec![format!(
             "once the mirror pod is gone it is stale, and goes after at least {leftover}"
         )],
         Verdict::Held(Held::Young) => vec![
             "once its pod runs and its network-status can be read, that tells whether it has the address"
                 .to_owned(),
+            ends,
+        ],
+        Verdict::Held(Held::Unused) => vec![
+            format!(
+                "stale after {leftover} to a collector that saw the row with this id while a pod of this name lived \
+                 that ended; or as left behind, once all rows that the pod reports bear one sandbox, and not this one's"
+            ),
+            "by hand, if nobody answers on it: ipgc release --force ADDRESS".to_owned(),
             ends,
         ],
         Verdict::Held(Held::Drift) => vec![

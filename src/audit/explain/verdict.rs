@@ -20,9 +20,10 @@ pub(super) fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
         Verdict::Unknown(Unknown::NoProof(_)) | Verdict::Held(Held::Present) => None,
         Verdict::Unknown(_) => Some(1),
         Verdict::Held(Held::Mirror) => Some(2),
-        Verdict::Held(Held::Reported) => Some(5),
+        Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
+        Verdict::Held(Held::InUse(_) | Held::OthersSandbox(_)) => None,
         Verdict::Held(Held::Young) => Some(7),
-        Verdict::Held(Held::Drift) => Some(9),
+        Verdict::Held(Held::Unused | Held::Drift) => Some(9),
         Verdict::Stale(stale) => Some(match stale.cause {
             Cause::Deleted if is_mirror => 2,
             Cause::Deleted => 3,

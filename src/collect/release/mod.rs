@@ -11,7 +11,11 @@ mod rounds;
 mod rows;
 mod steps;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ipgc_core::{
     fact::Fact,
@@ -31,6 +35,7 @@ use super::{
     prover::Prover,
     reservation_api::{FEW, ReservationApi},
 };
+use crate::watch::NadIndex;
 
 /// Many wait for so long whether more come: those of other pools come at the same beat.
 const GATHER: Duration = Duration::from_millis(300);
@@ -71,17 +76,24 @@ pub struct Releaser {
     api: ReservationApi,
     prover: Prover,
     requests: Batches<String, Request>,
+    definitions: Arc<Mutex<NadIndex>>,
     refused: Refused,
 }
 
 impl Releaser {
-    /// Writes through `api`, in `tasks`; proves with `prover`.
+    /// Writes through `api`, in `tasks`; proves with `prover`, and by what `definitions` say of networks.
     #[must_use]
-    pub fn new(api: ReservationApi, prover: Prover, tasks: TaskTracker) -> Self {
+    pub fn new(
+        api: ReservationApi,
+        prover: Prover,
+        definitions: Arc<Mutex<NadIndex>>,
+        tasks: TaskTracker,
+    ) -> Self {
         Self {
             api,
             prover,
             requests: Batches::new(tasks),
+            definitions,
             refused: Refused::default(),
         }
     }

@@ -5,6 +5,7 @@
 //! can be deleted. Both are made here alone.
 
 use ipgc_core::{
+    definitions::Scope,
     fact::{Fact, Finding},
     reservation::Reservation,
 };
@@ -15,6 +16,7 @@ use super::{Releaser, Work, outcome::Outcomes, permission::Permission};
 use crate::{
     calls::CallError,
     collect::{prover::Asked, reservation_api::ReservationApi},
+    lock::lock,
 };
 
 /// A reservation that no ADD accepts any more.
@@ -70,7 +72,7 @@ impl Releaser {
             work,
         };
         // A pod that lives may accept it at any moment, whatever its name.
-        let may_be_accepted = wanted.name_may_return || wanted.fact == Fact::LivesElsewhere;
+        let may_be_accepted = wanted.name_may_return || wanted.fact.is_of_living();
         if !may_be_accepted || reservation.is_claimed() {
             return Ok(Some(mark(reservation)));
         }
@@ -100,10 +102,16 @@ impl Releaser {
         }
         let (begun, presence) = self.prover.presence(&asked).await;
         let (mut proven, mut kept) = (Vec::new(), Vec::new());
+        let definitions = lock(&self.definitions);
         for marked in marked {
             let wanted = marked.work.wanted;
             let found = presence.get(&wanted.row.podref);
-            match wanted.fact.check(found, wanted.row.address) {
+            let scope = Scope {
+                networks: &wanted.networks,
+                range: None,
+                definitions: definitions.all(),
+            };
+            match wanted.fact.check(found, wanted.row.address, &scope) {
                 Finding::Holds => proven.push(Proven(marked)),
                 Finding::DoesNot => kept.push(marked),
                 Finding::Unknown(reason) => outcomes.fail_for(marked.work, reason.into_string()),

@@ -14,8 +14,10 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
-    judge::{Held, Verdict, judge, lives_elsewhere},
+    address::{Range, excerpt, reservation_address, split_reservation_name},
+    definitions::{Networks, Scope, may_be_reserved},
+    judge::{Held, Stale, Verdict, in_use, judge, lives_elsewhere},
+    networks::StatusEntry,
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent},
     reservation::{Reservation, ReservationGlance},
@@ -36,7 +38,7 @@ use crate::{
         second_look::second_look,
     },
     lock::lock,
-    watch::{Presumed, RowGlance},
+    watch::{Others, Presumed, RowGlance},
 };
 
 /// One look.
@@ -53,6 +55,7 @@ pub struct Look<'l> {
     left: HashMap<PodRef, Vec<Left>>,
     /// All pools that were read.
     places: Vec<Place>,
+    candidates: Vec<Candidate>,
     /// Their uids, where something was picked.
     uids: HashSet<String>,
     /// The uids of all reservations, where something was picked and they could be listed.
@@ -65,6 +68,7 @@ struct Left {
     pool_uid: String,
     key: Box<str>,
     row: RowContent,
+    held: Held,
 }
 
 /// A reservation that no pod reports.
@@ -76,9 +80,23 @@ struct Lone {
 /// Where a pool is.
 struct Place {
     key: PoolKey,
+    uid: String,
     range: Option<Range>,
     /// The networks of its reservations.
-    networks: Vec<Option<Box<str>>>,
+    networks: Networks,
+}
+
+/// So many candidates are looked at together, and those of a pool.
+const CANDIDATES: usize = 1_000;
+
+/// A row that nobody needs for its own pod.
+struct Candidate {
+    /// Which of the places it is in.
+    place: usize,
+    row: RowContent,
+    stale: Stale,
+    known_for: Duration,
+    may_touch: bool,
 }
 
 impl<'l> Look<'l> {
@@ -92,6 +110,7 @@ impl<'l> Look<'l> {
             owners: HashMap::new(),
             left: HashMap::new(),
             places: Vec::new(),
+            candidates: Vec::new(),
             uids: HashSet::new(),
             listed: context.picked.is_some().then(HashSet::new),
         }
@@ -109,7 +128,11 @@ impl<'l> Look<'l> {
                     listed.insert(it.uid.to_owned());
                 }
                 let pods = lock(&context.knowledge.pods);
-                it.is_claimed || !pods.reports(it.owner, |address| may_reserve(it.name, address))
+                let definitions = lock(&context.knowledge.definitions);
+                let is_of = |address, entry: &StatusEntry| {
+                    may_be_reserved(definitions.all(), entry, address, it.name)
+                };
+                it.is_claimed || !pods.reports(it.owner, is_of)
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
@@ -176,6 +199,7 @@ impl<'l> Look<'l> {
                 None => break,
             }
         }
+        self.judge_candidates();
         // What cannot be read may be one that was picked.
         if let Some(picked) = &context.picked
             && self.report.pools_unreadable == 0
@@ -198,15 +222,15 @@ impl<'l> Look<'l> {
         }
         self.places.push(Place {
             key: pool.key().clone(),
+            uid: pool.uid().to_owned(),
             range: pool.range(),
-            networks: self.context.networks_of(pool).into_iter().collect(),
+            networks: self.context.networks_of(pool),
         });
         let mut rows = HashMap::<&str, usize>::new();
         for podref in pool.rows().iter().filter_map(Row::podref_text) {
             *rows.entry(podref).or_default() += 1;
         }
         let mut known = HashMap::<PodRef, Known>::new();
-        let mut suspect = 0;
         let passed_over = pool.total_rows() - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
         let now = self.context.clock.now();
@@ -237,25 +261,24 @@ impl<'l> Look<'l> {
             }
             let policy = &self.context.policy;
             let presence = known.presumption();
-            let verdict = knowledge.with_facts(pool, row, known, |facts| {
+            let none = Others::default();
+            let verdict = knowledge.with_facts(pool, row, known, &none, |facts| {
                 judge(pool, row, &presence, facts, policy, now)
             });
-            self.report.count(&verdict);
-            let mut known_for = Duration::ZERO;
-            if let Verdict::Stale(_) = verdict {
+            if let Verdict::Stale(stale) = verdict {
                 let seen = lock(&knowledge.sightings).see(pool.uid(), row, now);
-                known_for = now.since(seen.first);
+                self.candidates.push(Candidate {
+                    place: self.places.len() - 1,
+                    row: content.clone(),
+                    stale,
+                    known_for: now.since(seen.first),
+                    may_touch,
+                });
+                continue;
             }
-            tally.count(&verdict, known_for);
+            self.report.count(&verdict);
+            tally.count(&verdict, Duration::ZERO);
             match verdict {
-                Verdict::Stale(stale) => {
-                    suspect += usize::from(!stale.clearance.watched);
-                    if !may_touch {
-                        continue;
-                    }
-                    let found = self.found.entry(podref.clone()).or_default();
-                    found.pools.entry(pool.key().clone()).or_default();
-                }
                 Verdict::Held(held) => {
                     // What waits, or waits for its pod to run, longer than from sweep to sweep must
                     // not be forgotten.
@@ -263,7 +286,7 @@ impl<'l> Look<'l> {
                     if !may_touch {
                         continue;
                     }
-                    if held == Held::Drift {
+                    if matches!(held, Held::Drift | Held::Unused) {
                         // A look at all of its rows may tell more.
                         let left = self.left.entry(podref.clone()).or_default();
                         left.push(Left {
@@ -271,6 +294,7 @@ impl<'l> Look<'l> {
                             pool_uid: pool.uid().to_owned(),
                             key: row.key().into(),
                             row: content.clone(),
+                            held,
                         });
                     } else {
                         let fate = || Fate::Kept(held.to_string());
@@ -278,13 +302,69 @@ impl<'l> Look<'l> {
                     }
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
+                Verdict::Stale(_) => {}
             }
         }
         self.report.by_pool.push(tally);
-        if suspect > 0 {
-            self.report.suspect += suspect;
-            let place = (pool.key().clone(), pool.uid().to_owned(), suspect);
-            self.report.suspect_pools.push(place);
+        if self.candidates.len() >= CANDIDATES {
+            self.judge_candidates();
+        }
+    }
+
+    /// Rows that nobody needs for their own pods may be the addresses of others. All pods are gone
+    /// through for that, so it is done for many rows at a time.
+    fn judge_candidates(&mut self) {
+        let context = self.context;
+        let knowledge = &context.knowledge;
+        let candidates = std::mem::take(&mut self.candidates);
+        let rows = candidates.iter().map(|candidate| &candidate.row);
+        let others = lock(&knowledge.pods).others(rows);
+        for candidate in candidates {
+            let Candidate {
+                place,
+                row,
+                stale,
+                known_for,
+                may_touch,
+            } = candidate;
+            let Place {
+                key,
+                uid,
+                range,
+                networks,
+            } = &self.places[place];
+            let held = {
+                let definitions = lock(&knowledge.definitions);
+                let scope = Scope {
+                    networks,
+                    range: *range,
+                    definitions: definitions.all(),
+                };
+                in_use(&row, &others.of(&row), &scope)
+            };
+            if let Some(held) = &held {
+                context.report_in_use(key, uid, &row, held);
+            }
+            let verdict = held.map_or(Verdict::Stale(stale), Verdict::Held);
+            self.report.count(&verdict);
+            self.report.by_pool[place].count(&verdict, known_for);
+            let Verdict::Stale(stale) = verdict else {
+                continue;
+            };
+            if !stale.clearance.watched {
+                self.report.suspect += 1;
+                match self.report.suspect_pools.last_mut() {
+                    Some((pool, _, suspect)) if pool == key => *suspect += 1,
+                    _ => self
+                        .report
+                        .suspect_pools
+                        .push((key.clone(), uid.clone(), 1)),
+                }
+            }
+            if may_touch {
+                let found = self.found.entry(row.podref.clone()).or_default();
+                found.pools.entry(key.clone()).or_default();
+            }
         }
     }
 
@@ -411,8 +491,14 @@ impl<'l> Look<'l> {
             let (left, drifts): (Vec<_>, Vec<_>) = left
                 .into_iter()
                 .partition(|left| lives_elsewhere(&pod, &left.row, Some(&siblings)));
-            for Left { pool_uid, key, .. } in drifts {
-                let fate = || Fate::Kept(Held::Drift.to_string());
+            for Left {
+                pool_uid,
+                key,
+                held,
+                ..
+            } in drifts
+            {
+                let fate = || Fate::Kept(held.to_string());
                 self.context.tell(&pool_uid, &key, fate);
             }
             let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
@@ -473,7 +559,17 @@ struct Orphan {
 
 /// Which rows are not passed over at a glance.
 fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Moment) -> Vec<bool> {
+    let Some(first) = rows.first() else {
+        return Vec::new();
+    };
+    let networks = context.knowledge.networks_of(first.pool, first.range);
     let mut pods = lock(&context.knowledge.pods);
+    let definitions = lock(&context.knowledge.definitions);
+    let scope = Scope {
+        networks: &networks,
+        range: first.range,
+        definitions: definitions.all(),
+    };
     pods.fetch(rows.iter().filter_map(|row| row.podref));
     let fresh = fresh && !pods.is_listing();
     let deserves_it = |row: &Glance<'_>| {
@@ -484,6 +580,7 @@ fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Mome
             address: row.address(),
             sandbox: row.sandbox.filter(|_| fresh),
             interface: row.interface,
+            scope,
         };
         // It counts rows too, so each has to be shown to it.
         let is_held = pods.glance(podref, &seen, now).is_some();

@@ -192,13 +192,20 @@ impl Turn<'_> {
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
         let known = knowledge.of(podref, &own, 1);
         let policy = &self.context.policy;
-        let verdict = knowledge.with_facts_of(self.key, Some(sighting), &known, |facts| {
+        let row = found.as_row(address)?;
+        let others = lock(&knowledge.pods).others([&row].into_iter());
+        let networks = [network.clone()].into();
+        let of_pool = (self.key, None, &networks);
+        let others = others.of(&row);
+        let verdict = knowledge.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
             judge_orphan(found, address, &known.presumption(), facts, policy, now)
         });
         let stale = match verdict {
             Verdict::Stale(stale) => stale,
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
+                let context = &self.context;
+                context.report_in_use(self.key, &self.pool_uid, &row, &reason);
                 self.tell(&found.name, || Fate::Kept(reason.to_string()));
                 return None;
             }
@@ -208,7 +215,6 @@ impl Turn<'_> {
                 return None;
             }
         };
-        let is_forced = is_forced && stale.may_be_forced();
         if !stale.is_free(now) && !is_forced {
             self.wait(podref, &found.name, &stale, Duration::ZERO);
             return None;
@@ -228,7 +234,7 @@ impl Turn<'_> {
         }
         let uid = known.uid();
         Some(Wanted {
-            row: found.as_row(address)?,
+            row,
             networks: [network].into(),
             name_may_return: self.name_may_return(item),
             fact: if has_row {

@@ -22,6 +22,7 @@ use super::{Failure, LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
 use crate::{
     collect::{gate::Access, job::Outcome, picked::Fate, prover::Asked},
     lock::lock,
+    watch::Others,
 };
 
 impl Turn<'_> {
@@ -51,10 +52,19 @@ impl Turn<'_> {
                 continue;
             };
             let policy = &self.context.policy;
+            let is_forced = self.context.is_forced(observed.uid(), row);
+            // Whether other pods have the address is asked when it is about to go.
             let verdict_at = |moment| {
-                knowledge.with_facts(observed, row, known, |facts| {
-                    judge(observed, row, &known.presumption(), facts, policy, moment)
-                })
+                let presence = known.presumption();
+                let none = Others::default();
+                let verdict = knowledge.with_facts(observed, row, known, &none, |facts| {
+                    judge(observed, row, &presence, facts, policy, moment)
+                });
+                if is_forced {
+                    verdict.forced(moment)
+                } else {
+                    verdict
+                }
             };
             let (mut moment, mut verdict) = (now, verdict_at(now));
             if let Verdict::Stale(stale) = &verdict
@@ -68,8 +78,6 @@ impl Turn<'_> {
             match verdict {
                 Verdict::Stale(stale) => {
                     let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
-                    let is_forced = self.context.is_forced(observed.uid(), row);
-                    let is_forced = is_forced && stale.may_be_forced();
                     if is_forced || stale.is_free(moment) {
                         if !is_forced {
                             self.due_at = self.due_at.max(moment);
@@ -86,7 +94,7 @@ impl Turn<'_> {
                         due.entry(podref.clone()).or_default();
                     }
                 }
-                Verdict::Held(reason) => self.held(row, content, reason),
+                Verdict::Held(reason) => self.held(row, content, &reason),
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
         }
@@ -96,11 +104,13 @@ impl Turn<'_> {
         due
     }
 
-    fn held(&self, row: &Row, content: &RowContent, reason: Held) {
+    fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
         let RowContent {
             address, podref, ..
         } = content;
         debug!(pool = %self.key, %address, %podref, %reason, "held");
+        self.context
+            .report_in_use(self.key, &self.pool_uid, content, reason);
         self.context
             .tell(&self.pool_uid, row.key(), || Fate::Kept(reason.to_string()));
     }
@@ -164,6 +174,9 @@ impl Turn<'_> {
         knowledge.prepare(now);
         // Once more: an incarnation may have ended since the observation.
         let known = self.jobs.known(knowledge, observed);
+        let rows = observed.rows().iter().filter_map(|row| row.content().ok());
+        let rows = rows.filter(|row| due.contains_key(&row.podref));
+        let others = lock(&knowledge.pods).others(rows);
         let mut releases = Vec::new();
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
@@ -181,7 +194,7 @@ impl Turn<'_> {
             }
             let policy = &self.context.policy;
             let is_forced = self.context.is_forced(observed.uid(), row);
-            let answer = knowledge.with_facts(observed, row, known, |facts| {
+            let answer = knowledge.with_facts(observed, row, known, &others, |facts| {
                 if is_forced {
                     proof.force(row, facts, policy, now)
                 } else {
@@ -189,9 +202,7 @@ impl Turn<'_> {
                 }
             });
             match answer {
-                Ok(release) if is_forced && release.stale().may_be_forced() => {
-                    releases.push(release);
-                }
+                Ok(release) if is_forced => releases.push(release),
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     match knowledge.check_breaker(observed, row, clearance, now) {
@@ -200,7 +211,7 @@ impl Turn<'_> {
                     }
                 }
                 Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale, LEAD),
-                Err(Verdict::Held(reason)) => self.held(row, content, reason),
+                Err(Verdict::Held(reason)) => self.held(row, content, &reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
                     self.failed(podref, reason, Duration::ZERO);

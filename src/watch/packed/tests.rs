@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 use ipgc_core::{
-    evidence::SandboxTag,
+    id::IdTag,
     networks::{RequestedNetwork, StatusEntry},
     pod::ContainerState,
 };
@@ -66,6 +66,10 @@ fn any_phase() -> impl Strategy<Value = Phase> {
     proptest::sample::select(vec![Pending, Running, Succeeded, Failed, Unknown])
 }
 
+fn tag(number: u8) -> IdTag {
+    IdTag::of(&format!("{number:064}")).unwrap()
+}
+
 prop_compose! {
     fn any_state()(
         podref in "[a-z]{1,9}/[a-z0-9.-]{1,30}",
@@ -79,6 +83,7 @@ prop_compose! {
         default_network in of(any_text()),
         sandbox_ready: Option<bool>,
         containers in any_containers(),
+        ids in vec(0..9_u8, 0..3),
     ) -> PodState {
         let [deleting, host_network, mirror, name_may_return] = flags;
         PodState {
@@ -96,6 +101,7 @@ prop_compose! {
             default_network,
             sandbox_ready,
             containers,
+            container_ids: ids.into_iter().map(tag).collect(),
         }
     }
 }
@@ -121,8 +127,7 @@ prop_compose! {
             live.advance(state, watched, now[next]);
         }
         for (sandbox, now) in sandboxes.into_iter().zip(now) {
-            let tag = SandboxTag::of(&format!("{sandbox:064}")).unwrap();
-            live.sandboxes.note(tag, now);
+            live.sandboxes.note(tag(sandbox), now);
         }
         live
     }
@@ -145,6 +150,11 @@ proptest! {
                 for address in other.state.status.entries().iter().flat_map(|e| &e.addresses) {
                     let has_address = pod.state.status.has_address(*address);
                     prop_assert_eq!(packed.place_of(*address).is_some(), has_address);
+                    let entries = pod.state.status.entries().iter();
+                    let with = entries.filter(|entry| entry.addresses.contains(address));
+                    let names = |entry: &StatusEntry| (entry.network.clone(), entry.interface.clone());
+                    let found: Vec<_> = packed.entries_with(*address).map(names).collect();
+                    prop_assert_eq!(found, with.map(names).collect::<Vec<_>>());
                 }
             }
         }
@@ -191,6 +201,7 @@ fn pods_of_one_controller_have_one_shape() {
             default_network: None,
             sandbox_ready: Some(true),
             containers: Box::default(),
+            container_ids: Box::default(),
         };
         Live::new(state, 0, None, true, Moment::EPOCH)
     };

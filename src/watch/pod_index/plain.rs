@@ -50,7 +50,7 @@ impl Plain {
         };
         let terminal = live.state.phase.is_terminal();
         let reported = !terminal && live.state.status.has_address(address);
-        if let Some(tag) = SandboxTag::of(id).filter(|_| reported) {
+        if let Some(tag) = IdTag::of(id).filter(|_| reported) {
             live.sandboxes.note(tag, now);
         }
         reported
@@ -143,7 +143,7 @@ proptest! {
                     let row = RowGlance {
                         address: Some(address),
                         sandbox: Some(&id),
-                        interface: None,
+                        ..RowGlance::default()
                     };
                     let held = index.glance(&podref, &row, now);
                     prop_assert_eq!(held.is_some(), plain.glance(&podref, address, &id, now));

@@ -362,7 +362,7 @@ fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
 fn an_address_is_reported_by_a_pod_that_lives() {
     let has = |index: &PodIndex, address: &str| {
         let address: IpAddr = address.parse().unwrap();
-        index.reports("d/web-0", |its| its == address)
+        index.reports("d/web-0", |its, _| its == address)
     };
     let both = || web("a").reports("net", "net1", &["10.0.0.5", "fd00::5"]);
     let mut index = PodIndex::default();
@@ -380,6 +380,6 @@ fn a_pod_of_which_nothing_is_kept_may_report_any_address() {
     let mut index = PodIndex::default();
     index.apply(state(pod("d", "web-0").uid("a").node("n").running()), at(0));
     assert!(index.is_empty());
-    assert!(index.reports("d/web-0", |_| false));
-    assert!(!index.reports("d/web-1", |_| true));
+    assert!(index.reports("d/web-0", |_, _| false));
+    assert!(!index.reports("d/web-1", |_, _| true));
 }

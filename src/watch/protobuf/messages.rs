@@ -222,6 +222,9 @@ struct PodStatus {
     #[prost(message, repeated, tag = "2")]
     #[serde(serialize_with = "the_one_that_is_read")]
     conditions: Vec<PodCondition>,
+    #[prost(message, repeated, tag = "12")]
+    #[serde(rename = "podIPs", skip_serializing_if = "Vec::is_empty")]
+    pod_ips: Vec<PodIp>,
     #[prost(message, repeated, tag = "8")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     container_statuses: Vec<ContainerStatus>,
@@ -231,6 +234,12 @@ struct PodStatus {
     #[prost(message, repeated, tag = "13")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ephemeral_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Message, Serialize)]
+struct PodIp {
+    #[prost(string, tag = "1")]
+    ip: String,
 }
 
 #[derive(Message, Serialize)]
@@ -250,12 +259,19 @@ fn the_one_that_is_read<S: Serializer>(
 }
 
 #[derive(Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ContainerStatus {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ContainerState>,
+    #[prost(message, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_state: Option<ContainerState>,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    id: String,
 }
 
 #[derive(Message, Serialize)]
@@ -278,6 +294,9 @@ struct ContainerStateTerminated {
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Time>,
+    #[prost(string, tag = "7")]
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    id: String,
 }
 
 /// Go's zero time has no fields, and in JSON is null.

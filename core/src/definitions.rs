@@ -1,0 +1,127 @@
+//! NetworkAttachmentDefinitions by name: of which whereabouts network an address is that a pod reports.
+//!
+//! Pure. A definition that is missing or cannot be read says nothing, so an address that a pod reports
+//! by it may be of any network.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use crate::{
+    address::{Range, may_reserve, network_of_pool, reservation_address},
+    ipam::{InvalidConfig, Ipam},
+    networks::StatusEntry,
+    pod::PodState,
+};
+
+/// What is known of one definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Definition {
+    /// Its whereabouts sections; none when it uses another IPAM.
+    Read(Vec<Ipam>),
+    /// It exists and cannot be read.
+    Invalid(InvalidConfig),
+}
+
+/// All definitions, by `namespace/name`.
+pub type Definitions = BTreeMap<Box<str>, Definition>;
+
+/// Names of networks; none stands for the network without `network_name`.
+pub type Networks = BTreeSet<Option<Box<str>>>;
+
+/// The networks that the name of a pool tells: the text before the range, and, where the pool is the
+/// slice of a node, the text before the node.
+#[must_use]
+pub fn networks_of(pool: &str, range: Option<Range>, slice: Option<&str>) -> Networks {
+    let Some(network) = range.and_then(|range| network_of_pool(pool, range)) else {
+        return Networks::new();
+    };
+    let within = match (network, slice) {
+        (Some(network), Some(node)) if network == node => Some(None),
+        (Some(network), Some(node)) => {
+            let rest = network.strip_suffix(node);
+            rest.and_then(|rest| rest.strip_suffix('-')).map(Some)
+        }
+        _ => None,
+    };
+    let all = [Some(network), within].into_iter().flatten();
+    all.map(|network| network.map(Into::into)).collect()
+}
+
+/// Whether the reservation of this name may be of the address in this entry of a network-status.
+#[must_use]
+pub fn may_be_reserved(
+    definitions: &Definitions,
+    entry: &StatusEntry,
+    address: IpAddr,
+    reservation: &str,
+) -> bool {
+    match definitions.get(&entry.network) {
+        Some(Definition::Read(sections)) => sections.iter().any(|section| {
+            let network = section.network_name.as_deref();
+            reservation_address(reservation, network) == Some(address)
+        }),
+        _ => may_reserve(reservation, address),
+    }
+}
+
+/// The pool of a row, as far as it decides which reports are about the row.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// The networks (`network_name`) that the pool may be of.
+    pub networks: &'a Networks,
+    /// The range of the pool, where it is known.
+    pub range: Option<Range>,
+    /// All definitions.
+    pub definitions: &'a Definitions,
+}
+
+impl Default for Scope<'_> {
+    /// Nothing is known, so each report counts.
+    fn default() -> Self {
+        static NETWORKS: Networks = Networks::new();
+        static DEFINITIONS: Definitions = Definitions::new();
+        Self {
+            networks: &NETWORKS,
+            range: None,
+            definitions: &DEFINITIONS,
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// Whether the pod reports this address, and may do so as one of this pool's network.
+    #[must_use]
+    pub fn is_reported_by(&self, pod: &PodState, address: IpAddr) -> bool {
+        let mut entries = pod.status.entries().iter();
+        entries.any(|entry| entry.addresses.contains(&address) && self.may_name(entry, address))
+    }
+
+    /// Whether an address in this entry of a network-status may be one of this pool's network. The
+    /// cluster's own network is named after no definition, so it may be any.
+    #[must_use]
+    pub fn may_name(&self, entry: &StatusEntry, address: IpAddr) -> bool {
+        let Some(Definition::Read(sections)) = self.definitions.get(&entry.network) else {
+            return true;
+        };
+        sections.iter().any(|section| {
+            let network = section.network_name.as_deref();
+            let mut networks = self.networks.iter().map(Option::as_deref);
+            networks.any(|own| own == network) && self.shares(section, address)
+        })
+    }
+
+    /// Without `enable_overlapping_ranges` each range gives its addresses out by itself.
+    fn shares(&self, section: &Ipam, address: IpAddr) -> bool {
+        let Some(own) = self.range.filter(|_| !section.reserves) else {
+            return true;
+        };
+        let mut holding = section
+            .ranges
+            .iter()
+            .filter(|range| range.contains(address));
+        let first = holding.next();
+        first.is_none_or(|first| *first == own || holding.any(|range| *range == own))
+    }
+}
