@@ -184,7 +184,8 @@ fn container(state: &Value, ready: bool) -> Value {
         "name": "main",
         "image": "registry.invalid/none:1",
         "imageID": "",
-        "containerID": format!("containerd://{}", sandbox(1)),
+        // No row has this id.
+        "containerID": format!("containerd://{}", sandbox(u64::MAX)),
         "ready": ready,
         "started": ready,
         "restartCount": 0,

@@ -17,10 +17,12 @@ use crate::{
 
 /// Controllers that make up a new name for each pod, by API group and kind. The group counts: other
 /// groups have Jobs whose pods come back under their names.
-const NAMES_NEVER_RETURN: [(&str, &str); 3] = [
+const NAMES_NEVER_RETURN: [(&str, &str); 4] = [
     ("apps", "ReplicaSet"),
     ("apps", "DaemonSet"),
     ("batch", "Job"),
+    // Its virt-launcher pods: each has a new suffix.
+    ("kubevirt.io", "VirtualMachineInstance"),
 ];
 
 /// The annotations that are read: those that `Annotations` has.

@@ -1,0 +1,449 @@
+//! Rows that another pod, another network or another id speaks for (docs/safety.md, museum 4.1, 4.2 and 4.15 to 4.17).
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{
+    Known, POD, TWO_BEATS, W, at, but, ended, pod, podref, reporting,
+    rules::{
+        NOW, at_work, elsewhere, leftover, living, predecessor, present, sibling, stale, verdict,
+    },
+    sandbox, status,
+};
+use ipgc_core::{
+    clearance::{Living, Other, Wait},
+    definitions::{Definition, Definitions},
+    evidence::{Ended, Grade, Sandboxes},
+    id::IdTag,
+    ipam::{InvalidConfig, parse},
+    judge::{Cause, Held, Verdict},
+    networks::{Request, Status},
+    pod::{Phase, PodState, wire::Wire},
+    proof::Presence,
+};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+fn tag(n: u64) -> IdTag {
+    IdTag::of(&sandbox(n)).unwrap()
+}
+
+/// A pod as the API server shows it, with this status.
+fn read(status: &Value) -> PodState {
+    let entry = json!([{"name": "default/nad", "interface": "net1", "ips": ["10.0.0.9"]}]);
+    let pod = json!({
+        "metadata": {
+            "namespace": "default", "name": "web-0", "uid": "uid-1",
+            "annotations": {"k8s.v1.cni.cncf.io/network-status": entry.to_string()},
+        },
+        "spec": {"nodeName": "node-1"},
+        "status": status,
+    });
+    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    wire.state().unwrap()
+}
+
+// The ids of the pod's own containers
+
+#[rstest]
+#[case::running(json!({"containerStatuses": [{"name": "a", "containerID": format!("containerd://{}", sandbox(1))}]}))]
+#[case::without_the_runtime(json!({"containerStatuses": [{"name": "a", "containerID": sandbox(1)}]}))]
+#[case::of_another_runtime(json!({"containerStatuses": [{"name": "a", "containerID": format!("cri-o://{}", sandbox(1))}]}))]
+#[case::init(json!({"initContainerStatuses": [{"name": "a", "containerID": format!("containerd://{}", sandbox(1))}]}))]
+#[case::ephemeral(json!({"ephemeralContainerStatuses": [{"name": "a", "containerID": format!("containerd://{}", sandbox(1))}]}))]
+#[case::terminated(json!({"containerStatuses": [{"name": "a", "state": {"terminated": {"containerID": format!("containerd://{}", sandbox(1))}}}]}))]
+#[case::terminated_last(json!({"initContainerStatuses": [{"name": "a", "containerID": format!("containerd://{}", sandbox(7)), "lastState": {"terminated": {"containerID": format!("containerd://{}", sandbox(1))}}}]}))]
+fn a_row_with_the_id_of_a_container_belongs_to_the_pod(#[case] shown: Value) {
+    let PodState { container_ids, .. } = read(&shown);
+    assert!(container_ids.contains(&tag(1)), "{container_ids:?}");
+    // Without the ids the row is left of an earlier sandbox.
+    let known = leftover();
+    assert_eq!(
+        stale(verdict(&present(elsewhere()), &known)).cause,
+        Cause::Leftover
+    );
+    let shows = PodState {
+        container_ids,
+        ..elsewhere()
+    };
+    assert_eq!(
+        verdict(&present(shows), &known),
+        Verdict::Held(Held::OwnContainer)
+    );
+}
+
+#[test]
+fn a_container_in_place_of_the_sandbox_is_no_proof_of_another_sandbox() {
+    // The row that the pod reports has the id of a container, and this one that of the sandbox.
+    let shows = PodState {
+        container_ids: [tag(2)].into(),
+        ..elsewhere()
+    };
+    assert_eq!(
+        verdict(&present(shows), &leftover()),
+        Verdict::Held(Held::Unused)
+    );
+}
+
+// Other pods
+
+fn other(pod: PodState) -> Other {
+    Other {
+        pod: Arc::new(pod),
+        end: None,
+        has_id: false,
+    }
+}
+
+fn reporter() -> PodState {
+    PodState {
+        uid: "uid-9".into(),
+        ..reporting("default/other", "net7", "10.0.0.5")
+    }
+}
+
+/// The row's own pod ended well, long ago.
+fn settled() -> Known {
+    Known {
+        others: Vec::new(),
+        ..Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, true)])
+            .seen(0)
+            .on(at_work())
+    }
+}
+
+/// Definitions of these networks, as `(name, spec.config)`.
+fn definitions(all: &[(&str, &str)]) -> Definitions {
+    let read = |(name, config): &(&str, &str)| {
+        let definition = parse(config).map_or_else(Definition::Invalid, Definition::Read);
+        ((*name).into(), definition)
+    };
+    all.iter().map(read).collect()
+}
+
+const PLAIN: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
+const RED: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red"}}"#;
+const WIDE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#;
+const WIDE_ALONE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16","enable_overlapping_ranges":false}}"#;
+const HOST_LOCAL: &str = r#"{"type":"bridge","ipam":{"type":"host-local"}}"#;
+
+#[rstest]
+#[case::same_network(PLAIN, true)]
+#[case::wider_range(WIDE, true)]
+#[case::wider_range_that_reserves_nothing(WIDE_ALONE, false)]
+#[case::another_network(RED, false)]
+#[case::another_ipam(HOST_LOCAL, false)]
+#[case::unreadable("{", true)]
+fn an_address_that_another_pod_reports_in_the_network_is_held(
+    #[case] config: &str,
+    #[case] is_held: bool,
+) {
+    let free = settled();
+    assert!(stale(verdict(&Presence::Absent, &free)).is_free(at(NOW)));
+    let known = Known {
+        others: vec![other(reporter())],
+        definitions: definitions(&[("default/nad", config)]),
+        ..free
+    };
+    let verdict = verdict(&Presence::Absent, &known);
+    if is_held {
+        let podref = podref("default/other");
+        assert_eq!(verdict, Verdict::Held(Held::InUse(podref)));
+    } else {
+        assert!(stale(verdict).is_free(at(NOW)));
+    }
+}
+
+#[test]
+fn a_definition_that_nobody_knows_may_be_of_any_network() {
+    let known = Known {
+        others: vec![other(reporter())],
+        definitions: definitions(&[("default/other", RED)]),
+        ..settled()
+    };
+    assert!(matches!(
+        verdict(&Presence::Absent, &known),
+        Verdict::Held(Held::InUse(_))
+    ));
+}
+
+/// Addresses of the cluster's own network are of no pool, unless the row is of a first interface.
+#[rstest]
+#[case::of_a_further_interface("net1", false)]
+#[case::of_the_first_interface("eth0", true)]
+fn the_clusters_own_network_is_that_of_first_interfaces(
+    #[case] interface: &str,
+    #[case] is_held: bool,
+) {
+    let status = Status::parse(r#"[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"]}]"#);
+    let known = Known {
+        others: vec![other(PodState {
+            status,
+            ..reporter()
+        })],
+        ..Known::of(&[ended(reporting(POD, interface, "10.0.0.5"), 100, true)])
+            .seen(0)
+            .on(at_work())
+    };
+    let row = common::row_value(POD, &sandbox(1), interface);
+    let verdict = common::rules::judged(&row, &Presence::Absent, &known, NOW);
+    assert_eq!(matches!(verdict, Verdict::Held(Held::InUse(_))), is_held);
+}
+
+#[test]
+fn its_own_pod_is_no_other_pod() {
+    let known = Known {
+        others: vec![other(reporting(POD, "net1", "10.0.0.5"))],
+        ..settled()
+    };
+    assert!(stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)));
+}
+
+#[test]
+fn a_completed_pods_address_is_held_for_another_pod_too() {
+    let end = ended(
+        PodState {
+            phase: Phase::Succeeded,
+            containers: common::containers(&[("main", common::ENDED)]),
+            ..reporting(POD, "net1", "10.0.0.5")
+        },
+        100,
+        true,
+    );
+    let known = Known {
+        others: vec![other(reporter())],
+        ..common::rules::completed(&end)
+    };
+    let last = present(end.last.clone());
+    assert!(matches!(
+        verdict(&last, &known),
+        Verdict::Held(Held::InUse(_))
+    ));
+}
+
+/// After the end of the other pod the row waits for what that end is worth.
+#[rstest]
+#[case::stopped(true, NOW - 10, true)]
+#[case::forced_away(false, NOW - 10, false)]
+#[case::forced_away_long_ago(false, 100, true)]
+fn the_end_of_another_pod_counts(#[case] settled_end: bool, #[case] end: u64, #[case] free: bool) {
+    let end = ended(reporter(), end, settled_end);
+    let known = Known {
+        others: vec![Other {
+            pod: Arc::new(end.last.clone()),
+            end: Some(Arc::clone(&end)),
+            has_id: false,
+        }],
+        ..settled()
+    };
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.is_free(at(NOW)), free);
+    if !free {
+        let moment = end.at + common::secs(TWO_BEATS + W);
+        assert_eq!(stale.clearance.wait, Wait::Until(moment));
+        assert_eq!(stale.grade(), Grade::Witnessed);
+    }
+}
+
+#[test]
+fn a_row_with_the_id_of_another_pods_sandbox_is_held() {
+    let known = Known {
+        others: vec![Other {
+            has_id: true,
+            ..other(pod("default/other"))
+        }],
+        ..settled()
+    };
+    let podref = podref("default/other");
+    assert_eq!(
+        verdict(&Presence::Absent, &known),
+        Verdict::Held(Held::OthersSandbox(podref))
+    );
+}
+
+// Names that came back without the row's network
+
+/// The pod runs since 100 with all that it asked for; the row's sandbox was seen while a pod of this name
+/// lived that ended at 50.
+fn left_the_network() -> Known {
+    let end = ended(reporting(POD, "net1", "10.0.0.5"), 50, true);
+    let mut sandboxes = Sandboxes::default();
+    sandboxes.note(tag(1), at(10));
+    Known {
+        ended: vec![but(&end, |end| end.sandboxes = sandboxes)],
+        living: Some(Living {
+            running_since: Some(at(100)),
+            ..living("uid-1")
+        }),
+        definitions: definitions(&[("default/nad", RED), ("default/local", HOST_LOCAL)]),
+        ..Known::default().seen(0).on(at_work())
+    }
+}
+
+fn in_red() -> PodState {
+    PodState {
+        request: Request::parse("nad", "default"),
+        ..reporting(POD, "net1", "10.0.0.5")
+    }
+}
+
+#[rstest]
+#[case::without_further_networks(PodState { status: status(&[]), ..pod(POD) })]
+#[case::the_same_number_in_another_network(in_red())]
+#[case::another_ipam(PodState {
+    status: Status::parse(r#"[{"name":"default/local","interface":"net1","ips":["10.0.0.5"]}]"#),
+    request: Request::parse("local", "default"),
+    ..pod(POD)
+})]
+#[case::host_network(PodState { host_network: true, ..pod(POD) })]
+fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
+    let known = left_the_network();
+    let stale = stale(verdict(&present(state.clone()), &known));
+    assert_eq!(stale.cause, Cause::Predecessor);
+    assert!(stale.is_free(at(NOW)));
+    // It is graded by the end of the incarnation that had it.
+    let forced = but(&known.ended[0], |end| {
+        end.settled = false;
+        end.at = at(NOW - 10);
+    });
+    let late = Known {
+        ended: vec![forced],
+        ..known
+    };
+    let stale = common::rules::stale(verdict(&present(state), &late));
+    assert!(!stale.is_free(at(NOW)));
+}
+
+#[rstest]
+#[case::not_long_enough(Known { living: Some(Living { running_since: Some(at(NOW - 1)), ..living("uid-1") }), ..left_the_network() })]
+fn the_pod_has_to_run_for_long(#[case] known: Known) {
+    let stale = stale(verdict(&present(in_red()), &known));
+    assert!(!stale.is_free(at(NOW)));
+}
+
+#[rstest]
+#[case::nobody_saw_whose_it_is(Known { ended: Vec::new(), ..left_the_network() }, in_red(), Held::Unused)]
+#[case::the_pod_took_it_over_unchanged(took_over(), in_red(), Held::Unused)]
+#[case::its_network_is_asked_for(left_the_network(), PodState { request: Request::parse("nad,blue", "default"), ..in_red() }, Held::Drift)]
+#[case::its_network_is_not_known(Known { definitions: Definitions::new(), ..left_the_network() }, in_red(), Held::Reported)]
+#[case::it_starts(left_the_network(), PodState { phase: Phase::Pending, ..in_red() }, Held::Young)]
+#[case::no_status(left_the_network(), pod(POD), Held::Young)]
+fn what_is_not_known_keeps_the_row(
+    #[case] known: Known,
+    #[case] state: PodState,
+    #[case] held: Held,
+) {
+    assert_eq!(verdict(&present(state), &known), Verdict::Held(held));
+}
+
+/// The living pod was seen reporting the row with this id: its definition was changed after that.
+fn took_over() -> Known {
+    let mut known = left_the_network();
+    if let Some(living) = &mut known.living {
+        living.sandboxes.note(tag(1), at(200));
+    }
+    known
+}
+
+#[test]
+fn a_row_that_was_taken_over_unchanged_is_no_predecessors() {
+    // The row was seen while the pod was absent, and then the pod reported it with this id.
+    let mut known = predecessor(100);
+    assert_eq!(
+        stale(verdict(&present(elsewhere()), &known)).cause,
+        Cause::Predecessor
+    );
+    if let Some(living) = &mut known.living {
+        living.sandboxes.note(tag(1), at(200));
+    }
+    assert_eq!(
+        verdict(&present(elsewhere()), &known),
+        Verdict::Held(Held::Unused)
+    );
+}
+
+/// A pod with the host's network never has rows: nobody need have seen the one before.
+#[test]
+fn a_pod_with_the_hosts_network_has_no_rows() {
+    let known = Known {
+        ended: Vec::<Arc<Ended>>::new(),
+        ..left_the_network()
+    };
+    let host = PodState {
+        host_network: true,
+        ..pod(POD)
+    };
+    let stale = stale(verdict(&present(host), &known));
+    assert_eq!(
+        (stale.cause, stale.grade()),
+        (Cause::Predecessor, Grade::Unwitnessed)
+    );
+}
+
+// status.podIPs
+
+#[rstest]
+#[case::another_address(json!({"podIPs": [{"ip": "10.0.0.5"}]}), true)]
+#[case::second_family(json!({"podIPs": [{"ip": "10.0.0.6"}, {"ip": "fd00:0:0::5"}]}), false)]
+#[case::none(json!({"podIPs": null}), false)]
+fn an_address_in_pod_ips_is_reported(#[case] shown: Value, #[case] is_reported: bool) {
+    let mut shown = shown;
+    shown["phase"] = "Running".into();
+    let state = read(&shown);
+    // Its row has another id than the one that the pod reports in its network-status.
+    let known = Known {
+        siblings: Some(vec![
+            common::row_content(),
+            sibling("10.0.0.9", Some("net1"), 2),
+        ]),
+        ..leftover()
+    };
+    match verdict(&present(state), &known) {
+        Verdict::Held(held) => assert_eq!((held, is_reported), (Held::Reported, true)),
+        verdict => assert_eq!(
+            (stale(verdict).cause, is_reported),
+            (Cause::Leftover, false)
+        ),
+    }
+}
+
+#[test]
+fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
+    let with = |status: Status| status.with_pod_ips(["10.0.0.5".parse().unwrap()].into_iter());
+    assert_eq!(with(Status::Missing), Status::Missing);
+    let malformed = Status::Malformed("x".into());
+    assert_eq!(with(malformed.clone()), malformed);
+    let known = status(&[("eth0", &["10.0.0.5"])]);
+    assert_eq!(with(known.clone()), known);
+    let pod = json!({
+        "metadata": {"namespace": "d", "name": "p", "uid": "u",
+            "annotations": {"k8s.v1.cni.cncf.io/network-status": "[]"}},
+        "spec": {"hostNetwork": true},
+        "status": {"podIPs": [{"ip": "10.0.0.5"}]},
+    });
+    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    assert!(wire.state().unwrap().status.entries().is_empty());
+    assert!(matches!(parse("").unwrap_err(), InvalidConfig::Empty));
+}
+
+// Names that never return
+
+#[rstest]
+#[case::virtual_machine("kubevirt.io/v1", "VirtualMachineInstance", false)]
+#[case::of_another_group("example.org/v1", "VirtualMachineInstance", true)]
+fn the_pods_of_a_virtual_machine_never_return(
+    #[case] version: &str,
+    #[case] kind: &str,
+    #[case] returns: bool,
+) {
+    let pod = json!({
+        "metadata": {"namespace": "d", "name": "virt-launcher-vm-x7k2p", "uid": "u", "ownerReferences": [
+            {"apiVersion": version, "kind": kind, "name": "vm", "uid": "v", "controller": true},
+        ]},
+    });
+    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    assert_eq!(wire.state().unwrap().name_may_return, returns);
+}

@@ -1,0 +1,265 @@
+//! The museum, third room (docs/safety.md): faults that public reports and reviews showed in ipgc itself.
+//! Each with a neighbour whose row goes meanwhile, so that nothing passes by doing nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{Beat, SECOND, goes_after, live_node, pool_events, put_neighbour, run_on, stays},
+    put_pool, reporting, seconds, server,
+};
+use ipgc::config::Config;
+use rstest::rstest;
+use serde_json::json;
+use testkit::{Match, Server, fixtures};
+
+/// A server with the pool, the neighbour, and `node-1` at work.
+fn room() -> (Server, Beat) {
+    let server = server();
+    put_pool(&server, &[]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    (server, beat)
+}
+
+fn put_row(server: &Server, pool: &str, offset: u64, pod: &str, interface: &str, sandbox: u64) {
+    let found = server.edit("ippools", NS, pool, |pool| {
+        let id = fixtures::sandbox(sandbox);
+        pool["spec"]["allocations"][offset.to_string()] =
+            fixtures::row(&id, &format!("{NS}/{pod}"), interface);
+    });
+    assert!(found, "no pool {pool}");
+}
+
+/// A pod that lives reports row 1; row 2 has the id of one of its containers.
+#[rstest]
+#[case::running("containerStatuses", json!({"name": "main", "containerID": format!("containerd://{}", fixtures::sandbox(2)), "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}))]
+#[case::init_that_ended("initContainerStatuses", json!({"name": "init", "state": {"terminated": {"containerID": fixtures::sandbox(2), "startedAt": "2026-01-01T00:00:00Z"}}}))]
+#[tokio::test(start_paused = true)]
+async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: serde_json::Value) {
+    let (server, _beat) = room();
+    server.put(reporting("web-0", 1).node("node-1").running().build());
+    put_row(&server, POOL, 1, "web-0", "net1", 1);
+    put_row(&server, POOL, 2, "web-0", "net2", 2);
+    // What is left of an earlier sandbox goes.
+    put_row(&server, POOL, 3, "web-0", "net1", 3);
+    server.edit("pods", NS, "web-0", |pod| {
+        pod["status"][of] = json!([status]);
+    });
+    let bench = Bench::start(server).await;
+    goes_after(&bench, POOL, "3", 3_600).await;
+    stays(&bench, POOL, &["1", "2"]).await;
+    bench.stop().await;
+}
+
+/// Two pods that live report one address; the row is of the one that ends well.
+#[tokio::test(start_paused = true)]
+async fn m4_02_two_pods_report_one_address() {
+    let (server, _beat) = room();
+    let bench = Bench::start(server).await;
+    for name in ["web-0", "web-1"] {
+        run_on(&bench.server, "node-1", name, 1);
+    }
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    seconds(600).await;
+    bench.end(["web-0"]);
+    stays(&bench, POOL, &["1"]).await;
+    let told = pool_events(&bench, "IPAddressInUseTwice");
+    assert!(told[0].contains("10.0.0.1"), "{told:?}");
+    assert!(told[0].contains("default/web-1"), "{told:?}");
+    // It goes soon after the last of them.
+    bench.end(["web-1"]);
+    let after = goes_after(&bench, POOL, "1", 60).await;
+    assert!(after >= 2, "freed {after} s after the end of the other pod");
+    bench.stop().await;
+}
+
+/// The other pod was forced away: the row waits for what that is worth.
+#[tokio::test(start_paused = true)]
+async fn m4_02_the_other_pod_is_forced_away() {
+    let (server, _beat) = room();
+    let bench = Bench::start(server).await;
+    for name in ["web-0", "web-1"] {
+        run_on(&bench.server, "node-1", name, 1);
+    }
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    seconds(600).await;
+    bench.server.delete("pods", NS, "web-1");
+    bench.end(["web-0"]);
+    let after = goes_after(&bench, POOL, "1", 600).await;
+    assert!(after >= 210, "freed {after} s after a forced deletion");
+    bench.stop().await;
+}
+
+/// The same number in another network, or by another IPAM, is another address.
+#[rstest]
+#[case::another_network(json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": "red"}))]
+#[case::another_ipam(json!({"type": "host-local", "subnet": "10.0.0.0/24"}))]
+#[tokio::test(start_paused = true)]
+async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Value) {
+    let (server, _beat) = room();
+    server.put(fixtures::nad_with_ipam(NS, "red", &ipam));
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    let other = fixtures::pod(NS, "web-1").node("node-1");
+    let other = other
+        .networks("default/red")
+        .reports("default/red", "net1", &["10.0.0.1"]);
+    bench.server.put(other.running().build());
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    seconds(600).await;
+    bench.end(["web-0"]);
+    assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
+    bench.stop().await;
+}
+
+/// The row of a predecessor goes by rule 6, and its reservation with it, though the pod's status is not
+/// complete.
+#[rstest]
+#[case::complete("default/net")]
+#[case::incomplete("default/net,default/old")]
+#[tokio::test(start_paused = true)]
+async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] networks: &str) {
+    let (server, _beat) = room();
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    bench.server.put(fixtures::reservation(
+        NS,
+        "10.0.0.1",
+        "default/web-0",
+        "net1",
+    ));
+    seconds(600).await;
+    // Forced away, so that the row waits, and is seen while the pod is absent.
+    bench.server.delete("pods", NS, "web-0");
+    seconds(60).await;
+    let again = reporting("web-0", 2).uid(SECOND).networks(networks);
+    bench.server.put(again.running().build());
+    put_row(&bench.server, POOL, 2, "web-0", "net1", 2);
+    goes_after(&bench, POOL, "1", 3_600).await;
+    seconds(120).await;
+    assert!(
+        bench.reservations().is_empty(),
+        "{:?}",
+        bench.reservations()
+    );
+    stays(&bench, POOL, &["2"]).await;
+    bench.stop().await;
+}
+
+/// A StatefulSet's pod comes back with the host's network, in another network, or with another IPAM.
+#[rstest]
+#[case::host_network(fixtures::pod(NS, "web-0").with(|pod| pod["spec"]["hostNetwork"] = true.into()))]
+#[case::no_further_network(fixtures::pod(NS, "web-0").reports_default(&["10.244.0.9"]))]
+#[case::the_same_number_in_another_network(fixtures::pod(NS, "web-0").networks("default/red").reports("default/red", "net1", &["10.0.0.1"]))]
+#[case::the_same_number_by_another_ipam(fixtures::pod(NS, "web-0").networks("default/local").reports("default/local", "net1", &["10.0.0.1"]))]
+#[tokio::test(start_paused = true)]
+async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
+    let (server, _beat) = room();
+    let red = json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": "red"});
+    server.put(fixtures::nad_with_ipam(NS, "red", &red));
+    server.put(fixtures::nad_with_ipam(
+        NS,
+        "local",
+        &json!({"type": "host-local"}),
+    ));
+    let red = fixtures::pool(NS, common::RANGE).network_name("red");
+    server.put(red.build());
+    let config = Config {
+        sweep_interval: std::time::Duration::from_mins(5),
+        ..Config::default()
+    };
+    let bench = Bench::with(server, config).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    bench.server.put(fixtures::reservation(
+        NS,
+        "10.0.0.1",
+        "default/web-0",
+        "net1",
+    ));
+    // A sweep sees the row while its pod lives.
+    seconds(900).await;
+    bench.end(["web-0"]);
+    let again = again.node("node-1").uid(SECOND).running().build();
+    let in_red = again.to_string().contains("default/red");
+    bench.server.put(again);
+    if in_red {
+        put_row(&bench.server, "red-10.0.0.0-24", 1, "web-0", "net1", 2);
+        bench.server.put(fixtures::reservation(
+            NS,
+            "red-10.0.0.1",
+            "default/web-0",
+            "net1",
+        ));
+    }
+    let after = goes_after(&bench, POOL, "1", 3_600).await;
+    assert!(after >= 600, "freed {after} s after its pod came back");
+    seconds(120).await;
+    let left: &[&str] = if in_red { &["red-10.0.0.1"] } else { &[] };
+    assert_eq!(bench.reservations(), left);
+    stays(&bench, "red-10.0.0.0-24", if in_red { &["1"] } else { &[] }).await;
+    bench.stop().await;
+}
+
+/// Whereabouts serves the first interface, and no entry of the status tells it.
+#[tokio::test(start_paused = true)]
+async fn m4_16_address_in_pod_ips_alone() {
+    let (server, _beat) = room();
+    let pod = reporting("web-0", 1).node("node-1").running();
+    let pod = pod.with(|pod| pod["status"]["podIPs"] = json!([{"ip": "10.0.0.2"}]));
+    server.put(pod.build());
+    put_row(&server, POOL, 1, "web-0", "net1", 1);
+    put_row(&server, POOL, 2, "web-0", "eth0", 2);
+    put_row(&server, POOL, 3, "web-0", "net3", 3);
+    let bench = Bench::start(server).await;
+    // The row of the first interface has another id: nothing can be said of the third one then.
+    stays(&bench, POOL, &["1", "2", "3"]).await;
+    bench.stop().await;
+}
+
+/// The pod of the row is gone, and the row's id is the sandbox of another pod that lives.
+#[tokio::test(start_paused = true)]
+async fn m4_17_id_of_another_pods_sandbox() {
+    let (server, _beat) = room();
+    let bench = Bench::start(server).await;
+    run_on(&bench.server, "node-1", "web-0", 1);
+    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    // A sweep sees whose sandbox it is.
+    seconds(900).await;
+    put_row(&bench.server, POOL, 2, "gone", "net2", 1);
+    stays(&bench, POOL, &["1", "2"]).await;
+    let told = pool_events(&bench, "IPAddressInUseTwice");
+    assert!(told[0].contains("10.0.0.2"), "{told:?}");
+    bench.stop().await;
+}
+
+/// A virtual machine's migration makes a pod with a name of its own: no longer wait for names that return.
+#[tokio::test(start_paused = true)]
+async fn m4_17_pods_of_a_virtual_machine_never_return() {
+    let (server, _beat) = room();
+    let vm = |pod: fixtures::PodBuilder| {
+        pod.with(|pod| {
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+                "name": "vm", "uid": "vm-uid", "controller": true,
+            }]);
+        })
+    };
+    server.put(
+        vm(reporting("virt-launcher-vm-a", 1).node("node-1"))
+            .running()
+            .build(),
+    );
+    put_row(&server, POOL, 1, "virt-launcher-vm-a", "net1", 1);
+    let bench = Bench::start(server).await;
+    // Right after the start of ipgc: of a name that returns, nobody would know who had it before.
+    seconds(10).await;
+    bench.end(["virt-launcher-vm-a"]);
+    assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
+    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    bench.stop().await;
+}
