@@ -14,7 +14,7 @@ use ipgc_core::{
     clearance::{Facts, Living, Wait},
     definitions::{Networks, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended, Policy, Sandboxes, Trail},
-    judge::{Stale, Unknown, Verdict, judge, judge_orphan},
+    judge::{Held, Stale, Unknown, Verdict, judge, judge_orphan},
     node::Nodes,
     pod::PodState,
     podref::PodRef,
@@ -227,6 +227,7 @@ impl<'s> Assessor<'s> {
     ) -> Option<Finding> {
         let mut finding = finding_of(verdict, &self.sayings)?;
         self.describe(&mut finding, pool, place, row);
+        self.name_other(&mut finding, verdict);
         Some(finding)
     }
 
@@ -243,6 +244,14 @@ impl<'s> Assessor<'s> {
         let content = row.content().ok();
         finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));
         self.name_owner(finding, row.podref_text(), place.slice.as_deref());
+    }
+
+    /// Names the pod for which a row of another one is held.
+    pub fn name_other(&self, finding: &mut Finding, verdict: &Verdict) {
+        if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = verdict {
+            finding.pods.push(pod.to_string());
+            finding.nodes = self.node_of(pod.as_str()).into_iter().collect();
+        }
     }
 
     /// Says whose it is, and on which node.
@@ -316,6 +325,10 @@ pub fn reported(reserved: &LeanReservation) -> ReservationReport {
 #[must_use]
 pub fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
     match verdict {
+        Verdict::Held(held @ (Held::InUse(_) | Held::OthersSandbox(_))) => {
+            let detail = format!("the row of a pod that is gone is held: {held}");
+            Some(Finding::new(Problem::InUseTwice, detail))
+        }
         Verdict::Held(_) => None,
         Verdict::Unknown(_) if is_kept(verdict) => None,
         Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
@@ -329,11 +342,12 @@ pub fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
 /// Whether a row is kept, and nothing is wrong with it.
 #[must_use]
 pub fn is_kept(verdict: &Verdict) -> bool {
-    matches!(
-        verdict,
+    match verdict {
+        Verdict::Held(held) => !matches!(held, Held::InUse(_) | Held::OthersSandbox(_)),
         // A person said so.
-        Verdict::Held(_) | Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt)
-    )
+        Verdict::Unknown(reason) => matches!(reason, Unknown::KeptOwner | Unknown::Exempt),
+        Verdict::Stale(_) => false,
+    }
 }
 
 fn finding_of_stale(stale: &Stale, sayings: &Sayings) -> Finding {

@@ -353,7 +353,7 @@ mod tests {
         let after = state([
             (3, stale()),
             (4, live()),
-            (5, found(Problem::Duplicate, |_| {})),
+            (5, found(Problem::InUseTwice, |_| {})),
         ]);
         let all = changes(&before, &after);
         let order: Vec<_> = all.iter().map(|change| change.subject.clone()).collect();
@@ -402,7 +402,7 @@ mod tests {
         let problem = prop_oneof![
             Just(Problem::Stale),
             Just(Problem::HeldUnfenced),
-            Just(Problem::Duplicate)
+            Just(Problem::InUseTwice)
         ];
         let grade = option::of("(fenced|unwitnessed)");
         let finding =

@@ -364,7 +364,7 @@ fn subject_of(finding: &Finding, state: &State) -> Subject {
     let mut about = vec![namespace, text(finding.pool.as_deref())];
     match problem {
         // Who holds the address changes.
-        Problem::Duplicate => about = vec![address],
+        Problem::InUseTwice => about = vec![address],
         Problem::InUseUnallocated => {
             about = vec![address, text(finding.interface.as_deref())];
             about.extend(finding.pods.iter().cloned());

@@ -438,7 +438,9 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
             pod.is_some_and(|pod| !pods::is_going(pod) && pod.status.has_address(address))
         };
         match finding.problem {
-            Problem::Duplicate => finding.pods.iter().filter(reports).count() > 1,
+            // The row's own pod is gone.
+            Problem::InUseTwice if finding.row.is_some() => true,
+            Problem::InUseTwice => finding.pods.iter().filter(reports).count() > 1,
             Problem::InUseUnallocated => {
                 let is_it = |place: &Place| {
                     let namespace = finding.namespace.as_ref();
@@ -473,7 +475,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
 #[must_use]
 pub fn wants_confirmation(report: &Report) -> bool {
     let surprising = [
-        Problem::Duplicate,
+        Problem::InUseTwice,
         Problem::InUseUnallocated,
         Problem::ReservationMissing,
     ];

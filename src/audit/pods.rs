@@ -233,7 +233,7 @@ fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> 
         None => "the network without a name".to_owned(),
     };
     let detail = format!("{} pods that live have it in {network}", pods.len());
-    let mut finding = Finding::new(Problem::Duplicate, detail);
+    let mut finding = Finding::new(Problem::InUseTwice, detail);
     finding.address = Some(first.address.to_string());
     // That of the one which has a row, if there is one.
     let allocated = together.iter().find(|one| one.is_allocated(assessor));

@@ -100,8 +100,8 @@ pub struct PoolUsage {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Problem {
-    /// Two pods that live report one address of one network.
-    Duplicate,
+    /// Two pods that live report one address of one network, or a row is held for a pod that is not its own.
+    InUseTwice,
     /// A pod that lives reports an address that no row holds for it.
     InUseUnallocated,
     /// A reservation that is missing, or another's, for a row whose pod lives.
@@ -135,7 +135,7 @@ impl Problem {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Duplicate => "duplicate",
+            Self::InUseTwice => "in-use-twice",
             Self::InUseUnallocated => "in-use-unallocated",
             Self::ReservationMissing => "reservation-missing",
             Self::NearlyFull => "nearly-full",

@@ -105,5 +105,8 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
     finding.reservation = Some(reported(reserved).into());
     let slice = orphan.place.and_then(|place| place.slice.as_deref());
     assessor.name_owner(&mut finding, Some(reserved.owner()), slice);
+    if let Some((_, address)) = orphan.named {
+        assessor.name_other(&mut finding, &assessor.verdict_on_orphan(orphan, address));
+    }
     Some(finding)
 }

@@ -383,7 +383,7 @@ async fn what_a_definition_that_cannot_be_read_hides_is_told() {
     server.put(pod("web-2", 1).build());
     assert_eq!(
         report(&server).await.findings[0].problem,
-        Problem::Duplicate
+        Problem::InUseTwice
     );
     server.put(fixtures::nad_with_config(NS, "net", "{bad"));
     let report = report(&server).await;
@@ -391,7 +391,7 @@ async fn what_a_definition_that_cannot_be_read_hides_is_told() {
         report
             .findings
             .iter()
-            .all(|it| it.problem != Problem::Duplicate)
+            .all(|it| it.problem != Problem::InUseTwice)
     );
     let told = &report.notes[1];
     assert!(

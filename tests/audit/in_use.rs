@@ -63,7 +63,7 @@ async fn a_duplicate_is_of_the_pool_of_its_network() {
     }
     let report = report(&server).await;
     let duplicate = &report.findings[0];
-    assert_eq!(duplicate.problem, Problem::Duplicate);
+    assert_eq!(duplicate.problem, Problem::InUseTwice);
     assert_eq!(duplicate.pods, ["default/b1", "default/b2", "default/b3"]);
     let pools = report
         .findings
@@ -133,7 +133,7 @@ async fn a_row_in_a_slice_s_pool_is_found() {
     assert_eq!(
         found,
         [
-            (Problem::Duplicate, Some(name)),
+            (Problem::InUseTwice, Some(name)),
             (Problem::InUseUnallocated, Some(name))
         ]
     );
@@ -208,7 +208,7 @@ async fn a_duplicate_is_looked_at_again() {
     }
     assert_eq!(
         live(&server).await.unwrap().findings[0].problem,
-        Problem::Duplicate
+        Problem::InUseTwice
     );
     // What looked alive had ended, and its phase says so by now.
     let later = server.clone();
@@ -286,7 +286,7 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     assert_eq!(
         found,
         [
-            (Problem::Duplicate, "10.0.0.1"),
+            (Problem::InUseTwice, "10.0.0.1"),
             (Problem::InUseUnallocated, "10.0.0.1")
         ]
     );

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Every scenario has a namespace of its own and a collector of its own that looks for pools there
-//! and nowhere else. Pods are watched cluster-wide, so each collector sees the ends of all other
-//! scenarios' pods too, as it would in a cluster; none of its facts may depend on that.
+//! and nowhere else. It sees the pods of that namespace only: pods of other scenarios report the same
+//! addresses, and an address that another living pod reports is held.
 //!
 //! There is no kubelet: a *lost DEL* is a pod that ends as a kubelet ends it, and nobody calls the
 //! plugin's DEL.
@@ -23,6 +23,7 @@ mod crowds;
 mod ends;
 mod failures;
 mod leaders;
+mod living;
 mod networks;
 mod successors;
 mod support;

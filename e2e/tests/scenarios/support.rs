@@ -191,7 +191,7 @@ impl Scene {
 
     /// The same; its requests, not its watches, go through this client.
     pub async fn collect_through(&self, requests: Client, config: Config) -> Result<Collecting> {
-        let watches = self.client().await?;
+        let watches = narrowed(self.client().await?, &self.namespace.name);
         let mut running = Collector::new(requests, watches, config).start();
         let ready = tokio::time::timeout(RUN, running.ready()).await;
         assert_eq!(ready, Ok(true), "the collector did not get ready");
@@ -272,6 +272,23 @@ impl Asked {
     pub fn is(&self, method: &Method, resource: &str) -> bool {
         self.method == *method && self.path.contains(&format!("/{resource}/"))
     }
+}
+
+/// A client that sees the pods of one namespace and no others, which report the same addresses: other
+/// scenarios' pods are of other clusters.
+fn narrowed(client: Client, namespace: &str) -> Client {
+    let default = client.default_namespace().to_owned();
+    let all = "/api/v1/pods";
+    let own = format!("/api/v1/namespaces/{namespace}/pods");
+    let service = tower::service_fn(move |mut request: http::Request<Body>| {
+        let text = request.uri().to_string();
+        if let Some(rest) = text.strip_prefix(all) {
+            *request.uri_mut() = format!("{own}{rest}").parse().unwrap();
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    ClientBuilder::new(service, default).build()
 }
 
 /// A client that asks `hook` before each request: it may do something first, and it may answer in
