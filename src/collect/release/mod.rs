@@ -11,11 +11,16 @@ mod rounds;
 mod rows;
 mod steps;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ipgc_core::{
     fact::Fact,
     pool::{PoolKey, RowContent},
+    refusal::Claims,
 };
 use tokio::{
     sync::oneshot,
@@ -24,7 +29,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::outcome::Released;
-use self::{permission::Refused, rounds::FIRST_ROUND};
+use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
     context::Context,
@@ -71,18 +76,27 @@ pub struct Releaser {
     api: ReservationApi,
     prover: Prover,
     requests: Batches<String, Request>,
-    refused: Refused,
+    /// Whether reservations may be claimed, by their namespace.
+    claims: Mutex<HashMap<String, Claims>>,
+    /// Where they may not, one is tried again in so long.
+    sweep_interval: Duration,
 }
 
 impl Releaser {
-    /// Writes through `api`, in `tasks`; proves with `prover`.
+    /// Writes through `api`, in `tasks`; proves with `prover`. Sweeps come in this interval.
     #[must_use]
-    pub fn new(api: ReservationApi, prover: Prover, tasks: TaskTracker) -> Self {
+    pub fn new(
+        api: ReservationApi,
+        prover: Prover,
+        tasks: TaskTracker,
+        sweep_interval: Duration,
+    ) -> Self {
         Self {
             api,
             prover,
             requests: Batches::new(tasks),
-            refused: Refused::default(),
+            claims: Mutex::default(),
+            sweep_interval,
         }
     }
 
