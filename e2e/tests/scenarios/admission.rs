@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use e2e::{Error, Result, cluster::unique, cni::Network, pods::End, wait, wait::Probe};
-use ipgc::config::Config;
+use ipgc::{
+    config::Config,
+    snapshot::{Scan, read as snapshot},
+};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -181,7 +184,7 @@ async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()>
         ..scene.config()
     };
     let client = scene.client().await?;
-    let collecting = scene.collect_through(client, config).await?;
+    let collecting = scene.collect_through(client.clone(), config).await?;
     for pod in RETURNING {
         scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
     }
@@ -218,6 +221,10 @@ async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()>
     assert_eq!(told.len(), 1, "{events:?}");
     assert!(told[0].starts_with("Warning"), "{told:?}");
     assert!(told[0].contains("hands off"), "{told:?}");
+
+    let seen = snapshot(&client, &Scan::default(), &mut |_, _| {});
+    let forbidden = seen.await.unwrap().claims_forbidden;
+    assert!(forbidden.contains(&scene.namespace.name), "{forbidden:?}");
 
     policy.end().await?;
     scene.namespace.wait_reservations(&[]).await?;
