@@ -5,7 +5,7 @@ use std::time::Duration;
 use e2e::{Error, Result, cluster::unique, cni::Network, pods::End, wait, wait::Probe};
 use ipgc::{
     config::Config,
-    snapshot::{Scan, read as snapshot},
+    snapshot::live::{Scan, read as snapshot},
 };
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -222,8 +222,8 @@ async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()>
     assert!(told[0].starts_with("Warning"), "{told:?}");
     assert!(told[0].contains("hands off"), "{told:?}");
 
-    let seen = snapshot(&client, &Scan::default(), &mut |_, _| {});
-    let forbidden = seen.await.unwrap().claims_forbidden;
+    let seen = snapshot(&client, &Scan::default(), &mut |_, _| {}).await;
+    let forbidden = seen.unwrap().claims_forbidden;
     assert!(forbidden.contains(&scene.namespace.name), "{forbidden:?}");
 
     policy.end().await?;
