@@ -81,7 +81,7 @@ impl Claims {
         let is_due = again <= now;
         if is_due {
             // Sweeps bring them, not always after the same time.
-            self.again = Some(now + (interval - interval / 4));
+            self.again = Some(now + interval / 4 * 3);
         }
         is_due
     }
@@ -93,7 +93,7 @@ impl Claims {
         }
         let is_forbidden = self.refused.len() >= ALIKE;
         if is_forbidden && self.again.is_none() {
-            self.again = Some(now + (interval - interval / 4));
+            self.again = Some(now + interval / 4 * 3);
         }
         is_forbidden
     }
