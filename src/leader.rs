@@ -43,7 +43,7 @@ pub const LEASE: &str = "ipgc";
 /// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
 /// relies on its last one.
 const LOOK: Duration = Duration::from_secs(3);
-/// What is wrong with the Lease is told once in so long, as long as it lasts.
+/// A fault of the Lease that lasts is logged once in so long.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
 const RELEASE: Duration = Duration::from_secs(1);

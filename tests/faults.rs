@@ -309,7 +309,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
     };
     let rule = fault.strike(bench.server.on(matcher));
     if let Fault::Code(_) = fault {
-        // Nor may whoever is unknown ask for rights.
+        // An unknown account may not ask for rights either.
         fault.strike(bench.server.on(Match::create("selfsubjectaccessreviews")));
     }
     assert!(*may_write.borrow());

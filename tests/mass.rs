@@ -203,7 +203,7 @@ async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) 
     crowd.bench.stop().await;
 }
 
-/// What admission refuses is about that object alone.
+/// A refusal of admission is about that object alone.
 #[rstest]
 #[case::to_claim("StatefulSet", Match::patch)]
 #[case::to_delete("ReplicaSet", Match::delete)]

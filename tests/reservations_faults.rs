@@ -109,7 +109,7 @@ async fn a_refusal_waits_until_it_is_mended(
         _ => Match::delete(ORIP),
     };
     let rule = if code == 401 {
-        // Nor may whoever is unknown ask for rights.
+        // An unknown account may not ask for rights either.
         let reviews = Match::create("selfsubjectaccessreviews");
         bench.server.on(reviews).fail(code);
         bench.server.on(matcher).fail(code)

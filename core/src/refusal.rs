@@ -18,7 +18,7 @@ pub const LONGEST: Duration = Duration::from_mins(5);
 /// So many reservations whose claims are refused, and none whose claim passes, are no matter of single objects.
 pub const ALIKE: usize = 3;
 
-/// What backs off, each for itself.
+/// The objects that back off, each for itself.
 #[derive(Debug)]
 pub struct BackOffs<K>(HashMap<K, BackOff>);
 
@@ -44,7 +44,7 @@ impl<K: Eq + Hash> BackOffs<K> {
 
     /// It was refused: until when nothing is tried from now on.
     pub fn refused(&mut self, key: K, now: Moment) -> Moment {
-        // What was not tried again for long is gone, or was done by somebody else.
+        // An object that was not tried again for long is gone, or somebody else did it.
         self.0.retain(|_, it| now.since(it.until) <= LONGEST * 2);
         let before = self.0.get(&key).map_or(Duration::ZERO, |it| it.wait);
         let wait = (before * 2).clamp(SHORTEST, LONGEST);

@@ -277,7 +277,7 @@ fn lacking(missing: &[Right], election: Option<&str>) -> String {
         (Scope::Namespace(at), Some(namespace)) => right.resource == "leases" && at == namespace,
         _ => false,
     };
-    // Where it does not exist, nobody has rights in it, and who has none is not told that it does not exist.
+    // A namespace that does not exist has no RoleBinding, and the API server does not say that it does not exist.
     let hint = if missing.iter().any(of_lease) {
         "; the namespace of the Lease has to exist: create it, or name another by --lease-namespace"
     } else {
@@ -456,7 +456,7 @@ mod tests {
         let missing = said().await.unwrap();
         assert!(missing.contains("namespace mine"), "{missing}");
         assert!(missing.contains("--lease-namespace") && missing.contains("create it"));
-        // Who lacks rights there as well is told of it too.
+        // The account may lack rights there as well.
         let denied = server.deny(Match::resource("leases").namespace("mine"));
         let lacking = said().await.unwrap();
         assert!(lacking.contains("create leases.coordination.k8s.io in namespace mine"));

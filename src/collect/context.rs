@@ -61,7 +61,7 @@ pub struct Context {
     pub pulse: Arc<Pulse>,
     /// Whether we may write.
     pub gate: Arc<Gate>,
-    /// What the server refuses though we may.
+    /// The writes that the server refuses though we may send them.
     pub refusals: Refusals,
     /// Tells others.
     pub events: Events,

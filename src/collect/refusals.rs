@@ -1,4 +1,4 @@
-//! What a refused write is about: our rights, or the one object that it was to change.
+//! Whether a refused write is about our rights, or about the one object that it was to change.
 //!
 //! A missing right and admission are told by the same 403. Only an access review tells them apart.
 

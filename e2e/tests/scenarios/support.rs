@@ -249,7 +249,7 @@ impl Collecting {
         self.0.counters()
     }
 
-    /// What is missing until the run is ready.
+    /// The reasons why the run is not ready.
     pub fn not_ready(&self) -> Vec<String> {
         self.0.vitals().not_ready()
     }

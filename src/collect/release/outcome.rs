@@ -62,7 +62,7 @@ impl Outcomes {
         Self((0..requests).map(|_| Released::default()).collect())
     }
 
-    /// What each request hears.
+    /// The outcome of each request.
     pub(super) fn into_inner(self) -> Vec<Released> {
         self.0
     }

@@ -161,7 +161,7 @@ impl Releaser {
         }
     }
 
-    /// What it means that a write on a reservation failed.
+    /// The meaning of a write on a reservation that failed; a refusal is told.
     async fn trouble(
         &self,
         permission: &Permission<'_>,
