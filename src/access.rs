@@ -39,7 +39,7 @@ const READS: [&str; 3] = ["get", "list", "watch"];
 const CONCURRENCY: usize = 4;
 
 /// One verb on the objects of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
     /// As RBAC spells it.
     pub verb: &'static str,
@@ -50,11 +50,29 @@ pub struct Right {
     /// Which objects of the kind.
     pub scope: Scope,
     /// The only one of them, if that is enough.
-    pub name: Option<&'static str>,
+    pub name: Option<Cow<'static, str>>,
+}
+
+impl Right {
+    /// To do this with one object.
+    #[must_use]
+    pub fn on_one<K: Resource<DynamicType = ()>>(
+        verb: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Self {
+        Self {
+            verb,
+            group: K::group(&()),
+            resource: K::plural(&()),
+            scope: Scope::Namespace(namespace.to_owned()),
+            name: Some(name.to_owned().into()),
+        }
+    }
 }
 
 /// Where a right is needed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The kind has no namespaces.
     Cluster,
@@ -70,7 +88,7 @@ impl fmt::Display for Right {
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
         }
-        if let Some(name) = self.name {
+        if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
         match &self.scope {
@@ -106,7 +124,7 @@ pub fn needed(config: &Config) -> Vec<Right> {
         rights.extend(on::<Lease>(leases, &["create"]));
         let of_ours = on::<Lease>(leases, &["get", "update"]);
         rights.extend(of_ours.into_iter().map(|right| Right {
-            name: Some(LEASE),
+            name: Some(LEASE.into()),
             ..right
         }));
     }
@@ -145,8 +163,13 @@ pub async fn missing(client: &Client, config: &Config) -> Result<Vec<Right>, Cal
         .await
 }
 
+/// Whether the account of `client` has a right.
+///
 /// Reads one word of the answer: k8s-openapi's types for all of it would make the program 30 kB larger.
-async fn is_granted(client: &Client, right: &Right) -> Result<bool, CallError> {
+///
+/// # Errors
+/// When the API server did not say.
+pub async fn is_granted(client: &Client, right: &Right) -> Result<bool, CallError> {
     let namespace = match &right.scope {
         Scope::Namespace(namespace) => namespace,
         Scope::Cluster | Scope::AllNamespaces => "",
@@ -159,7 +182,7 @@ async fn is_granted(client: &Client, right: &Right) -> Result<bool, CallError> {
             "group": right.group,
             "resource": right.resource,
             "namespace": namespace,
-            "name": right.name.unwrap_or_default(),
+            "name": right.name.as_deref().unwrap_or_default(),
         }},
     });
     let request = Request::new(Review::url_path(&(), None))

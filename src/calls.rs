@@ -17,6 +17,9 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// Nobody waits longer than that because a server asks for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
+/// How the API server begins to tell that a webhook, or an admission policy, refuses a request.
+const DENIED: [&str; 2] = [" denied the request", " denied request: "];
+
 /// Objects to a page of a list of metadata.
 pub const PAGE: u32 = 500;
 
@@ -73,8 +76,16 @@ impl CallError {
     /// What the failure means for what was asked.
     #[must_use]
     pub fn answer(&self) -> Answer {
-        self.status()
-            .map_or(Answer::Unclear, |status| Answer::of_code(status.code))
+        let Some(status) = self.status() else {
+            return Answer::Unclear;
+        };
+        match Answer::of_code(status.code, self.names_fields()) {
+            // It may be about our rights all the same.
+            Answer::Forbidden => Answer::Forbidden,
+            // A webhook chooses its code. These words before its own are the API server's.
+            _ if DENIED.iter().any(|words| status.message.contains(words)) => Answer::Refused,
+            answer => answer,
+        }
     }
 
     /// How long the server asked us to wait, within reason.
@@ -91,8 +102,7 @@ impl CallError {
     }
 
     /// Whether a refusal names fields: the object itself is not to the server's liking.
-    #[must_use]
-    pub fn names_fields(&self) -> bool {
+    fn names_fields(&self) -> bool {
         self.status()
             .and_then(|status| status.details.as_ref())
             .is_some_and(|details| !details.causes.is_empty())

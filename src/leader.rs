@@ -5,7 +5,10 @@
 //! hang, has stepped down by the clock. Nothing here knows what a leader does.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,13 +18,16 @@ use ipgc_core::{
 };
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::Namespace,
+    },
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -37,6 +43,8 @@ pub const LEASE: &str = "ipgc";
 /// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
 /// relies on its last one.
 const LOOK: Duration = Duration::from_secs(3);
+/// A fault of the Lease that lasts is logged once in so long.
+const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
 const RELEASE: Duration = Duration::from_secs(1);
 
@@ -45,7 +53,7 @@ const RELEASE: Duration = Duration::from_secs(1);
 pub struct Leadership {
     clock: Clock,
     until: watch::Receiver<Moment>,
-    known: Arc<OnceLock<()>>,
+    known: Arc<AtomicBool>,
 }
 
 impl Leadership {
@@ -57,7 +65,7 @@ impl Leadership {
         Self {
             clock,
             until,
-            known: Arc::new(OnceLock::from(())),
+            known: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -87,11 +95,25 @@ impl Leadership {
         }
     }
 
-    /// Whether the Lease could be read, or written, at least once.
+    /// Whether the Lease could be read, or written, at least once, and its namespace is not known to have gone since.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.known.get().is_some()
+        self.known.load(Ordering::Relaxed)
     }
+}
+
+/// Whether the API server says that the Lease cannot be made since there is no such namespace. It is asked to make it as a
+/// dry run.
+pub async fn lacks_namespace(client: &Client, namespace: &str) -> bool {
+    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    let mut lease = Lease::default();
+    lease.metadata.name = Some(LEASE.to_owned());
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = call(leases.create(&dry, &lease)).await;
+    made.is_err_and(|error| error.is_absence_of::<Namespace>(namespace))
 }
 
 /// Takes part in the election.
@@ -101,7 +123,8 @@ pub struct Elector {
     timing: Timing,
     clock: Clock,
     until: watch::Sender<Moment>,
-    known: Arc<OnceLock<()>>,
+    known: Arc<AtomicBool>,
+    namespace: String,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
 }
@@ -126,6 +149,7 @@ impl Elector {
             clock,
             until: sender,
             known: Arc::default(),
+            namespace: namespace.to_owned(),
             own: None,
         };
         let known = Arc::clone(&elector.known);
@@ -150,11 +174,13 @@ impl Elector {
 
     async fn take_part(&mut self) {
         let mut led = false;
+        let mut told = None::<(Instant, bool)>;
         loop {
             let looked = timeout(LOOK, self.look()).await;
             match looked.unwrap_or(Err(CallError::Deadline)) {
                 Ok(()) => {
-                    let _ = self.known.set(());
+                    self.known.store(true, Ordering::Relaxed);
+                    told = None;
                 }
                 // Somebody else wrote first: the next look says who.
                 Err(error) if error.is_conflict() => {
@@ -162,7 +188,25 @@ impl Elector {
                     self.own = None;
                 }
                 Err(error) => {
-                    warn!(%error, lease = LEASE, "no look at the Lease");
+                    let namespace = &self.namespace;
+                    let is_gone = error.is_absence_of::<Namespace>(namespace);
+                    if is_gone {
+                        self.known.store(false, Ordering::Relaxed);
+                    }
+                    if told.is_none_or(|(at, of)| of != is_gone || at.elapsed() >= TELL_AGAIN) {
+                        told = Some((Instant::now(), is_gone));
+                        if is_gone {
+                            let todo = "create it, or name another by --lease-namespace";
+                            warn!(
+                                namespace,
+                                lease = LEASE,
+                                todo,
+                                "the namespace of the Lease is gone: nobody leads, and nothing is written"
+                            );
+                        } else {
+                            warn!(%error, namespace, lease = LEASE, "no look at the Lease");
+                        }
+                    }
                     self.own = None;
                 }
             }

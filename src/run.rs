@@ -33,6 +33,7 @@ use crate::{
         nodes::{NodeKeeper, NodeWaits},
         pool_api::PoolApi,
         prover::Prover,
+        refusals::Refusals,
         release::Releaser,
         reservation_api::ReservationApi,
         resolve::Resolver,
@@ -209,6 +210,8 @@ impl Collector {
             vitals,
             counters,
         } = self;
+        // An access review is a POST, and whoever writes has just led.
+        let refusals = Refusals::new(requests.clone(), clock);
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
             read_only(requests)
@@ -322,6 +325,7 @@ impl Collector {
                 prover.clone(),
                 Arc::clone(&definitions),
                 tasks.clone(),
+                config.sweep_interval,
             ),
             prover,
             knowledge,
@@ -332,6 +336,7 @@ impl Collector {
             dry_run: config.dry_run,
             pulse: Arc::clone(vitals.pulse()),
             gate: Arc::clone(&gate),
+            refusals,
             events: events.clone(),
             counters: Arc::clone(&counters),
             picked: config.picked.clone(),

@@ -140,7 +140,7 @@ impl Vitals {
             missing.push("the watches have not begun".to_owned());
         }
         if *course.phase.borrow() == Phase::Ready && !self.leadership.is_known() {
-            missing.push("the Lease could neither be read nor written yet".to_owned());
+            missing.push("the Lease could neither be read nor written".to_owned());
         }
         if !*course.may_write.borrow() {
             missing.push("the API server does not allow us to write".to_owned());

@@ -44,7 +44,7 @@ fn matching(right: &Right) -> Match {
         Scope::Cluster | Scope::AllNamespaces => String::new(),
     };
     let asks = move |asked: &testkit::Request| {
-        let is_it = asked.name == name.unwrap_or_default();
+        let is_it = asked.name == name.as_deref().unwrap_or_default();
         asked.verb.as_str() == verb && asked.group == group && is_it
     };
     Match::resource(&resource)

@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    NS, POOL,
+    NS, POOL, RANGE,
+    log::Log,
     nodes::{W, live_node},
     put_pool, run_pod,
     scrape::Scrape,
@@ -422,6 +423,37 @@ async fn who_never_saw_the_lease_is_not_ready() {
     missing.remove();
     seconds(10).await;
     assert!(a.vitals().not_ready().is_empty() && a.leads());
+    stop(a).await;
+}
+
+/// It is deleted with all that is in it, while the copy leads.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_ready() {
+    let (log, _guard) = Log::start();
+    let server = Server::builder().require_namespaces().build();
+    server.put(fixtures::namespace(NS));
+    server.put(fixtures::namespace(LEASES));
+    server.put(fixtures::nad(NS, "net", RANGE));
+    let a = copy(&server, "a").await;
+    seconds(5).await;
+    assert!(a.leads() && a.vitals().not_ready().is_empty());
+    server.delete("leases", LEASES, LEASE);
+    server.delete("namespaces", "", LEASES);
+    seconds(600).await;
+    assert!(!a.leads());
+    let said = a.vitals().not_ready();
+    assert!(said.len() == 1 && said[0].contains("Lease"), "{said:?}");
+    let told = log.lines("the namespace of the Lease is gone");
+    assert!((9..=11).contains(&told.len()), "{told:?}");
+    assert!(
+        told[0].contains("--lease-namespace") && told[0].contains(LEASES),
+        "{told:?}"
+    );
+    let others = log.lines("no look at the Lease");
+    assert!(others.len() <= 1, "{others:?}");
+    server.put(fixtures::namespace(LEASES));
+    seconds(10).await;
+    assert!(a.leads() && a.vitals().not_ready().is_empty());
     stop(a).await;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Bench, NS, POOL, launch, put_pool, run_pod, server};
 use ipgc::{config::Config, run::Phase};
-use testkit::{Failure, Match};
+use testkit::Match;
 use tokio::time::{Instant, sleep, timeout};
 
 #[tokio::test(start_paused = true)]
@@ -184,10 +184,7 @@ async fn missing_rights_shut_the_gate_and_mended_rights_open_it() {
     put_pool(&bench.server, &[(1, "web-0")]);
     run_pod(&bench.server, "web-0", 1);
     sleep(Duration::from_millis(500)).await;
-    let denied = bench
-        .server
-        .on(Match::patch("ippools"))
-        .answer(Failure::of_code(403));
+    let denied = bench.server.deny(Match::patch("ippools"));
     bench.kubelet().terminate_pod(NS, "web-0").await;
     sleep(Duration::from_mins(30)).await;
     assert!(!*bench.running.may_write().borrow());

@@ -184,7 +184,7 @@ async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
     crowd.bench.stop().await;
 }
 
-/// Sixteen refusals in a row are enough: only what was under way by then is refused as well.
+/// A right that is missing is missing for all: only what was under way by then is refused as well.
 #[rstest]
 #[case::to_claim("StatefulSet", Match::patch)]
 #[case::to_delete("ReplicaSet", Match::delete)]
@@ -203,7 +203,7 @@ async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) 
     crowd.bench.stop().await;
 }
 
-/// A single refusal is about that object, as an admission webhook's is.
+/// A refusal of admission is about that object alone.
 #[rstest]
 #[case::to_claim("StatefulSet", Match::patch)]
 #[case::to_delete("ReplicaSet", Match::delete)]
@@ -212,12 +212,12 @@ async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn
     let crowd = Crowd::gather(1, kind).await;
     let name = crowd.bench.reservations().swap_remove(7);
     let write = verb("overlappingrangeipreservations").name(&name);
-    let denied = crowd.bench.server.deny(write);
+    let denied = crowd.bench.server.on(write).fail(403);
     crowd.end();
     crowd.wait_rows().await;
     seconds(20).await;
     assert_eq!(crowd.bench.reservations(), [name]);
-    // Retries until they are used up, and what a sweep makes of it.
+    // It backs off.
     assert!((2..=12).contains(&denied.hits()), "{}", denied.hits());
     assert!(*crowd.bench.running.may_write().borrow());
     denied.remove();

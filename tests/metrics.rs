@@ -43,7 +43,7 @@ async fn counters_begin_with_zero() {
     let settled = "{grade=\"settled\",cause=\"deleted\",trigger=\"watch\"}";
     assert_eq!(freed.get(settled), Some(&0.0));
     let reasons: Vec<_> = scrape.all("ipgc_free_refused_total").into_keys().collect();
-    let known = ["breaker", "rejected", "unfenced", "unknown"];
+    let known = ["breaker", "immutable", "rejected", "unfenced", "unknown"];
     assert_eq!(
         reasons,
         known.map(|reason| format!("{{reason=\"{reason}\"}}"))

@@ -30,6 +30,7 @@
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
 //! | [`outline`] | the items of a dump, as fast as they can be stepped over |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
+//! | [`refusal`] | writes that the server refuses though we may make them |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
 //! | [`fact`] | what must be true of a pod when its reservation goes |
 //! | [`time`] | moments without a clock |
@@ -52,6 +53,7 @@ pub mod pod;
 pub mod podref;
 pub mod pool;
 pub mod proof;
+pub mod refusal;
 pub mod reservation;
 pub mod sighting;
 pub mod text;

@@ -119,24 +119,27 @@ pub enum Answer {
     Done,
     /// 404: the object is gone, and so is what we wanted to remove.
     Gone,
-    /// 422: a test failed, or the object is not to the server's liking. Which, only another
-    /// observation tells.
+    /// 422: a test failed, or the server refuses the object. Which, only another observation tells.
     Rejected,
+    /// 400, 422 that names fields, or the word of admission: the server refuses what the object would be.
+    Refused,
     /// 413: too many operations, or too large a body.
     TooLarge,
-    /// 401, 403: we may not write.
+    /// 401, 403: we may not write, or admission refuses the object. Which, only an access review tells.
     Forbidden,
     /// Whether it was done is not known, or it may be done later: back off, then observe again.
     Unclear,
 }
 
 impl Answer {
-    /// The meaning of an HTTP status code.
+    /// The meaning of an HTTP status code, and of whether the answer names fields of the object.
     #[must_use]
-    pub fn of_code(code: u16) -> Self {
+    pub fn of_code(code: u16, names_fields: bool) -> Self {
         match code {
             200..=299 => Self::Done,
             404 => Self::Gone,
+            400 => Self::Refused,
+            422 if names_fields => Self::Refused,
             422 => Self::Rejected,
             413 => Self::TooLarge,
             401 | 403 => Self::Forbidden,

@@ -304,7 +304,7 @@ proptest! {
 
     #[test]
     fn every_code_has_a_meaning(code: u16) {
-        let answer = Answer::of_code(code);
+        let answer = Answer::of_code(code, false);
         prop_assert_eq!(answer == Answer::Done, (200..300).contains(&code));
     }
 }
@@ -324,8 +324,16 @@ proptest! {
 #[case(503, Answer::Unclear)]
 #[case(504, Answer::Unclear)]
 #[case::redirect(302, Answer::Unclear)]
-#[case::bad_request(400, Answer::Unclear)]
+#[case::bad_request(400, Answer::Refused)]
 #[case::gone(410, Answer::Unclear)]
 fn answers(#[case] code: u16, #[case] answer: Answer) {
-    assert_eq!(Answer::of_code(code), answer);
+    assert_eq!(Answer::of_code(code, false), answer);
+}
+
+/// A failed test names no field; a schema, or an admission policy, does.
+#[test]
+fn an_answer_that_names_fields_is_about_the_object() {
+    assert_eq!(Answer::of_code(422, true), Answer::Refused);
+    assert_eq!(Answer::of_code(403, true), Answer::Forbidden);
+    assert_eq!(Answer::of_code(409, true), Answer::Unclear);
 }

@@ -94,7 +94,14 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }
-            finding.detail = format!("a reservation without a row; {}", finding.detail).into();
+            let namespaces = &assessor.snapshot.claims_forbidden;
+            let is_forbidden = namespaces.contains(&*reserved.namespace);
+            let and = if is_forbidden {
+                "; the API server refuses that ipgc claims it: see the event IPReservationClaimsForbidden"
+            } else {
+                ""
+            };
+            finding.detail = format!("a reservation without a row; {}{and}", finding.detail).into();
             finding.address = Some(address.to_string());
             finding
         }

@@ -12,7 +12,7 @@ use super::{
     waits,
 };
 use crate::{
-    access::{self, Right},
+    access::{self, Right, Scope},
     admin::Admin,
     backoff::Backoff,
     config::Config,
@@ -20,6 +20,7 @@ use crate::{
         breaker::Limits,
         evidence::{Policy, Unfenced},
     },
+    leader::lacks_namespace,
     run::Collector,
     snapshot::neighbours,
 };
@@ -202,12 +203,12 @@ async fn collect(
             }
         },
     };
-    let missing = tokio::select! {
+    let unfit = tokio::select! {
         () = &mut shutdown => return ExitCode::SUCCESS,
-        missing = missing_rights(collector.requests(), &config) => missing,
+        unfit = unfit(collector.requests(), &config) => unfit,
     };
-    if !missing.is_empty() {
-        return super::usage(&lacking(&missing));
+    if let Some(reason) = unfit {
+        return super::usage(&reason);
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
@@ -240,6 +241,20 @@ async fn collect(
     }
 }
 
+/// Why nothing could ever be done in this cluster, if that is so.
+async fn unfit(client: &Client, config: &Config) -> Option<String> {
+    let missing = missing_rights(client, config).await;
+    if !missing.is_empty() {
+        return Some(lacking(&missing, config.election()));
+    }
+    let namespace = config.election()?;
+    lacks_namespace(client, namespace).await.then(|| {
+        format!(
+            "namespace {namespace}, where the Lease is to be, does not exist: create it, or name another by --lease-namespace"
+        )
+    })
+}
+
 /// The rights that are missing. As long as the API server does not say, it is asked again: it may
 /// start later than we do.
 async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
@@ -257,10 +272,20 @@ async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
 }
 
 /// What to say of them.
-fn lacking(missing: &[Right]) -> String {
+fn lacking(missing: &[Right], election: Option<&str>) -> String {
+    let of_lease = |right: &Right| match (&right.scope, election) {
+        (Scope::Namespace(at), Some(namespace)) => right.resource == "leases" && at == namespace,
+        _ => false,
+    };
+    // A namespace that does not exist has no RoleBinding, and the API server does not say that it does not exist.
+    let hint = if missing.iter().any(of_lease) {
+        "; the namespace of the Lease has to exist: create it, or name another by --lease-namespace"
+    } else {
+        ""
+    };
     let missing: Vec<_> = missing.iter().map(Right::to_string).collect();
     let missing = missing.join(", ");
-    format!("rights are missing, manifests/base/rbac.yaml grants them: {missing}")
+    format!("rights are missing, manifests/base/rbac.yaml grants them: {missing}{hint}")
 }
 
 impl Args {
@@ -420,6 +445,41 @@ mod tests {
         assert!(config(&["--sweep-interval=999ms"]).is_err());
     }
 
+    fn electing() -> Config {
+        config(&["--lease-namespace=mine"]).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_of_the_lease_that_is_missing_is_said_in_one_line() {
+        let server = testkit::Server::builder().require_namespaces().build();
+        let said = || async { unfit(&server.client(), &electing()).await };
+        let missing = said().await.unwrap();
+        assert!(missing.contains("namespace mine"), "{missing}");
+        assert!(missing.contains("--lease-namespace") && missing.contains("create it"));
+        // The account may lack rights there as well.
+        let denied = server.deny(Match::resource("leases").namespace("mine"));
+        let lacking = said().await.unwrap();
+        assert!(lacking.contains("create leases.coordination.k8s.io in namespace mine"));
+        assert!(lacking.contains("--lease-namespace"), "{lacking}");
+        denied.remove();
+        // A run without an election needs none.
+        let alone = config(&["--leader-elect=false"]).unwrap();
+        assert_eq!(unfit(&server.client(), &alone).await, None);
+        server.put(testkit::fixtures::namespace("mine"));
+        assert_eq!(said().await, None);
+        assert!(server.list("leases").is_empty(), "nothing was made");
+    }
+
+    /// Only the API server's own word counts.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_cannot_be_tried_is_no_missing_namespace() {
+        for code in [400, 403, 404, 409, 500] {
+            let server = testkit::Server::new();
+            server.on(Match::create("leases")).fail(code);
+            assert_eq!(unfit(&server.client(), &electing()).await, None, "{code}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_that_starts_late_is_asked_until_it_answers() {
         let server = testkit::Server::new();
@@ -431,7 +491,7 @@ mod tests {
         let begun = tokio::time::Instant::now();
         let missing = missing_rights(&server.client(), &Config::default()).await;
         assert_eq!(
-            lacking(&missing),
+            lacking(&missing, Some("ipgc-system")),
             "rights are missing, manifests/base/rbac.yaml grants them: \
              patch ippools.whereabouts.cni.cncf.io in all namespaces"
         );

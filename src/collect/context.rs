@@ -25,6 +25,7 @@ use super::{
     picked::{Fate, Picked},
     pool_api::PoolApi,
     prover::Prover,
+    refusals::Refusals,
     release::Releaser,
     reservation_api::ReservationApi,
 };
@@ -61,6 +62,8 @@ pub struct Context {
     pub pulse: Arc<Pulse>,
     /// Whether we may write.
     pub gate: Arc<Gate>,
+    /// The writes that the server refuses though we may send them.
+    pub refusals: Refusals,
     /// Tells others.
     pub events: Events,
     /// Counts.
@@ -74,6 +77,8 @@ const REMEMBERED: usize = 100_000;
 /// After so long, what is still true is told again, if it is to be seen in the events: the API server
 /// keeps them for an hour.
 const TELL_AGAIN: Duration = Duration::from_mins(50);
+/// A refusal that lasts is an event on its object once in so long.
+const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
     /// Whether this is news about a pool; told once, it is none any more.
@@ -84,6 +89,11 @@ impl Context {
     /// Whether this is news, or was told so long ago that it is in no list of events any more.
     pub fn is_to_be_told(&self, pool_uid: &str, key: &str) -> bool {
         self.is_news_after(pool_uid, key, TELL_AGAIN)
+    }
+
+    /// Whether it is to be told that the server refuses to change this object, for this reason.
+    pub fn is_refusal_to_be_told(&self, uid: &str, reason: &str) -> bool {
+        self.is_news_after(uid, &format!("refused/{reason}"), TELL_REFUSAL_AGAIN)
     }
 
     fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {

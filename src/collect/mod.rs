@@ -19,7 +19,7 @@
 //! | [`release`] | reservations of rows that are gone |
 //! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
 //! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
-//! | [`context`], [`gate`] | what a turn works with; whether we may write |
+//! | [`context`], [`gate`], [`refusals`] | what a turn works with; whether we may write, and what is refused all the same |
 //! | [`picked`] | what a person picked, where a run is confined to that |
 //!
 //! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
@@ -39,6 +39,7 @@ pub mod nodes;
 pub mod picked;
 pub mod pool_api;
 pub mod prover;
+pub mod refusals;
 pub mod release;
 pub mod reservation_api;
 pub mod resolve;

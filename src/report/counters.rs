@@ -50,8 +50,10 @@ counters! {
     reservations_freed: Counter,
     /// Rows that were judged Unknown.
     rows_unknown: Counter,
-    /// Rows whose removal the server refuses although they are unchanged.
+    /// Rows and reservations whose removal the server refuses though we may remove them.
     frees_refused: Counter,
+    /// Reservations that are left because the server refuses claims, counted when that is found.
+    claims_forbidden: Counter,
     /// Pods whose rows could not be freed within the retries.
     retries_exhausted: Counter,
     /// Pods that did not fit into the queue.

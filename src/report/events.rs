@@ -17,10 +17,14 @@ use ipgc_core::{
     node::{NO_SANDBOXES_ANNOTATION, OUT_OF_SERVICE_TAINT},
     podref::PodRef,
     pool::{PoolKey, RowContent},
+    reservation::Reservation,
 };
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{core::v1::ObjectReference, events::v1::Event},
+    api::{
+        core::v1::{ObjectReference, Pod},
+        events::v1::Event,
+    },
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, Client, Resource, api::PostParams};
@@ -28,7 +32,12 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 
 use super::{counters::Counters, names};
-use crate::{api::IpPool, calls::call, leader::Leadership, lock::lock};
+use crate::{
+    api::{self, IpPool},
+    calls::call,
+    leader::Leadership,
+    lock::lock,
+};
 
 /// Reason of the events on a success.
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
@@ -38,6 +47,10 @@ pub const HELD_UNFENCED: &str = "IPAddressHeldUnfenced";
 pub const IN_USE_TWICE: &str = "IPAddressInUseTwice";
 /// Reason of the events on pools of which the breaker stops rows.
 pub const BREAKER_OPEN: &str = "IPPoolGCBreakerOpen";
+/// Reason of the events on objects that the API server refuses to change, though we may.
+pub const REFUSED: &str = "IPAddressGarbageCollectionRefused";
+/// Reason of the events on reservations of a namespace in which no reservation can be claimed.
+pub const CLAIMS_FORBIDDEN: &str = "IPReservationClaimsForbidden";
 /// Reason of the events on a failure.
 pub const FAILED: &str = "IPAddressGarbageCollectionFailed";
 
@@ -187,6 +200,31 @@ impl Events {
         self.take("Warning", BREAKER_OPEN, pool_reference(pool, uid), note);
     }
 
+    /// The API server refuses to remove rows from this pool, though we may.
+    pub fn pool_refused(&self, pool: &PoolKey, uid: &str, reason: &str) {
+        let note = format!("the API server refuses to remove addresses: {reason}");
+        self.take("Warning", REFUSED, pool_reference(pool, uid), note);
+    }
+
+    /// The API server refuses to change or to delete this reservation, though we may.
+    pub fn reservation_refused(&self, reservation: &Reservation, reason: &str) {
+        let note = format!("the API server refuses to release the reservation: {reason}");
+        let regarding = reservation_reference(reservation);
+        self.take("Warning", REFUSED, regarding, note);
+    }
+
+    /// The API server refuses all claims in the namespace of this reservation, whose claim was the last.
+    pub fn claims_forbidden(&self, reservation: &Reservation, reason: &str) {
+        let note = format!(
+            "reservations of namespace {} are left, and their addresses are not given out: the API server refuses that \
+             spec.podref is changed, which has to precede their deletion. Let ipgc change it (docs/operations.md, \
+             Claims that are forbidden). Its words: {reason}",
+            reservation.namespace
+        );
+        let regarding = reservation_reference(reservation);
+        self.take("Warning", CLAIMS_FORBIDDEN, regarding, note);
+    }
+
     fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
         // What is gone was removed by this copy, whoever leads by now.
         if self.silent || (reason != COLLECTED && !self.leadership.is_held()) {
@@ -224,22 +262,33 @@ impl Events {
 }
 
 fn pool_reference(pool: &PoolKey, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(IpPool::api_version(&()).into_owned()),
-        kind: Some(IpPool::kind(&()).into_owned()),
-        namespace: Some(pool.namespace.clone()),
-        name: Some(pool.name.clone()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
+    reference::<IpPool>(&pool.namespace, &pool.name, uid)
 }
 
 fn pod_reference(pod: &PodRef, uid: &str) -> ObjectReference {
+    reference::<Pod>(pod.namespace(), pod.name(), uid)
+}
+
+fn reservation_reference(reservation: &Reservation) -> ObjectReference {
+    let Reservation {
+        namespace,
+        name,
+        uid,
+        ..
+    } = reservation;
+    reference::<api::Reservation>(namespace, name, uid)
+}
+
+fn reference<K: Resource<DynamicType = ()>>(
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace().to_owned()),
-        name: Some(pod.name().to_owned()),
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
         uid: Some(uid.to_owned()),
         ..ObjectReference::default()
     }

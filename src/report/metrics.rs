@@ -80,10 +80,12 @@ impl Exporter {
                 count(&mut freed.encode_family(&labels)?, value)?;
             }
         }
-        let help = "Rows that may not be freed, or not yet, counted when that is found";
+        let help =
+            "Rows and reservations that may not be freed, or not yet, counted when that is found";
         let mut refused = families.counter("free_refused", help)?;
         for (reason, counter) in [
             ("breaker", &counters.frees_stopped),
+            ("immutable", &counters.claims_forbidden),
             ("rejected", &counters.frees_refused),
             ("unfenced", &counters.rows_held),
             ("unknown", &counters.rows_unknown),

@@ -7,7 +7,7 @@ mod requests;
 
 pub use self::{
     counters::{Counter, Counters, Freed, Spread, Trigger},
-    events::{COLLECTED, EventSender, Events, FAILED, channel},
+    events::{CLAIMS_FORBIDDEN, COLLECTED, EventSender, Events, FAILED, channel},
     metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics},
     requests::{Requests, counted},
 };

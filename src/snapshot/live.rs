@@ -102,6 +102,15 @@ pub async fn read(
         }
     }
     let mut snapshot = gather.end().map_err(LiveError::Object)?;
+    if !scan.only_objects && !snapshot.reservations.is_empty() {
+        match neighbours::claims_forbidden(client).await {
+            Some(namespaces) => snapshot.claims_forbidden = namespaces,
+            None => snapshot.notes.push(
+                "events cannot be read, so whether claims of reservations are forbidden is not known"
+                    .to_owned(),
+            ),
+        }
+    }
     snapshot.pools_of.clone_from(&scan.pool_namespace);
     Ok(snapshot)
 }

@@ -140,6 +140,8 @@ pub struct Snapshot {
     pub nodes_are_partial: bool,
     /// What a person should know who reads the report.
     pub notes: Vec<String>,
+    /// The namespaces of which a collector says that the API server refuses to claim their reservations.
+    pub claims_forbidden: BTreeSet<String>,
 }
 
 /// One node's part of a NodeSlicePool.

@@ -3,7 +3,7 @@
 //! All of it is asked for with the rights of the caller, and none of it is needed: of what is refused or fails, it is said
 //! that it is not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipgc_core::patch::Answer;
 use k8s_openapi::{
@@ -11,6 +11,7 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, Deployment},
         batch::v1::CronJob,
         core::v1::Pod,
+        events::v1::Event,
     },
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
@@ -24,6 +25,7 @@ use serde_json::Value;
 use crate::{
     api::IpPool,
     calls::{next_page, text},
+    report::CLAIMS_FORBIDDEN,
 };
 
 /// Objects to a page. They are large, and there may be thousands.
@@ -175,6 +177,18 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
         }
     }
     notes
+}
+
+/// The namespaces of which a collector has told lately that the API server refuses to claim their reservations; `None` where
+/// events cannot be read.
+pub async fn claims_forbidden(client: &Client) -> Option<BTreeSet<String>> {
+    let mut namespaces = BTreeSet::new();
+    let told = ListParams::default().limit(PAGE);
+    let told = told.fields(&format!("reason={CLAIMS_FORBIDDEN}"));
+    let read = each::<Event>(client, told, |event| {
+        namespaces.extend(event.metadata.namespace);
+    });
+    read.await.ok().map(|()| namespaces)
 }
 
 fn elsewhere_than(namespace: &str) -> String {

@@ -246,6 +246,54 @@ async fn a_reservation_without_a_row_is_orphaned() {
     assert_eq!(seconds, 220);
 }
 
+/// A collector has told it by an event, which is there for an hour.
+#[tokio::test]
+async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    let detail = async || {
+        let report = live(&server).await.unwrap();
+        only(&report).detail.to_string()
+    };
+    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
+    let event = |reason: &str| {
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": { "namespace": NS, "name": "told.1" },
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "ipgc.dev/ipgc",
+            "reportingInstance": "a",
+            "action": "GarbageCollect",
+            "reason": reason,
+            "type": "Warning",
+            "regarding": {
+                "kind": "OverlappingRangeIPReservation", "namespace": NS, "name": "10.0.0.8",
+            },
+        })
+    };
+    server.put(event("Another"));
+    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
+    server.put(event("IPReservationClaimsForbidden"));
+    let said = detail().await;
+    assert!(said.contains("IPReservationClaimsForbidden"), "{said}");
+    assert!(said.contains("a reservation without a row"), "{said}");
+    server.deny(testkit::Match::list("events.events.k8s.io"));
+    let notes = live(&server).await.unwrap().notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("events cannot be read")),
+        "{notes:?}"
+    );
+}
+
 #[tokio::test]
 async fn reservations_are_found_by_any_spelling() {
     let server = bare();

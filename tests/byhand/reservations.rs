@@ -43,19 +43,17 @@ async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_before_its_reservation_is_done_says_so() {
+async fn a_reservation_that_admission_refuses_to_delete_is_told_beside_its_row() {
     let (server, _beat) = room(&[(1, "gone")]);
     let report = reported(&server, HOUR).await;
-    // An admission webhook: it is asked again and again.
     server
         .on(Match::delete("overlappingrangeipreservations"))
         .fail(403);
     let released = run(&server, all_of(&report), config()).await;
-    assert!(
-        matches!(released.told.last().unwrap().1, Fate::Freed(_)),
-        "{:?}",
-        released.told
-    );
+    let Fate::Left(_, why) = released.only() else {
+        panic!("{:?}", released.told);
+    };
+    assert!(why.contains("(403)"), "{why}");
     assert_eq!(reservations(&server).len(), 1);
 }
 

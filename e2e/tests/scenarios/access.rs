@@ -162,3 +162,22 @@ async fn an_api_server_may_start_later() -> Result<()> {
     assert_eq!(status.code(), Some(0), "{log}");
     plane.stop().await
 }
+
+/// With all rights, as from a person's machine; nothing is made.
+#[tokio::test]
+async fn a_lease_namespace_that_does_not_exist_is_named_and_the_exit_code_is_2() -> Result<()> {
+    let cluster = &Cluster::get().await?;
+    let kubeconfig = cluster.dir().join(unique("admin"));
+    cluster.access().write(&kubeconfig)?;
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let run = ["run", "--kubeconfig", kubeconfig, "--listen=none"];
+    let output = ipgc(&[&run[..], &["--lease-namespace=nowhere"]].concat()).await?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(
+        said,
+        "ipgc: namespace nowhere, where the Lease is to be, does not exist: \
+         create it, or name another by --lease-namespace\n"
+    );
+    Ok(())
+}

@@ -15,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod access;
+mod admission;
 mod binary;
 mod byhand;
 mod commands;

@@ -249,6 +249,11 @@ impl Collecting {
         self.0.counters()
     }
 
+    /// The reasons why the run is not ready.
+    pub fn not_ready(&self) -> Vec<String> {
+        self.0.vitals().not_ready()
+    }
+
     /// Stops the run and waits: then all it had to say, it has said. Returns what it counted.
     pub async fn end(self) -> BTreeMap<&'static str, u64> {
         let counters = Arc::clone(self.counters());

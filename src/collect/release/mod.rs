@@ -12,7 +12,7 @@ mod rows;
 mod steps;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -20,6 +20,7 @@ use std::{
 use ipgc_core::{
     fact::Fact,
     pool::{PoolKey, RowContent},
+    refusal::Claims,
 };
 use tokio::{
     sync::oneshot,
@@ -28,7 +29,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::outcome::Released;
-use self::{permission::Refused, rounds::FIRST_ROUND};
+use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
     context::Context,
@@ -77,24 +78,30 @@ pub struct Releaser {
     prover: Prover,
     requests: Batches<String, Request>,
     definitions: Arc<Mutex<NadIndex>>,
-    refused: Refused,
+    /// Whether reservations may be claimed, by their namespace.
+    claims: Mutex<HashMap<String, Claims>>,
+    /// Where they may not, one is tried again in so long.
+    sweep_interval: Duration,
 }
 
 impl Releaser {
     /// Writes through `api`, in `tasks`; proves with `prover`, and by what `definitions` say of networks.
+    /// Sweeps come in this interval.
     #[must_use]
     pub fn new(
         api: ReservationApi,
         prover: Prover,
         definitions: Arc<Mutex<NadIndex>>,
         tasks: TaskTracker,
+        sweep_interval: Duration,
     ) -> Self {
         Self {
             api,
             prover,
             requests: Batches::new(tasks),
             definitions,
-            refused: Refused::default(),
+            claims: Mutex::default(),
+            sweep_interval,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use ipgc_core::{patch::Answer, podref::PodRef};
+use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
 
-use super::{Work, permission::Refused};
+use super::Work;
 use crate::calls::CallError;
 
 /// What became of those of one request.
@@ -20,6 +20,19 @@ pub struct Released {
     pub refused: Vec<PodRef>,
     /// The words of the refusal.
     pub forbidden: Option<String>,
+    /// Podrefs with a reservation that the server refuses to release though we may: why, and when that is tried again
+    /// if not after the next sweep.
+    pub kept: Vec<(PodRef, String, Option<Moment>)>,
+}
+
+/// Why a write on a reservation was not done.
+pub(super) enum Trouble {
+    /// The request failed, or we may not send it.
+    Failed(CallError),
+    /// The server refuses to change this one, which is tried again at this moment.
+    Refused(String, Moment),
+    /// The server refuses all claims, and nothing was sent.
+    Forbidden,
 }
 
 impl Released {
@@ -42,35 +55,16 @@ impl Released {
 }
 
 /// Those of all requests, in their order.
-pub(super) struct Outcomes {
-    all: Vec<Released>,
-    /// Those that the server refused to change, each with the number of its request.
-    denied: Vec<(usize, PodRef, String)>,
-}
+pub(super) struct Outcomes(Vec<Released>);
 
 impl Outcomes {
     pub(super) fn new(requests: usize) -> Self {
-        Self {
-            all: (0..requests).map(|_| Released::default()).collect(),
-            denied: Vec::new(),
-        }
+        Self((0..requests).map(|_| Released::default()).collect())
     }
 
-    /// What each request hears. Where a refusal is about the object, that is tried again as after any
-    /// failure; where it is about us, all wait.
-    pub(super) fn into_inner(mut self, refused: &Refused, is_given: bool) -> Vec<Released> {
-        let podrefs = self.denied.iter().map(|(_, podref, _)| podref);
-        let are_failures = refused.are_about_objects(podrefs, is_given);
-        for (request, podref, reason) in self.denied {
-            let released = &mut self.all[request];
-            if are_failures {
-                released.failed.push((podref, reason));
-            } else {
-                released.refused.push(podref);
-                released.forbidden = Some(reason);
-            }
-        }
-        self.all
+    /// The outcome of each request.
+    pub(super) fn into_inner(self) -> Vec<Released> {
+        self.0
     }
 
     /// It is gone, and it was us if there is one.
@@ -86,11 +80,22 @@ impl Outcomes {
         self.of(work).refused.push(podref);
     }
 
-    /// A request failed, or was refused.
+    /// A write was not done.
+    pub(super) fn trouble(&mut self, work: Work<'_>, trouble: Trouble) {
+        let (reason, again) = match trouble {
+            Trouble::Failed(error) => return self.fail(work, &error),
+            Trouble::Refused(reason, until) => (reason, Some(until)),
+            Trouble::Forbidden => ("its claim is refused, like others'".to_owned(), None),
+        };
+        let podref = work.wanted.row.podref.clone();
+        self.of(work).kept.push((podref, reason, again));
+    }
+
+    /// A request failed, or we may not send it.
     pub(super) fn fail(&mut self, work: Work<'_>, error: &CallError) {
         if error.answer() == Answer::Forbidden {
-            let podref = work.wanted.row.podref.clone();
-            self.denied.push((work.request, podref, error.to_string()));
+            self.refuse(work);
+            self.of(work).forbidden = Some(error.to_string());
         } else {
             self.fail_for(work, error.to_string());
             let wait = &mut self.of(work).retry_after;
@@ -105,6 +110,6 @@ impl Outcomes {
     }
 
     fn of(&mut self, work: Work<'_>) -> &mut Released {
-        &mut self.all[work.request]
+        &mut self.0[work.request]
     }
 }

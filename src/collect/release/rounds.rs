@@ -88,7 +88,7 @@ impl Releaser {
             }
             *size = late.len().max(*size);
         }
-        outcomes.into_inner(&self.refused, permission.is_given())
+        outcomes.into_inner()
     }
 
     /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
@@ -100,24 +100,35 @@ impl Releaser {
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let found = Pile::new(found);
+        let mark_next = || async {
+            let (reservation, work) = found.next()?;
+            Some(if permission.lasts() {
+                let marked = self.mark(permission, namespace, reservation, work).await;
+                marked.map_err(|(work, trouble)| (work, Some(trouble)))
+            } else {
+                Err((work, None))
+            })
+        };
+        let mut results = Vec::new();
+        // One claim is tried then, and what becomes of it says what becomes of the others.
+        while self.claims_are_forbidden(namespace)
+            && let Some(result) = mark_next().await
+        {
+            results.push(result);
+        }
         let marking = || async {
             let mut results = Vec::new();
-            while let Some((reservation, work)) = found.next() {
-                let marked = if permission.lasts() {
-                    let marked = self.mark(permission, namespace, reservation, work).await;
-                    marked.map_err(|(work, error)| (work, Some(error)))
-                } else {
-                    Err((work, None))
-                };
-                results.push(marked);
+            while let Some(result) = mark_next().await {
+                results.push(result);
             }
             results
         };
+        results.extend(hands(marking).await);
         let mut all = Vec::new();
-        for result in hands(marking).await {
+        for result in results {
             match result {
                 Ok(marked) => all.extend(marked),
-                Err((work, Some(error))) => outcomes.fail(work, &error),
+                Err((work, Some(trouble))) => outcomes.trouble(work, trouble),
                 Err((work, None)) => outcomes.refuse(work),
             }
         }
@@ -164,7 +175,7 @@ impl Releaser {
         for result in hands(deleting).await {
             match result {
                 Ok(Ok(work)) => outcomes.deleted(work),
-                Ok(Err((work, error))) => outcomes.fail(work, &error),
+                Ok(Err((work, trouble))) => outcomes.trouble(work, trouble),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
@@ -174,13 +185,13 @@ impl Releaser {
         let restoring = || async {
             let mut results = Vec::new();
             while let Some(marked) = kept.next() {
-                results.push(self.restore(namespace, marked).await);
+                results.push(self.restore(permission, namespace, marked).await);
             }
             results
         };
         for result in hands(restoring).await {
-            if let Err((work, error)) = result {
-                outcomes.fail(work, &error);
+            if let Err((work, trouble)) = result {
+                outcomes.trouble(work, trouble);
             }
         }
         late

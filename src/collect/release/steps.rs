@@ -7,17 +7,30 @@
 use ipgc_core::{
     definitions::Scope,
     fact::{Fact, Finding},
+    patch::Answer,
+    refusal::Claims,
     reservation::Reservation,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Releaser, Work, outcome::Outcomes, permission::Permission};
+use super::{
+    Releaser, Work,
+    outcome::{Outcomes, Trouble},
+    permission::Permission,
+};
 use crate::{
+    access::Right,
+    api,
     calls::CallError,
     collect::{prover::Asked, reservation_api::ReservationApi},
     lock::lock,
 };
+
+/// To do this with a reservation.
+fn right(verb: &'static str, reservation: &Reservation) -> Right {
+    Right::on_one::<api::Reservation>(verb, &reservation.namespace, &reservation.name)
+}
 
 /// A reservation that no ADD accepts any more.
 pub(super) struct Marked<'r> {
@@ -61,7 +74,7 @@ impl Releaser {
         namespace: &str,
         reservation: Reservation,
         work: Work<'r>,
-    ) -> Result<Option<Marked<'r>>, (Work<'r>, CallError)> {
+    ) -> Result<Option<Marked<'r>>, (Work<'r>, Trouble)> {
         let wanted = work.wanted;
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
@@ -73,18 +86,114 @@ impl Releaser {
         };
         // A pod that lives may accept it at any moment, whatever its name.
         let may_be_accepted = wanted.name_may_return || wanted.fact.is_of_living();
-        if !may_be_accepted || reservation.is_claimed() {
+        let refusals = &permission.context.refusals;
+        let back_off = |verb| refusals.until(|| right(verb, &reservation));
+        let is_marked = !may_be_accepted || reservation.is_claimed();
+        let claimed_until = || (!is_marked).then(|| back_off("patch")).flatten();
+        if let Some(until) = back_off("delete").or_else(claimed_until) {
+            let reason = "the server refused it a moment ago".to_owned();
+            return Err((work, Trouble::Refused(reason, until)));
+        }
+        if is_marked {
             return Ok(Some(mark(reservation)));
+        }
+        if !self.may_claim(permission, &reservation) {
+            return Err((work, Trouble::Forbidden));
         }
         let claim = reservation.claim();
         let answer = self.api.patch(namespace, &reservation.name, claim).await;
-        permission.note(&answer);
         match answer {
             // Its resourceVersion is the one that the DELETE must find again.
-            Ok(claimed) => Ok(claimed.map(mark)),
+            Ok(claimed) => {
+                refusals.passed(|| right("patch", &reservation));
+                if let Some(claims) = lock(&self.claims).get_mut(namespace) {
+                    claims.passed();
+                }
+                Ok(claimed.map(mark))
+            }
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
-            Err(error) => Err((work, error)),
+            Err(error) => {
+                let trouble = self.trouble(permission, "patch", &reservation, error).await;
+                if let Trouble::Refused(reason, _) = &trouble {
+                    self.claim_refused(permission, &reservation, reason);
+                }
+                Err((work, trouble))
+            }
         }
+    }
+
+    /// Whether the server refuses all claims in a namespace.
+    pub(super) fn claims_are_forbidden(&self, namespace: &str) -> bool {
+        let claims = lock(&self.claims);
+        claims.get(namespace).is_some_and(Claims::are_forbidden)
+    }
+
+    /// Whether a claim may be sent; where the server refuses them all, one may between two sweeps.
+    fn may_claim(&self, permission: &Permission<'_>, reservation: &Reservation) -> bool {
+        let context = permission.context;
+        let may = lock(&self.claims)
+            .get_mut(&reservation.namespace)
+            .is_none_or(|claims| claims.may_begin(context.clock.now(), self.sweep_interval));
+        if !may && context.is_to_be_told(&reservation.uid, "claim") {
+            context.counters.claims_forbidden.increment();
+        }
+        may
+    }
+
+    /// The server refuses the claim of a reservation, and maybe all of them.
+    fn claim_refused(&self, permission: &Permission<'_>, reservation: &Reservation, reason: &str) {
+        let context = permission.context;
+        let Reservation {
+            namespace, name, ..
+        } = reservation;
+        let now = context.clock.now();
+        let are_forbidden = lock(&self.claims)
+            .entry(namespace.clone())
+            .or_default()
+            .refused(name, now, self.sweep_interval);
+        if are_forbidden && context.is_to_be_told(namespace, "claims") {
+            warn!(
+                namespace,
+                reservation = name,
+                reason,
+                "the server refuses to claim reservations: they are left, and one is tried after each sweep"
+            );
+            context.events.claims_forbidden(reservation, reason);
+        }
+    }
+
+    /// The meaning of a write on a reservation that failed; a refusal is told.
+    async fn trouble(
+        &self,
+        permission: &Permission<'_>,
+        verb: &'static str,
+        reservation: &Reservation,
+        error: CallError,
+    ) -> Trouble {
+        let context = permission.context;
+        let right = right(verb, reservation);
+        if context.refusals.is_about_object(&right, &error).await {
+            let reason = error.to_string();
+            if context.is_refusal_to_be_told(&reservation.uid, &reason) {
+                context.counters.frees_refused.increment();
+                let Reservation {
+                    namespace, name, ..
+                } = reservation;
+                warn!(
+                    namespace,
+                    reservation = name,
+                    verb,
+                    reason,
+                    "the server refuses to release a reservation"
+                );
+                context.events.reservation_refused(reservation, &reason);
+            }
+            return Trouble::Refused(reason, context.refusals.refused(right));
+        }
+        if error.answer() == Answer::Forbidden {
+            permission.deny();
+        }
+        Trouble::Failed(error)
     }
 
     /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
@@ -126,29 +235,35 @@ impl Releaser {
         permission: &Permission<'_>,
         namespace: &str,
         Proven(marked): Proven<'r>,
-    ) -> Result<Option<Work<'r>>, (Work<'r>, CallError)> {
+    ) -> Result<Option<Work<'r>>, (Work<'r>, Trouble)> {
         let Marked {
             reservation, work, ..
         } = marked;
         let answer = self.api.delete(namespace, &reservation).await;
-        permission.note_deletion(&answer);
         match answer {
             Ok(()) => {
+                let context = permission.context;
+                context.gate.passed();
+                context.refusals.passed(|| right("delete", &reservation));
                 let podref = &work.wanted.row.podref;
                 info!(namespace, reservation = reservation.name, %podref, "freed reservation");
                 Ok(Some(work))
             }
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
-            Err(error) => Err((work, error)),
+            Err(error) => {
+                let trouble = self.trouble(permission, "delete", &reservation, error);
+                Err((work, trouble.await))
+            }
         }
     }
 
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
     pub(super) async fn restore<'r>(
         &self,
+        permission: &Permission<'_>,
         namespace: &str,
         marked: Marked<'r>,
-    ) -> Result<(), (Work<'r>, CallError)> {
+    ) -> Result<(), (Work<'r>, Trouble)> {
         let Marked {
             reservation,
             work,
@@ -170,7 +285,8 @@ impl Releaser {
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(()),
             Err(error) => {
                 warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
-                Err((work, error))
+                let trouble = self.trouble(permission, "patch", &reservation, error);
+                Err((work, trouble.await))
             }
         }
     }

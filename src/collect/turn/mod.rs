@@ -40,7 +40,7 @@ use super::{
     picked::Fate,
     pool_api::ObserveError,
 };
-use crate::{api::IpPool, calls::CallError};
+use crate::{access::Right, api::IpPool, calls::CallError};
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
 /// no turn is endless.
@@ -66,6 +66,8 @@ enum Failure {
         at_least: Duration,
     },
     Postponed(Duration),
+    /// The server refuses to change this pool, and nothing is sent until then.
+    Refused(Moment),
 }
 
 /// Works off all jobs of one pool and tells each its outcome. `rows_done` hears when nothing is left to
@@ -211,6 +213,9 @@ impl<'t> Turn<'t> {
             if !self.context.gate.leads() {
                 return Err(Failure::StandBy);
             }
+            if let Some(until) = self.context.refusals.until(|| self.right()) {
+                return Err(Failure::Refused(until));
+            }
             let patch = FreePatch::new(&proof, releases);
             self.jobs
                 .note_attempt(patch.releases(), &self.networks, |podref| {
@@ -228,12 +233,13 @@ impl<'t> Turn<'t> {
             match answer {
                 Ok(()) => {
                     self.context.gate.passed();
+                    self.context.refusals.passed(|| self.right());
                     self.freed.extend(self.jobs.confirm(patch.releases()));
                     if !more {
                         return Ok(());
                     }
                 }
-                Err(error) => self.take_refusal(&error, &patch)?,
+                Err(error) => self.take_refusal(&error, &patch).await?,
             }
         }
         Err(Failure::Retry {
@@ -314,26 +320,56 @@ impl<'t> Turn<'t> {
         }
     }
 
+    /// The server refuses to free this row alone.
     fn refuse(&mut self, row: &Row, reason: &str) {
         self.context.counters.frees_refused.increment();
         warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
+        self.report_refused(reason);
         self.tell(row.key(), || {
             Fate::Kept(format!("the server refuses: {reason}"))
         });
         self.refused.insert(row.key().into());
     }
 
+    /// The server refuses what the pool would be without these rows.
+    fn refuse_all(&mut self, patch: &FreePatch<'_>, reason: &str) -> Failure {
+        self.jobs.forget_attempt(patch.releases());
+        if self.report_refused(reason) {
+            let rows = patch.releases().len();
+            self.context.counters.frees_refused.add(rows);
+            warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
+        }
+        for release in patch.releases() {
+            self.tell(release.row().key(), || {
+                Fate::Kept(format!("the server refuses: {reason}"))
+            });
+        }
+        Failure::Refused(self.context.refusals.refused(self.right()))
+    }
+
+    /// The right to remove rows from this pool.
+    fn right(&self) -> Right {
+        Right::on_one::<IpPool>("patch", &self.key.namespace, &self.key.name)
+    }
+
     /// What an answer other than 200 means for the rest of the turn.
-    fn take_refusal(&mut self, error: &CallError, patch: &FreePatch<'_>) -> Result<(), Failure> {
+    async fn take_refusal(
+        &mut self,
+        error: &CallError,
+        patch: &FreePatch<'_>,
+    ) -> Result<(), Failure> {
         match error.answer() {
             // The pool is gone, and the next observation says so.
             Answer::Gone if error.is_absence_of::<IpPool>(&self.key.name) => Ok(()),
-            Answer::Rejected if error.names_fields() => {
-                self.jobs.forget_attempt(patch.releases());
-                for release in patch.releases() {
-                    self.refuse(release.row(), &error.to_string());
-                }
-                Ok(())
+            Answer::Refused => Err(self.refuse_all(patch, &error.to_string())),
+            Answer::Forbidden
+                if self
+                    .context
+                    .refusals
+                    .is_about_object(&self.right(), error)
+                    .await =>
+            {
+                Err(self.refuse_all(patch, &error.to_string()))
             }
             Answer::Rejected => {
                 self.jobs.forget_attempt(patch.releases());
@@ -376,6 +412,7 @@ impl<'t> Turn<'t> {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
             Err(Failure::Postponed(wait)) => Outcome::Postponed(*wait),
+            Err(Failure::Refused(until)) => Outcome::not_before(*until),
             // It has waited; what it found is old by now.
             Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
         };

@@ -86,6 +86,16 @@ impl Turn<'_> {
         })
     }
 
+    /// The server refuses to change the pool: an event, once for each cause and hour. Whether it is told now.
+    pub(super) fn report_refused(&self, reason: &str) -> bool {
+        let news = self.context.is_refusal_to_be_told(&self.pool_uid, reason);
+        if news {
+            let events = &self.context.events;
+            events.pool_refused(self.key, &self.pool_uid, reason);
+        }
+        news
+    }
+
     /// A row that a node holds: on the pool, in the log, counted; again after a while.
     pub(super) fn report_held(
         &self,

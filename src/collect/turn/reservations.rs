@@ -80,6 +80,16 @@ impl Turn<'_> {
             self.outcome(&podref, Outcome::Postponed(wait));
             failed.insert(podref);
         }
+        for (podref, reason, again) in outcome.kept {
+            if let Some(picked) = &self.context.picked {
+                picked.failed(&podref, &reason, true);
+            }
+            // Otherwise a sweep finds it again.
+            if let Some(again) = again {
+                self.outcome(&podref, Outcome::not_before(again));
+                failed.insert(podref);
+            }
+        }
         for (podref, reason) in outcome.failed {
             let reason = format!("could not release a reservation: {reason}");
             self.failed(&podref, reason, outcome.retry_after);

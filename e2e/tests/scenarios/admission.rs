@@ -1,0 +1,285 @@
+//! Admission policies of the real API server against writes of ours: who is refused is left alone, all others go on.
+
+use std::time::Duration;
+
+use e2e::{Error, Result, cluster::unique, cni::Network, pods::End, wait, wait::Probe};
+use ipgc::{
+    config::Config,
+    snapshot::live::{Scan, read as snapshot},
+};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::support::{POOL, Scene, plan};
+
+/// Where `podref` is immutable, as telekom's whereabouts and upstream's pull request 681 have it.
+const IMMUTABLE: &str = "object.spec.podref == oldObject.spec.podref";
+const REFUSED: &str = "IPAddressGarbageCollectionRefused";
+const FORBIDDEN: &str = "IPReservationClaimsForbidden";
+const ORIP: &str = "overlappingrangeipreservations";
+
+/// A policy with its binding, of both of which this is the name.
+struct Policy<'s> {
+    scene: &'s Scene,
+    name: String,
+}
+
+impl<'s> Policy<'s> {
+    /// Refuses updates in the scene's namespace of which this CEL is not true. Waits until it does: this change of one
+    /// of them is refused.
+    async fn new(
+        scene: &'s Scene,
+        resource: &str,
+        rule: &str,
+        reason: Option<&str>,
+        (object, change): (&str, &str),
+    ) -> Result<Self> {
+        let name = unique("policy");
+        let policy: ValidatingAdmissionPolicy = read(json!({
+            "metadata": { "name": name },
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": { "resourceRules": [{
+                    "apiGroups": ["whereabouts.cni.cncf.io"],
+                    "apiVersions": ["*"],
+                    "operations": ["UPDATE"],
+                    "resources": [resource],
+                }]},
+                "validations": [{ "expression": rule, "message": "hands off", "reason": reason }],
+            },
+        }));
+        let binding: ValidatingAdmissionPolicyBinding = read(json!({
+            "metadata": { "name": name },
+            "spec": {
+                "policyName": name,
+                "validationActions": ["Deny"],
+                "matchResources": { "namespaceSelector": { "matchLabels": {
+                    "kubernetes.io/metadata.name": scene.namespace.name,
+                }}},
+            },
+        }));
+        let client = scene.namespace.client();
+        let params = PostParams::default();
+        let made = Api::all(client.clone()).create(&params, &policy).await;
+        made.map_err(Error::api("create a policy"))?;
+        let made = Api::all(client.clone()).create(&params, &binding).await;
+        made.map_err(Error::api("bind a policy"))?;
+        // Somebody else, for the rule may exempt us.
+        let patch = [
+            "--as=somebody",
+            "--as-group=system:masters",
+            "patch",
+            resource,
+            object,
+            "--type=merge",
+            "--dry-run=server",
+            "-p",
+            change,
+        ];
+        wait::until("the policy to count", wait::PATIENCE, || async move {
+            Ok(match scene.namespace.kubectl(&patch).await {
+                Err(Error::Command { output, .. }) if output.contains("hands off") => {
+                    Probe::Done(())
+                }
+                other => Probe::NotYet(format!("{other:?}")),
+            })
+        })
+        .await?;
+        Ok(Self { scene, name })
+    }
+
+    async fn end(self) -> Result<()> {
+        let client = self.scene.namespace.client().clone();
+        let params = DeleteParams::default();
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(client.clone());
+        let gone = bindings.delete(&self.name, &params).await;
+        gone.map_err(Error::api("delete a binding"))?;
+        let policies = Api::<ValidatingAdmissionPolicy>::all(client);
+        let gone = policies.delete(&self.name, &params).await;
+        gone.map_err(Error::api("delete a policy"))?;
+        Ok(())
+    }
+}
+
+fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+/// One pool of two is refused, and a reservation.
+async fn one_object_is_refused(prefix: &str, reason: Option<&str>) -> Result<()> {
+    let (scene, network) = Scene::with_network(prefix).await?;
+    let other = Network::range("net-b", "10.2.0.0/24");
+    scene.attach(&other).await?;
+    let collecting = scene.collect().await?;
+    scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    for pod in ["web-1", "web-2"] {
+        scene.start_pod(&plan(pod, "net-b"), &[&other]).await?;
+    }
+    // The policy is there for everybody: no plugin writes to this pool from now on.
+    let rule = format!("object.metadata.name != '{POOL}'");
+    let change = (POOL, r#"{"metadata":{"labels":{"a":"b"}}}"#);
+    let pool = Policy::new(&scene, "ippools", &rule, reason, change).await?;
+    let rule = "object.metadata.name != '10.2.0.1'";
+    let change = ("10.2.0.1", r#"{"metadata":{"labels":{"a":"b"}}}"#);
+    let reservation = Policy::new(&scene, ORIP, rule, reason, change).await?;
+
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.end_pod("web-1", End::Succeeded).await?;
+    for kind in ["IPPool", "OverlappingRangeIPReservation"] {
+        let events = || scene.events_of(kind);
+        let is_told = |events: &Vec<String>| events.iter().any(|it| it.contains(REFUSED));
+        let told = wait::until_state("a refusal to be told", wait::PATIENCE, events, is_told);
+        let told = told.await?;
+        let told = told.iter().filter(|it| it.contains(REFUSED));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("Warning"), "{told:?}");
+        assert!(told[0].contains("hands off"), "{told:?}");
+    }
+    // Writes of others are not shut for a moment.
+    scene.namespace.end_pod("web-2", End::Succeeded).await?;
+    let ended = std::time::Instant::now();
+    scene.namespace.wait_offsets("10.2.0.0-24", &[]).await?;
+    scene
+        .namespace
+        .wait_reservations(&["10.1.0.1", "10.2.0.1"])
+        .await?;
+    let took = ended.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(collecting.not_ready(), Vec::<String>::new());
+    assert_eq!(scene.namespace.offsets(POOL).await?, [1]);
+
+    pool.end().await?;
+    reservation.end().await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    let counted = collecting.end().await;
+    assert_eq!(counted["frees_refused"], 2);
+    assert_eq!(counted["rows_freed"], 3);
+    assert_eq!(counted["retries_exhausted"], 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pool_and_a_reservation_that_a_policy_refuses_keep_no_others() -> Result<()> {
+    one_object_is_refused("invalid", None).await
+}
+
+#[tokio::test]
+async fn nor_where_the_policy_says_forbidden() -> Result<()> {
+    one_object_is_refused("forbidden", Some("Forbidden")).await
+}
+
+async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()> {
+    const RETURNING: [&str; 5] = ["web-0", "web-1", "web-2", "web-3", "web-4"];
+    let (scene, network) = Scene::with_network(prefix).await?;
+    let config = Config {
+        // Each of them tries one claim.
+        sweep_interval: Duration::from_secs(4),
+        ..scene.config()
+    };
+    let client = scene.client().await?;
+    let collecting = scene.collect_through(client.clone(), config).await?;
+    for pod in RETURNING {
+        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+    }
+    let never = plan("job", "net-a").of_replica_set();
+    scene.start_pod(&never, &[&network]).await?;
+    let change = ("10.1.0.1", r#"{"spec":{"podref":"a/b"}}"#);
+    let policy = Policy::new(&scene, ORIP, IMMUTABLE, reason, change).await?;
+
+    let mark = scene.namespace.cluster().audit()?.mark()?;
+    for pod in RETURNING.into_iter().chain(["job"]) {
+        scene.namespace.end_pod(pod, End::Succeeded).await?;
+    }
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    let left: Vec<_> = (1..=5).map(|n| format!("10.1.0.{n}")).collect();
+    let left: Vec<_> = left.iter().map(String::as_str).collect();
+    // Its name never returns, so nothing is claimed.
+    scene.namespace.wait_reservations(&left).await?;
+    let are_left = |counters: &ipgc::report::Counters| counters.claims_forbidden.get() > 0;
+    scene
+        .wait_counter(&collecting, "claims to be given up", are_left)
+        .await?;
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(collecting.not_ready(), Vec::<String>::new());
+    let requests = scene.requests(mark)?;
+    let claims = requests
+        .iter()
+        .filter(|it| it.verb == "patch" && it.resource == ORIP);
+    let claims = claims.count();
+    // Five at once, and one for each sweep.
+    assert!((3..=12).contains(&claims), "{claims}");
+    let events = scene.events_of("OverlappingRangeIPReservation").await?;
+    let told = events.iter().filter(|it| it.contains(FORBIDDEN));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told.len(), 1, "{events:?}");
+    assert!(told[0].starts_with("Warning"), "{told:?}");
+    assert!(told[0].contains("hands off"), "{told:?}");
+
+    let seen = snapshot(&client, &Scan::default(), &mut |_, _| {}).await;
+    let forbidden = seen.unwrap().claims_forbidden;
+    assert!(forbidden.contains(&scene.namespace.name), "{forbidden:?}");
+
+    policy.end().await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    let counted = collecting.end().await;
+    assert_eq!(
+        (counted["rows_freed"], counted["reservations_freed"]),
+        (6, 6)
+    );
+    assert_eq!(counted["retries_exhausted"], 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn reservations_whose_podref_is_immutable_are_left_and_all_else_goes() -> Result<()> {
+    podrefs_are_immutable("immutable", None).await
+}
+
+#[tokio::test]
+async fn and_where_that_policy_says_forbidden() -> Result<()> {
+    podrefs_are_immutable("unclaimed", Some("Forbidden")).await
+}
+
+/// The exemptions of docs/operations.md: all others are refused, and ipgc is not.
+async fn ipgc_is_exempt(prefix: &str, exemption: &str) -> Result<()> {
+    let (scene, network) = Scene::with_network(prefix).await?;
+    let collecting = scene.collect().await?;
+    scene
+        .start_pod(&plan("web-0", "net-a"), &[&network])
+        .await?;
+    let rule = format!("{IMMUTABLE} || {exemption}");
+    let change = ("10.1.0.1", r#"{"spec":{"podref":"a/b"}}"#);
+    let policy = Policy::new(&scene, ORIP, &rule, None, change).await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_reservations(&[]).await?;
+    policy.end().await?;
+    let counted = collecting.end().await;
+    assert_eq!(counted["frees_refused"], 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn claims_go_on_where_the_policy_exempts_them() -> Result<()> {
+    let exemption = "object.spec.podref == 'ipgc.dev/releasing' || oldObject.spec.podref == 'ipgc.dev/releasing'";
+    ipgc_is_exempt("exempt", exemption).await
+}
+
+#[tokio::test]
+async fn claims_go_on_where_the_policy_exempts_the_account() -> Result<()> {
+    let cluster = e2e::Cluster::get().await?;
+    let name = "jsonpath={.status.userInfo.username}";
+    let account = cluster.kubectl(["auth", "whoami", "-o", name]).await?;
+    let exemption = format!("request.userInfo.username == '{account}'");
+    ipgc_is_exempt("account", &exemption).await
+}

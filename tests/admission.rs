@@ -1,0 +1,401 @@
+//! Admission that refuses a write of ours: a matter of that object, and of no other. And what tells it from a right that
+//! is missing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use ipgc::config::Config;
+use rstest::rstest;
+use serde_json::json;
+use testkit::{Failure, Match, Requests, Rule, RuleBuilder, fixtures};
+use tokio::time::Instant;
+
+const ORIP: &str = "overlappingrangeipreservations";
+const REFUSED: &str = "IPAddressGarbageCollectionRefused";
+/// A second range, its pool and its definition.
+const OTHER_RANGE: &str = "10.0.1.0/24";
+const OTHER_POOL: &str = "10.0.1.0-24";
+
+/// A refusal as real clusters word it.
+fn refusal(how: &str) -> Failure {
+    match how {
+        "webhook" => Failure::new(
+            403,
+            "Forbidden",
+            "admission webhook \"guard.example.com\" denied the request: no",
+        ),
+        "Kyverno" => Failure::new(
+            400,
+            "BadRequest",
+            "admission webhook \"validate.kyverno.svc-fail\" denied the request: no",
+        ),
+        "webhook with a code of its own" => Failure::new(
+            409,
+            "Conflict",
+            "admission webhook \"guard.example.com\" denied the request: no",
+        ),
+        "webhook that says unprocessable" => Failure::new(
+            422,
+            "Invalid",
+            "admission webhook \"guard.example.com\" denied the request: no",
+        ),
+        _ => {
+            let words = "ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request: no";
+            let mut policy = Failure::new(422, "Invalid", words);
+            policy.details = Some(json!({ "causes": [{ "message": words }] }));
+            policy
+        }
+    }
+}
+
+/// Two pools with a row and a reservation of a running pod each: `web-1` in one, `other` in the other.
+async fn two_pools(config: Config) -> Bench {
+    let server = server();
+    server.put(fixtures::nad(NS, "other", OTHER_RANGE));
+    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
+    run_pod(&server, "web-1", 1);
+    run_pod(&server, "web-2", 2);
+    let pool = fixtures::pool(NS, OTHER_RANGE);
+    let row = fixtures::sandbox(50);
+    server.put(pool.row(1, &row, "default/other", "net1").build());
+    let other = fixtures::pod(NS, "other").node("node-1");
+    let other = other.networks("default/other");
+    let other = other.reports("default/other", "net1", &["10.0.1.1"]);
+    server.put(other.running().build());
+    let bench = Bench::long_since(server, config).await;
+    seconds(1).await;
+    bench
+}
+
+fn is_ready(bench: &Bench) -> bool {
+    bench.running.vitals().not_ready().is_empty()
+}
+
+fn gaps(sent: &Requests) -> Vec<u64> {
+    let at: Vec<_> = sent.iter().map(|request| request.at).collect();
+    let gaps = at.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.map(|gap| gap.as_secs()).collect()
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_admission_refuses_backs_off_alone(
+    #[values(
+        "webhook",
+        "Kyverno",
+        "webhook with a code of its own",
+        "webhook that says unprocessable",
+        "policy"
+    )]
+    how: &str,
+) {
+    let bench = two_pools(seldom()).await;
+    let refused = bench.server.on(Match::patch("ippools").name(POOL));
+    let refused = refused.answer(refusal(how));
+    bench.end(["web-1"]);
+    seconds(10).await;
+    assert!(refused.hits() >= 2);
+    // Others go on as if nothing were.
+    bench.end(["other"]);
+    let ended = Instant::now();
+    bench.wait_rows(OTHER_POOL, &[]).await;
+    assert!(
+        ended.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        ended.elapsed()
+    );
+    assert!(is_ready(&bench));
+    seconds(1_800).await;
+    assert!(is_ready(&bench));
+    assert_eq!(bench.rows(POOL), ["1", "2"]);
+    let gaps = gaps(&bench.sent(Match::patch("ippools").name(POOL)));
+    let doubling: Vec<_> = (0..8).map(|n| 1 << n).collect();
+    assert_eq!(gaps[..8], doubling, "{gaps:?}");
+    assert!(
+        gaps[9..].iter().all(|gap| (300..=321).contains(gap)),
+        "{gaps:?}"
+    );
+    let events = bench.events("IPPool");
+    let of_refusal: Vec<_> = events.iter().filter(|it| it.contains(REFUSED)).collect();
+    let [told] = of_refusal[..] else {
+        panic!("{events:?}")
+    };
+    assert!(
+        told.starts_with("Warning") && told.contains("denied"),
+        "{told}"
+    );
+    assert_eq!(bench.counted("frees_refused"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    // Told again after an hour, and at once where the cause is another.
+    seconds(2_400).await;
+    let told = |bench: &Bench| {
+        let events = bench.events("IPPool");
+        events.iter().filter(|it| it.contains(REFUSED)).count()
+    };
+    assert_eq!(told(&bench), 2);
+    refused.remove();
+    let other = bench.server.on(Match::patch("ippools").name(POOL));
+    let other = other.answer(Failure::new(400, "BadRequest", "another cause"));
+    seconds(330).await;
+    assert_eq!(told(&bench), 3);
+    other.remove();
+    seconds(330).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    // Once it is done, a refusal is the first again.
+    let again = bench.server.on(Match::patch("ippools").name(POOL)).once();
+    again.answer(refusal(how));
+    bench.end(["web-2"]);
+    seconds(6).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    bench.stop().await;
+}
+
+/// The same 403; only the review tells that it is about us.
+#[rstest]
+#[case::denied(|_: RuleBuilder<'_>| None)]
+#[case::failed(|rule: RuleBuilder<'_>| Some(rule.fail(500)))]
+#[case::refused(|rule: RuleBuilder<'_>| Some(rule.fail(403)))]
+#[case::silent(|rule: RuleBuilder<'_>| Some(rule.hang()))]
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_or_not_known_is_about_us(
+    #[case] review: fn(RuleBuilder<'_>) -> Option<Rule>,
+    #[values("patch a pool", "delete a reservation")] write: &str,
+) {
+    let bench = two_pools(seldom()).await;
+    let write = match write {
+        "patch a pool" => Match::patch("ippools"),
+        _ => Match::writes(ORIP),
+    };
+    let reviews = bench.server.on(Match::create("selfsubjectaccessreviews"));
+    let unclear = review(reviews);
+    let refused = match &unclear {
+        None => bench.server.deny(write),
+        Some(_) => bench.server.on(write).answer(refusal("webhook")),
+    };
+    bench.end(["web-1"]);
+    seconds(30).await;
+    assert!(refused.hits() > 0 && !is_ready(&bench));
+    assert_eq!(bench.counted("frees_refused"), 0);
+    let told = [
+        bench.events("IPPool"),
+        bench.events("OverlappingRangeIPReservation"),
+    ]
+    .concat();
+    assert!(!told.iter().any(|it| it.contains(REFUSED)), "{told:?}");
+    refused.remove();
+    if let Some(unclear) = unclear {
+        unclear.remove();
+    }
+    seconds(60).await;
+    assert!(is_ready(&bench));
+    assert_eq!(bench.rows(POOL), ["2"]);
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+/// The review is about the object that was refused, and about nothing else.
+#[tokio::test(start_paused = true)]
+async fn exactly_the_right_that_was_used_is_asked_for() {
+    let bench = two_pools(seldom()).await;
+    bench
+        .server
+        .on(Match::patch("ippools").name(POOL))
+        .fail(403);
+    bench.server.on(Match::patch(ORIP)).fail(403);
+    bench.server.on(Match::delete(ORIP)).fail(403);
+    bench.end(["web-1", "other"]);
+    bench.server.put(fixtures::reservation(
+        NS,
+        "10.0.1.1",
+        "default/other",
+        "net1",
+    ));
+    seconds(5).await;
+    let reviews = bench.sent(Match::create("selfsubjectaccessreviews"));
+    let asked = reviews.iter().map(|review| {
+        let asked = review.json()["spec"]["resourceAttributes"].clone();
+        let text = |field: &str| asked[field].as_str().unwrap().to_owned();
+        ["verb", "resource", "namespace", "name"]
+            .map(text)
+            .join(" ")
+    });
+    let asked: BTreeSet<_> = asked.collect();
+    let expected = [
+        format!("patch ippools default {POOL}"),
+        format!("patch {ORIP} default 10.0.1.1"),
+    ];
+    assert_eq!(asked.into_iter().collect::<Vec<_>>(), expected);
+    bench.stop().await;
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_admission_refuses_backs_off_alone(
+    #[values("webhook", "Kyverno", "policy")] how: &str,
+    #[values("claim", "delete")] step: &str,
+) {
+    let bench = two_pools(seldom()).await;
+    let write = if step == "claim" {
+        Match::patch(ORIP)
+    } else {
+        Match::delete(ORIP)
+    };
+    let write = write.name("10.0.0.1");
+    let refused = bench.server.on(write.clone()).answer(refusal(how));
+    bench.end(["web-1"]);
+    seconds(10).await;
+    assert!(refused.hits() >= 2, "{}", bench.server.requests());
+    bench.end(["web-2"]);
+    seconds(4).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(is_ready(&bench));
+    seconds(1_800).await;
+    let gaps = gaps(&bench.sent(write));
+    assert_eq!(
+        gaps[..8],
+        (0..8).map(|n| 1 << n).collect::<Vec<_>>(),
+        "{gaps:?}"
+    );
+    assert!(
+        gaps[9..].iter().all(|gap| (300..=321).contains(gap)),
+        "{gaps:?}"
+    );
+    let events = bench.events("OverlappingRangeIPReservation");
+    let [told] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert!(
+        told.starts_with("Warning") && told.contains("denied"),
+        "{told}"
+    );
+    assert_eq!(bench.counted("frees_refused"), 1);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    assert!(is_ready(&bench));
+    refused.remove();
+    seconds(330).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    bench.stop().await;
+}
+
+/// A pod with rows in two pools. One pool is refused; the row in the other has a wait that is over before that pool is
+/// tried again.
+#[tokio::test(start_paused = true)]
+async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
+    let bench = two_pools(seldom()).await;
+    // Nobody reported the second row.
+    let both = reporting("both", 9).networks("default/net,default/other");
+    bench.server.put(both.running().build());
+    for (pool, interface) in [(POOL, "net1"), (OTHER_POOL, "net2")] {
+        bench.server.edit("ippools", NS, pool, |pool| {
+            pool["spec"]["allocations"]["9"] =
+                fixtures::row(&fixtures::sandbox(9), "default/both", interface);
+        });
+    }
+    let refused = Match::patch("ippools").name(POOL);
+    let refused = bench.server.on(refused).answer(refusal("policy"));
+    bench.end(["web-1"]);
+    // The pool backs off for five minutes by now, and was just tried.
+    seconds(1_200).await;
+    let tried = refused.hits();
+    let again = Duration::from_secs(330);
+    let again = bench.server.wait_until(again, |_| refused.hits() > tried);
+    assert!(again.await);
+    bench.end(["both"]);
+    let ended = Instant::now();
+    bench.wait_rows(OTHER_POOL, &["1"]).await;
+    let took = ended.elapsed().as_secs();
+    assert!((265..=285).contains(&took), "{took}");
+    assert_eq!(bench.rows(POOL), ["1", "2", "9"]);
+    bench.stop().await;
+}
+
+// ---- claims that are forbidden -------------------------------------------------------------------
+
+/// Names of a StatefulSet's pods return; those of a ReplicaSet's do not, and their reservations need no claim.
+fn crowd(
+    server: &testkit::Server,
+    kind: &str,
+    offsets: std::ops::RangeInclusive<u64>,
+) -> Vec<String> {
+    let pods = offsets.map(|offset| {
+        let name = format!("{}-{offset}", kind.to_lowercase());
+        let pod = reporting(&name, offset).owner(kind, "owner");
+        server.put(pod.running().build());
+        (offset, name)
+    });
+    let pods: Vec<_> = pods.collect();
+    for (offset, name) in &pods {
+        let podref = format!("{NS}/{name}");
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"][offset.to_string()] =
+                fixtures::row(&fixtures::sandbox(*offset), &podref, "net1");
+        });
+        let address = format!("10.0.0.{offset}");
+        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+    }
+    pods.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The museum's 4.9.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
+    #[values("webhook", "Kyverno", "policy")] how: &str,
+) {
+    let server = server();
+    put_pool(&server, &[]);
+    let returning = crowd(&server, "StatefulSet", 1..=100);
+    let never = crowd(&server, "ReplicaSet", 101..=120);
+    let immutable = Match::patch(ORIP);
+    let immutable = server.on(immutable).answer(refusal(how));
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(1).await;
+    let all = returning.iter().chain(&never).map(String::as_str);
+    bench.end(all);
+    bench.wait_rows(POOL, &[]).await;
+    seconds(20).await;
+    assert_eq!(
+        bench.reservations().len(),
+        100,
+        "those that need no claim go"
+    );
+    assert!(is_ready(&bench));
+    // Those under way when the first was refused.
+    let first = immutable.hits();
+    assert!((3..=32).contains(&first), "{first}");
+    // Three sweeps in 15 minutes: a claim each.
+    seconds(900).await;
+    let later = immutable.hits() - first;
+    assert!((1..=4).contains(&later), "{later}");
+    assert!(is_ready(&bench));
+    let events = bench.events("OverlappingRangeIPReservation");
+    let told = events
+        .iter()
+        .filter(|it| it.contains("IPReservationClaimsForbidden"));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told.len(), 1, "{events:?}");
+    assert!(
+        told[0].starts_with("Warning") && told[0].contains("denied"),
+        "{told:?}"
+    );
+    let left = bench.counted("claims_forbidden");
+    assert!((60..=100).contains(&left), "{left}");
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    // A row goes all the same, and so does what needs no claim.
+    let late = crowd(&bench.server, "StatefulSet", 201..=201);
+    seconds(1).await;
+    bench.end(late.iter().map(String::as_str));
+    seconds(4).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations().len(), 101);
+    // Mended: one claim is tried after a sweep, and lets all others follow. One was tried just before that sweep, maybe.
+    immutable.remove();
+    seconds(660).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    bench.stop().await;
+}
