@@ -88,7 +88,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
     let Some(plane) = applied().await? else {
         return Ok(());
     };
-    let (scene, network) = Scene::with_network("process").await?;
+    let (scene, network, pool) = Scene::with_own_network("process").await?;
     let cluster = scene.namespace.cluster();
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let cooldown = format!("{}s", COOLDOWN.as_secs());
@@ -109,7 +109,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
         .start_pod(&plan("web-0", "net-a"), &[&network])
         .await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let read = || async { Ok((scene.namespace.rows(POOL).await?, ipgc.log())) };
+    let read = || async { Ok((scene.namespace.rows(&pool).await?, ipgc.log())) };
     let freed = |(rows, _): &(e2e::pools::Rows, String)| rows.is_empty();
     wait::until_state("the row to be freed", wait::PATIENCE, read, freed).await?;
     scene.namespace.wait_reservations(&[]).await?;

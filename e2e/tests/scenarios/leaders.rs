@@ -43,7 +43,7 @@ async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
 
 /// One that leads, one that does not, and two pods with addresses.
 async fn two(prefix: &str) -> Result<(Arc<Scene>, e2e::cni::Network, Ipgc, Ipgc)> {
-    let (scene, network) = Scene::with_network(prefix).await?;
+    let (scene, network, _) = Scene::with_own_network(prefix).await?;
     let leader = copy(&scene, true).await?;
     leader.says("leading").await?;
     let other = copy(&scene, true).await?;
@@ -55,19 +55,31 @@ async fn two(prefix: &str) -> Result<(Arc<Scene>, e2e::cni::Network, Ipgc, Ipgc)
     Ok((scene, network, leader, other))
 }
 
+fn pool_of(scene: &Scene) -> String {
+    reserved(scene, POOL)
+}
+
+/// The name of a reservation, or of the pool, in the network of [`two`].
+fn reserved(scene: &Scene, name: &str) -> String {
+    format!("{}-{name}", scene.namespace.name)
+}
+
 #[tokio::test]
 async fn a_leader_that_is_killed_is_succeeded() -> Result<()> {
     let (scene, _, leader, other) = two("killed").await?;
     let killed = Instant::now();
     leader.process().kill()?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let read = || async { scene.namespace.offsets(POOL).await };
+    let read = || async { scene.namespace.offsets(&pool_of(&scene)).await };
     wait::until_state("the free", AFTER_CRASH, read, |rows| *rows == [2]).await?;
     assert!(killed.elapsed() < AFTER_CRASH, "{}", other.log());
     // No sooner than its Lease allows, which was renewed two and a half seconds before at the latest.
     let least = LEASE.saturating_sub(Duration::from_secs(3));
     assert!(killed.elapsed() > least, "{}", other.log());
-    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    scene
+        .namespace
+        .wait_reservations(&[&reserved(&scene, "10.1.0.2")])
+        .await?;
     let (status, _, log) = other.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");
     Ok(())
@@ -82,7 +94,7 @@ async fn a_leader_that_ends_is_succeeded_at_once() -> Result<()> {
     assert!(took < SHUTDOWN, "{took:?}\n{log}");
     let ended = Instant::now();
     scene.namespace.end_pod("web-1", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
     let waited = ended.elapsed();
     assert!(
         waited < AFTER_RELEASE + COOLDOWN,
@@ -101,7 +113,7 @@ async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
     scene.namespace.end_pod("web-1", End::Succeeded).await?;
     leader.process().pause()?;
     other.says("leading").await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
     scene.namespace.wait_reservations(&[]).await?;
     // Their names and addresses are in use again.
     let first = scene
@@ -113,24 +125,28 @@ async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
     let held = rows([(1, &first.sandbox, "net1"), (2, &second.sandbox, "net1")]);
     let before = leader.log();
     leader.process().resume()?;
-    let read = || scene.namespace.rows(POOL);
+    let pool = pool_of(&scene);
+    let read = || scene.namespace.rows(&pool);
     wait::holds_for("the rows", LEASE, read, |rows| *rows == held).await?;
     scene
         .namespace
-        .wait_reservations(&["10.1.0.1", "10.1.0.2"])
+        .wait_reservations(&[&reserved(&scene, "10.1.0.1"), &reserved(&scene, "10.1.0.2")])
         .await?;
     leader.says("not leading any more").await?;
     let freed = |log: &str| log.matches("freed ").count();
     assert_eq!(freed(&leader.log()), freed(&before), "{}", leader.log());
     // It sees ends as ever, and leaves them to the other one.
     scene.namespace.end_pod("web-1", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[1]).await?;
-    scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
+    scene.namespace.wait_offsets(&pool_of(&scene), &[1]).await?;
+    scene
+        .namespace
+        .wait_reservations(&[&reserved(&scene, "10.1.0.1")])
+        .await?;
     assert_eq!(freed(&leader.log()), freed(&before), "{}", leader.log());
     // It is one of two again, and takes over in its turn.
     other.terminate(SHUTDOWN * 2).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
+    scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
     leader.terminate(SHUTDOWN * 2).await?;
     Ok(())
 }

@@ -105,6 +105,17 @@ impl Scene {
         Ok((scene, network))
     }
 
+    /// The same in a network that has the name of the namespace, for programs that see the pods of all
+    /// scenarios; and the name of its pool.
+    pub async fn with_own_network(prefix: &str) -> Result<(Arc<Self>, Network, String)> {
+        let scene = Self::new(prefix).await?;
+        let name = &scene.namespace.name;
+        let network = Network::range("net-a", RANGE).network_name(name);
+        scene.attach(&network).await?;
+        let pool = format!("{name}-{POOL}");
+        Ok((scene, network, pool))
+    }
+
     /// Makes the network attachment of a network.
     pub async fn attach(&self, network: &Network) -> Result<()> {
         let config = network.config();
