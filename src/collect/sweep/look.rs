@@ -265,6 +265,11 @@ impl<'l> Look<'l> {
             let verdict = knowledge.with_facts(pool, row, known, &none, |facts| {
                 judge(pool, row, &presence, facts, policy, now)
             });
+            let verdict = if self.context.is_forced(pool.uid(), row) {
+                verdict.forced(now)
+            } else {
+                verdict
+            };
             if let Verdict::Stale(stale) = verdict {
                 let seen = lock(&knowledge.sightings).see(pool.uid(), row, now);
                 self.candidates.push(Candidate {
