@@ -104,6 +104,8 @@ pub struct Elector {
     known: Arc<OnceLock<()>>,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
+    /// Tells when the API server's data went back in time.
+    epoch: watch::Receiver<u64>,
 }
 
 impl Elector {
@@ -114,6 +116,7 @@ impl Elector {
         namespace: &str,
         instance: &str,
         clock: Clock,
+        epoch: watch::Receiver<u64>,
     ) -> (Self, Leadership) {
         let timing = Timing::default();
         let (sender, until) = watch::channel(Moment::EPOCH);
@@ -127,6 +130,7 @@ impl Elector {
             until: sender,
             known: Arc::default(),
             own: None,
+            epoch,
         };
         let known = Arc::clone(&elector.known);
         let leadership = Leadership {
@@ -185,7 +189,15 @@ impl Elector {
             led = leads;
             // Copies that started together must not look together.
             let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                Ok(()) = self.epoch.changed() => {
+                    // What was written may never have been: it has to be written again before it counts.
+                    self.own = None;
+                    self.candidate.step_down();
+                    self.until.send_replace(Moment::EPOCH);
+                }
+            }
         }
     }
 

@@ -92,6 +92,16 @@ impl Beat {
     }
 }
 
+/// Whether a Lease with this version was written after it had that one. A smaller one is not: it was restored from a
+/// backup.
+fn is_later(version: &str, before: Option<&str>) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    match (number(version), before.and_then(number)) {
+        (Some(version), Some(before)) => version > before,
+        _ => before != Some(version),
+    }
+}
+
 /// A node that may run a sandbox of a pod that nobody saw.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Suspect {
@@ -171,7 +181,7 @@ impl Node {
             .read
             .is_some_and(|(_, last)| seen.since(last) < SILENCE);
         let after = lease.read.map_or(asked, |(_, last)| last);
-        let changed = version.is_some() && lease.version.as_deref() != version;
+        let changed = version.is_some_and(|version| is_later(version, lease.version.as_deref()));
         lease.read = match lease.read {
             Some((first, _)) if in_series => Some((first, asked)),
             _ => Some((asked, asked)),

@@ -47,6 +47,8 @@ pub struct Knowledge {
     pub overlaps: Mutex<Overlaps>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+    /// Since when the API server's data has not gone back in time: no evidence from before counts.
+    pub trusted_since: Mutex<Moment>,
 }
 
 /// The pools that a sweep saw, and whether their range overlaps another's in the same network.
@@ -133,11 +135,12 @@ impl Knowledge {
     /// the index may have forgotten. It has `rows` rows in the pool at hand.
     #[must_use]
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], rows: usize) -> Known {
+        let trusted_since = *lock(&self.trusted_since);
         let pods = lock(&self.pods);
         // As long as a list is read, it is not known what was missed before it.
         let fresh = self.freshness.is_fresh() && !pods.is_listing();
         let mut ended = pods.ended(podref);
-        for own in own {
+        for own in own.iter().filter(|own| own.at >= trusted_since) {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {
                 ended.push(Arc::clone(own));
             }
@@ -162,6 +165,19 @@ impl Knowledge {
             ended,
             fresh,
         }
+    }
+
+    /// The API server's data went back in time: all that was seen is forgotten, as by a restart. To count it as a gap
+    /// in the watch would not do, for a good end that was seen stays good over a gap, and whoever ended so may be there
+    /// again.
+    pub fn distrust(&self, now: Moment) {
+        self.freshness.lose();
+        *lock(&self.trusted_since) = now;
+        lock(&self.pods).distrust(now);
+        lock(&self.nodes).distrust(now);
+        *lock(&self.sightings) = Sightings::default();
+        lock(&self.slices).clear();
+        *lock(&self.overlaps) = Overlaps::default();
     }
 
     /// The pools by the last sweep.

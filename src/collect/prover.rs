@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     calls::{CallError, call, next_page, pages_left},
+    history::History,
     watch::{LeanNode, LeanPod},
 };
 
@@ -45,17 +46,19 @@ pub struct Prover {
     client: Client,
     rolls: Rolls,
     gate: Arc<Gate>,
+    history: Arc<History>,
 }
 
 impl Prover {
     /// Reads through `client`, and shuts the gate when it is refused. What is read for many runs in
     /// `tasks`.
     #[must_use]
-    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker) -> Self {
+    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker, history: Arc<History>) -> Self {
         Self {
-            rolls: Rolls::new(client.clone(), tasks),
+            rolls: Rolls::new(client.clone(), tasks, Arc::clone(&history)),
             client,
             gate,
+            history,
         }
     }
 
@@ -162,6 +165,7 @@ impl Prover {
         let api: Api<LeanPod> = Api::namespaced(self.client.clone(), namespace);
         let mut params = ListParams::default().limit(PAGE_OF_STATES);
         loop {
+            let asked = self.history.ask::<LeanPod>(&params);
             let page = match call(api.list(&params)).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -172,6 +176,7 @@ impl Prover {
                     return Vec::new();
                 }
             };
+            self.history.hear(asked.as_ref(), &page.metadata);
             let (next, left) = (
                 next_page(&params, &page.metadata),
                 pages_left(&params, &page.metadata),

@@ -144,6 +144,15 @@ impl Nodes {
         }
     }
 
+    /// The API server's data went back in time: as in the beginning no node is known, nor any Lease, and until the
+    /// nodes are listed every one blocks.
+    pub fn distrust(&mut self, now: Moment) {
+        *self = Self {
+            gap: Some(now),
+            ..Self::said_dead(std::mem::take(&mut self.said_dead))
+        };
+    }
+
     /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
     /// [`Nodes::suspect`] follows, every node blocks.
     pub fn gap(&mut self, now: Moment) {

@@ -125,6 +125,8 @@ struct Turn<'t> {
     took: Duration,
     /// When the last of the rows that are due may go.
     due_at: Moment,
+    /// How often the API server's data had gone back in time when the turn began.
+    epoch: u64,
 }
 
 impl<'t> Turn<'t> {
@@ -154,6 +156,7 @@ impl<'t> Turn<'t> {
             exempt: HashSet::new(),
             took: Duration::ZERO,
             due_at: Moment::EPOCH,
+            epoch: context.history.epoch(),
         }
     }
 
@@ -210,6 +213,10 @@ impl<'t> Turn<'t> {
             }
             if !self.context.gate.leads() {
                 return Err(Failure::StandBy);
+            }
+            // What was proven of the time before is worth nothing.
+            if self.context.history.epoch() != self.epoch {
+                return Err(Failure::Postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
             self.jobs
