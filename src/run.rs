@@ -260,6 +260,7 @@ impl Collector {
             overlaps: Mutex::default(),
             freshness: Arc::clone(&freshness),
             trusted_since: Mutex::default(),
+            reading_nodes: tokio::sync::Mutex::default(),
         });
         let (distrusted, told) = (Arc::clone(&knowledge), events.clone());
         let went_back = Arc::clone(&counters);

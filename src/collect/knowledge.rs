@@ -5,7 +5,7 @@
 //! own, held for a moment and never across a wait; no two are taken at once but nodes or freshness last.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -13,8 +13,8 @@ use std::{
 use ipgc_core::{
     breaker::{Breaker, Limits, Open},
     clearance::{Clearance, Facts, Living},
-    evidence::Ended,
-    node::Nodes,
+    evidence::{DEFAULT_POD_GRACE, Ended, Policy},
+    node::{Nodes, Standing},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent},
     proof::Presence,
@@ -49,6 +49,8 @@ pub struct Knowledge {
     pub freshness: Arc<Freshness>,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
     pub trusted_since: Mutex<Moment>,
+    /// Held while nodes are read, which are the same for many who need them at the same time.
+    pub reading_nodes: tokio::sync::Mutex<()>,
 }
 
 /// The pools that a sweep saw, and whether their range overlaps another's in the same network.
@@ -111,6 +113,13 @@ impl Known {
             Presumed::Live(state, _) => Some(state.uid.clone()),
             Presumed::Absent | Presumed::Other => None,
         }
+    }
+
+    /// Whether its end alone frees its rows: no node matters then.
+    fn needs_no_node(&self) -> bool {
+        let mut ended = self.ended.iter();
+        let is_absent = matches!(self.presumed, Presumed::Absent);
+        is_absent && !self.name_may_return() && ended.all(|end| end.settled)
     }
 
     /// The node of its pod, if one lives.
@@ -220,6 +229,40 @@ impl Knowledge {
             longest_grace: known.longest_grace,
             fresh: known.fresh,
         })
+    }
+
+    /// The nodes that verdicts on these rest on, as far as the watch of nodes tells, which may be dead: those that count
+    /// as at work, gone or fenced. `pool` is where the rows are.
+    #[must_use]
+    pub fn nodes_to_read<'k>(
+        &self,
+        pool: &PoolKey,
+        known: impl Iterator<Item = &'k Known>,
+        policy: &Policy,
+        now: Moment,
+    ) -> BTreeSet<Box<str>> {
+        let slice = lock(&self.slices).get(pool).cloned();
+        let nodes = lock(&self.nodes);
+        let mut names = BTreeSet::new();
+        let mut waits = BTreeSet::new();
+        for known in known.filter(|known| !known.needs_no_node()) {
+            // What the pod's own end proves needs no node.
+            let ends = known.ended.iter().filter(|end| !end.settled);
+            names.extend(ends.filter_map(|end| end.last.node.clone()));
+            names.extend(known.node());
+            let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
+            let wait = policy.wait(Some(grace), known.rows);
+            waits.extend([wait, wait.max(policy.leftover_grace)]);
+        }
+        names.retain(|name| {
+            let standing = nodes.standing(name, now, now);
+            !matches!(standing, Standing::Listening | Standing::Silent)
+        });
+        for wait in waits {
+            let suspects = nodes.unconfirmed(slice.as_deref(), wait, now);
+            names.extend(suspects.map(Into::into));
+        }
+        names
     }
 
     /// Many rows are about to be judged: what is the same for all of them is reckoned once.

@@ -200,7 +200,10 @@ impl<'t> Turn<'t> {
             if self.stop.run_until_cancelled(moment).await.is_none() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
-            self.read_fences(&observed, &due).await?;
+            let mut known = self.jobs.known(&self.context.knowledge, &observed);
+            known.retain(|podref, _| due.contains_key(podref));
+            let read = self.read_nodes(&known).await;
+            read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);
