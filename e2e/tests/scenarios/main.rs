@@ -22,6 +22,7 @@ mod crds;
 mod crowds;
 mod ends;
 mod failures;
+mod history;
 mod leaders;
 mod networks;
 mod successors;
