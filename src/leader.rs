@@ -154,8 +154,19 @@ impl Elector {
 
     async fn take_part(&mut self) {
         let mut led = false;
+        let mut epoch = self.epoch.clone();
         loop {
-            let looked = timeout(LOOK, self.look()).await;
+            let looked = tokio::select! {
+                biased;
+                Ok(()) = epoch.changed() => {
+                    // What was written may never have been: it has to be written again before it counts.
+                    self.own = None;
+                    self.candidate.step_down();
+                    self.until.send_replace(Moment::EPOCH);
+                    continue;
+                }
+                looked = timeout(LOOK, self.look()) => looked,
+            };
             match looked.unwrap_or(Err(CallError::Deadline)) {
                 Ok(()) => {
                     let _ = self.known.set(());
@@ -191,12 +202,8 @@ impl Elector {
             let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
             tokio::select! {
                 () = sleep(pause) => {}
-                Ok(()) = self.epoch.changed() => {
-                    // What was written may never have been: it has to be written again before it counts.
-                    self.own = None;
-                    self.candidate.step_down();
-                    self.until.send_replace(Moment::EPOCH);
-                }
+                // The next look begins with it.
+                Ok(()) = epoch.changed() => epoch.mark_changed(),
             }
         }
     }

@@ -150,3 +150,37 @@ async fn the_head_of_a_watch_is_no_word_of_it() {
     goes_after(&bench, POOL, "1", 600).await;
     bench.stop().await;
 }
+
+/// The Lease as it was in the backup may be somebody else's, or free. Whoever led writes it again before it leads.
+#[tokio::test(start_paused = true)]
+async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
+    let config = Config {
+        lease_namespace: Some("ipgc-system".to_owned()),
+        ..seldom()
+    };
+    let server = server();
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, config).await;
+    assert!(bench.running.leads());
+    let backup = bench.server.back_up();
+    write(&bench.server, 1_000);
+    // A watch has to be heard of these.
+    run_pod(&bench.server, "web-2", 2);
+    seconds(1).await;
+    bench.server.restore(backup);
+    let unwritten = bench.server.on(Match::writes("leases")).hang();
+    let mut led = 0;
+    while bench.running.leads() {
+        sleep(Duration::from_millis(100)).await;
+        led += 1;
+    }
+    assert!(
+        led < 30,
+        "it led {led} tenths of a second, and would have 10 s"
+    );
+    assert_eq!(bench.counted("history_went_back"), 1);
+    unwritten.remove();
+    seconds(10).await;
+    assert!(bench.running.leads());
+    bench.stop().await;
+}
