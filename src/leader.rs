@@ -127,6 +127,8 @@ pub struct Elector {
     namespace: String,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
+    /// Tells when the API server's data went back in time.
+    epoch: watch::Receiver<u64>,
 }
 
 impl Elector {
@@ -137,6 +139,7 @@ impl Elector {
         namespace: &str,
         instance: &str,
         clock: Clock,
+        epoch: watch::Receiver<u64>,
     ) -> (Self, Leadership) {
         let timing = Timing::default();
         let (sender, until) = watch::channel(Moment::EPOCH);
@@ -151,6 +154,7 @@ impl Elector {
             known: Arc::default(),
             namespace: namespace.to_owned(),
             own: None,
+            epoch,
         };
         let known = Arc::clone(&elector.known);
         let leadership = Leadership {
@@ -175,8 +179,19 @@ impl Elector {
     async fn take_part(&mut self) {
         let mut led = false;
         let mut told = None::<(Instant, bool)>;
+        let mut epoch = self.epoch.clone();
         loop {
-            let looked = timeout(LOOK, self.look()).await;
+            let looked = tokio::select! {
+                biased;
+                Ok(()) = epoch.changed() => {
+                    // What was written may never have been: it has to be written again before it counts.
+                    self.own = None;
+                    self.candidate.step_down();
+                    self.until.send_replace(Moment::EPOCH);
+                    continue;
+                }
+                looked = timeout(LOOK, self.look()) => looked,
+            };
             match looked.unwrap_or(Err(CallError::Deadline)) {
                 Ok(()) => {
                     self.known.store(true, Ordering::Relaxed);
@@ -229,7 +244,11 @@ impl Elector {
             led = leads;
             // Copies that started together must not look together.
             let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                // The next look begins with it.
+                Ok(()) = epoch.changed() => epoch.mark_changed(),
+            }
         }
     }
 

@@ -45,6 +45,8 @@ async fn the_first_one_notes_whose_rows_are_whose() {
     put_pool(&server, &[(1, "web-0")]);
     run_pod(&server, "web-0", 1);
     let bench = Bench::with(server, seldom()).await;
+    // An event of the watch: it is heard.
+    run_pod(&bench.server, "other", 9);
     seconds(3_600).await;
     assert_eq!(sweeps(&bench), 1);
     bench.server.clear_requests();

@@ -369,3 +369,34 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
         .await;
     bench.stop().await;
 }
+
+/// Rows are swept all the same.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &str) {
+    let server = room();
+    let leaked = fixtures::pool(NS, "10.7.0.0/24");
+    let leaked = leaked.row(1, &fixtures::sandbox(7), "default/gone", "net1");
+    server.put(leaked.build());
+    let list = server.on(Match::list(ORIP));
+    let rule = match fault {
+        "500" => list.fail(500),
+        _ => list.deny(),
+    };
+    let bench = Bench::start(server).await;
+    let vitals = bench.running.vitals();
+    let mut was_ready = true;
+    for _ in 0..W + 180 {
+        was_ready &= vitals.not_ready().is_empty();
+        seconds(1).await;
+    }
+    assert_eq!(was_ready, fault == "500", "a right is missing otherwise");
+    assert!(bench.counted("sweeps_failed") > 3);
+    assert_eq!(bench.counted("sweeps_ended"), 0);
+    assert_eq!(vitals.last_sweep().to_bits(), 0);
+    assert!(bench.rows(&fixtures::pool_name("10.7.0.0/24")).is_empty());
+    rule.remove();
+    seconds(900).await;
+    assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
+    bench.stop().await;
+}

@@ -28,6 +28,8 @@ pub struct NodeState {
     pub uid: Box<str>,
     /// Whether its condition Ready is True.
     pub ready: bool,
+    /// When that condition changed last, as its object says: two states with one such time have nothing between them.
+    pub ready_changed: Option<Box<str>>,
     /// Whether it is tainted `node.kubernetes.io/out-of-service`.
     pub out_of_service: bool,
     /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
@@ -92,6 +94,16 @@ impl Beat {
     }
 }
 
+/// Whether a Lease with this version was written after it had that one. A smaller one is not: it was restored from a
+/// backup.
+fn is_later(version: &str, before: Option<&str>) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    match (number(version), before.and_then(number)) {
+        (Some(version), Some(before)) => version > before,
+        _ => before != Some(version),
+    }
+}
+
 /// A node that may run a sandbox of a pod that nobody saw.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Suspect {
@@ -100,6 +112,8 @@ struct Suspect {
     /// The longest time since then for which its kubelet was at work without a break, or for which
     /// there was no such node.
     longest: Duration,
+    /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
+    confirmed: Duration,
 }
 
 /// What is known of the node of an incarnation that ended.
@@ -140,11 +154,11 @@ impl Node {
 
     fn apply(&mut self, state: NodeState, now: Moment) {
         if self.state.is_none() {
-            self.end_stretch(now);
+            self.confirm(now);
             self.since = now;
         }
         if !state.ready {
-            self.end_stretch(now);
+            self.confirm(now);
             self.lease.beat = None;
         }
         if state.is_fenced() {
@@ -156,7 +170,7 @@ impl Node {
     fn remove(&mut self, now: Moment) {
         if self.state.is_some() {
             // Counted as what it was, a stretch of work: a silent node that goes was not gone before.
-            self.end_stretch(now);
+            self.confirm(now);
             self.state = None;
             self.since = now;
             self.lease = Lease::default();
@@ -171,7 +185,7 @@ impl Node {
             .read
             .is_some_and(|(_, last)| seen.since(last) < SILENCE);
         let after = lease.read.map_or(asked, |(_, last)| last);
-        let changed = version.is_some() && lease.version.as_deref() != version;
+        let changed = version.is_some_and(|version| is_later(version, lease.version.as_deref()));
         lease.read = match lease.read {
             Some((first, _)) if in_series => Some((first, asked)),
             _ => Some((asked, asked)),
@@ -258,7 +272,33 @@ impl Node {
         self.suspect = (!is_fenced).then_some(Suspect {
             since,
             longest: Duration::ZERO,
+            confirmed: Duration::ZERO,
         });
+    }
+
+    /// It is known now to have been until now what the watch of nodes told last.
+    fn confirm(&mut self, now: Moment) {
+        self.end_stretch(now);
+        if let Some(suspect) = &mut self.suspect {
+            suspect.confirmed = suspect.longest;
+        }
+    }
+
+    /// It was something else meanwhile, and nobody knows since when: what it showed since it was last confirmed
+    /// counts for nothing.
+    fn miss(&mut self, now: Moment) {
+        self.since = now;
+        self.lease.beat = None;
+        if let Some(suspect) = &mut self.suspect {
+            suspect.longest = suspect.confirmed;
+        }
+    }
+
+    /// Whether it has ceased to block for such a wait, and nothing but the silence of the watch tells that it was so.
+    fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
+        self.suspect
+            .as_ref()
+            .is_some_and(|suspect| suspect.confirmed < wait && self.longest(suspect, now) >= wait)
     }
 
     /// Counts the present stretch of work or of absence, which ends.

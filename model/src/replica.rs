@@ -374,6 +374,7 @@ impl Machine {
     #[must_use]
     pub fn state(&self) -> NodeState {
         NodeState {
+            ready_changed: None,
             uid: "node".into(),
             ready: self.ready,
             out_of_service: self.tainted,

@@ -266,7 +266,7 @@ pub async fn remove_unreadable(
 ) -> Result<(), NotRemoved> {
     let clock = Clock::start();
     let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-    let pools = PoolApi::new(client.clone(), clock);
+    let pools = PoolApi::new(client.clone(), clock, Arc::default());
     let podrefs: BTreeSet<_> = row.podref.iter().cloned().collect();
     let observed = pools.observe(&row.pool, &podrefs).await?;
     let observed = observed.filter(|observed| observed.uid() == row.pool_uid);
@@ -275,7 +275,7 @@ pub async fn remove_unreadable(
     let there = observed.rows().iter().find(is_it);
     let there = there.ok_or(NotRemoved::Gone)?;
     if let Some(podref) = &row.podref {
-        let prover = Prover::new(client.clone(), gate, TaskTracker::new());
+        let prover = Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default());
         let asked = [(podref.clone(), false)].into();
         let proof = prover.prove(observed.begin_proof(), &asked).await;
         match proof.presence(podref) {

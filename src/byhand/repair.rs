@@ -147,9 +147,9 @@ impl Repairer {
         let clock = Clock::start();
         let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
         Self {
-            pools: PoolApi::new(client.clone(), clock),
-            prover: Prover::new(client.clone(), gate, TaskTracker::new()),
-            reservations: ReservationApi::new(client.clone()),
+            pools: PoolApi::new(client.clone(), clock, Arc::default()),
+            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
+            reservations: ReservationApi::new(client.clone(), Arc::default()),
         }
     }
 

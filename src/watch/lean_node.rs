@@ -125,6 +125,7 @@ impl From<Wire> for LeanNode {
                 ready: ready
                     .as_ref()
                     .is_some_and(|ready| ready.status.as_deref() == Some("True")),
+                ready_changed: changed.flatten().map(Into::into),
                 out_of_service: spec
                     .taints
                     .unwrap_or_default()

@@ -157,6 +157,17 @@ impl PodIndex {
         Some(self.end(gone, true, now))
     }
 
+    /// The API server's data went back in time. Whoever ended may be there again and run, and whoever lives may never
+    /// have been: as in the beginning nothing is known, until a list has come to its end.
+    pub fn distrust(&mut self, now: Moment) {
+        *self = Self {
+            listing: true,
+            listed_at: now,
+            longest_grace: self.longest_grace,
+            ..Self::default()
+        };
+    }
+
     /// A list begins, the first one or one after a lost watch. States may have been missed since
     /// the watch was heard last; what was observed of a pod since then, it may not have lived to
     /// see.

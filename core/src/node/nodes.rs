@@ -127,13 +127,49 @@ impl Nodes {
 
     /// A complete list of nodes was taken in; these are the names in it.
     pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
-        self.stock = None;
-        for (name, node) in &mut self.by_name {
-            if !listed(name) {
-                node.remove(now);
-            }
+        let missing = self.by_name.keys().filter(|name| !listed(name));
+        for name in missing.cloned().collect::<Vec<_>>() {
+            self.read(&name, None, now);
         }
+        self.stock = None;
         self.complete_since.get_or_insert(now);
+    }
+
+    /// Takes in a read of a node, `None` where it does not exist: unlike the events of a watch, it tells nothing of what
+    /// was between this state and the last one. Where it is as the watch told, so it was all the time.
+    pub fn read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
+        let said = self.said_dead.contains(name);
+        let state = state.map(|mut state| {
+            state.declared_empty |= said && !state.ready;
+            state
+        });
+        if let Some(node) = self.by_name.get_mut(name) {
+            if node.state == state {
+                node.confirm(now);
+                return;
+            }
+            node.miss(now);
+            self.stock = None;
+            self.unblocked = Duration::ZERO;
+        }
+        match state {
+            Some(state) => self.apply(name, state, now),
+            None => self.remove(name, now),
+        }
+    }
+
+    /// The nodes that would block such a wait but for what a watch of nodes did not tell, which may be dead: they have to
+    /// be [`read`](Self::read). All, or the one of this slice.
+    pub fn unconfirmed(
+        &self,
+        slice: Option<&str>,
+        wait: Duration,
+        now: Moment,
+    ) -> impl Iterator<Item = &str> {
+        let nodes = self.by_name.iter().filter(move |(name, node)| {
+            slice.is_none_or(|slice| slice == &***name) && node.is_unconfirmed(wait, now)
+        });
+        nodes.map(|(name, _)| &**name)
     }
 
     /// Takes in a read of a node's Lease, by a request that was `asked` then and answered when it was `seen`.
@@ -142,6 +178,15 @@ impl Nodes {
         if let Some(node) = self.by_name.get_mut(name) {
             node.hear(version, asked, seen);
         }
+    }
+
+    /// The API server's data went back in time: as in the beginning no node is known, nor any Lease, and until the
+    /// nodes are listed every one blocks.
+    pub fn distrust(&mut self, now: Moment) {
+        *self = Self {
+            gap: Some(now),
+            ..Self::said_dead(std::mem::take(&mut self.said_dead))
+        };
     }
 
     /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
@@ -205,13 +250,6 @@ impl Nodes {
             (None, Some(since)) => Standing::Gone(since.max(end)),
             (None, None) => Standing::Listening,
         }
-    }
-
-    /// Whether the node `name` is fenced, or does not exist.
-    #[must_use]
-    pub fn is_fenced_or_gone(&self, name: &str, now: Moment) -> bool {
-        let standing = self.standing(name, now, now);
-        matches!(standing, Standing::Fenced | Standing::Gone(_))
     }
 
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod

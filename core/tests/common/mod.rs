@@ -147,6 +147,7 @@ pub fn row_content() -> RowContent {
 /// A node that is ready.
 pub fn node_state() -> NodeState {
     NodeState {
+        ready_changed: None,
         uid: "node-uid".into(),
         ready: true,
         out_of_service: false,

@@ -23,6 +23,7 @@ mod crds;
 mod crowds;
 mod ends;
 mod failures;
+mod history;
 mod leaders;
 mod living;
 mod networks;

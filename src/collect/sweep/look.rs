@@ -27,6 +27,7 @@ use tracing::warn;
 
 use super::report::{PoolTally, SweepReport};
 use crate::{
+    calls::CallError,
     clock::cpu_time,
     collect::{
         context::Context,
@@ -116,8 +117,11 @@ impl<'l> Look<'l> {
         }
     }
 
-    /// All reservations. Without them the rows are swept all the same.
-    pub async fn at_reservations(&mut self) {
+    /// All reservations.
+    ///
+    /// # Errors
+    /// When a page cannot be read. The rows can be swept all the same.
+    pub async fn at_reservations(&mut self) -> Result<(), CallError> {
         let context = self.context;
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
@@ -138,11 +142,10 @@ impl<'l> Look<'l> {
             let (reservations, next) = match page_of.await {
                 Ok(page) => page,
                 Err(error) => {
-                    warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
                     self.lone.clear();
                     self.owners.clear();
                     self.listed = None;
-                    return;
+                    return Err(error);
                 }
             };
             context.pulse.beat();
@@ -158,6 +161,7 @@ impl<'l> Look<'l> {
             }
             page = next;
         }
+        Ok(())
     }
 
     /// All pools, a few to a page.

@@ -115,6 +115,18 @@ impl Turn<'_> {
             return wanted;
         }
         let namespace = &self.key.namespace;
+        let knowledge = &self.context.knowledge;
+        let known = orphans.iter().map(|(item, _)| {
+            let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
+            let podref = item.podref();
+            (podref.clone(), knowledge.of(podref, &own, 1))
+        });
+        if let Err(error) = self.read_nodes(&known.collect()).await {
+            for (item, _) in orphans {
+                self.not_read(item.podref(), "nodes", &error);
+            }
+            return wanted;
+        }
         match self.context.reservations.named(namespace, &names).await {
             Ok(found) => {
                 for (item, name) in orphans {
