@@ -199,6 +199,60 @@ async fn what_is_not_the_rows_is_not_touched(
     bench.stop().await;
 }
 
+/// As old CRDs keep it: they drop the podref. No ADD accepts such a one, so it is not claimed.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
+    #[values(false, true)] is_its: bool,
+    #[values(1, 12)] pods: u64,
+) {
+    let server = server();
+    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+        let id = &pool["spec"]["allocations"][offset.to_string()]["id"];
+        server.edit(ORIP, NS, &format!("10.0.0.{offset}"), |it| {
+            it["spec"] = json!({ "containerid": id });
+            if !is_its {
+                it["spec"]["containerid"] = fixtures::sandbox(99).into();
+            }
+        });
+    }
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = following(server).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert!(bench.sent(Match::patch(ORIP)).is_empty());
+    let left = if is_its { 0 } else { names.len() };
+    assert_eq!(bench.reservations().len(), left);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// A later version may say by it whose the address is.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    server.edit(ORIP, NS, "10.0.0.1", |it| {
+        it["spec"]["ipamclaim"] = "default/web-1-net1".into();
+    });
+    let bench = following(server).await;
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::writes(ORIP)).is_empty());
+    bench.stop().await;
+}
+
 /// (range, offset, address as reported, name of the reservation, `network_name`)
 #[rstest]
 #[case("fd00:0:0:10::/64", 10, "fd00:0:0:10::a", "fd00-0-0-10--a", "")]

@@ -65,6 +65,40 @@ async fn of_a_live_pod_that_uses_another_address() {
     bench.stop().await;
 }
 
+/// Of those that cannot be read nobody knows whose they are: one that names no pod, one that says more than we know,
+/// and the same claimed.
+#[tokio::test(start_paused = true)]
+async fn never_of_nobody_knows_whom() {
+    let server = room();
+    let lone = [
+        ("10.0.0.5", json!({ "containerid": fixtures::sandbox(5) })),
+        (
+            "10.0.0.6",
+            json!({ "podref": "default/gone", "ipamclaim": "c" }),
+        ),
+        (
+            "10.0.0.7",
+            json!({ "podref": "ipgc.dev/releasing", "ipamclaim": "c" }),
+        ),
+        (
+            "10.0.0.9",
+            json!({ "podref": "default/gone", "ifname": "net1", "poduid": "u" }),
+        ),
+    ];
+    for (name, spec) in lone {
+        let mut reservation = fixtures::reservation(NS, name, "", "");
+        reservation["spec"] = spec;
+        reservation["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/gone".into();
+        server.put(reservation);
+    }
+    let bench = Bench::start(server).await;
+    let kept = ["10.0.0.2", "10.0.0.5", "10.0.0.6", "10.0.0.7"];
+    left_after(&bench, &kept, 600).await;
+    seconds(3_600).await;
+    assert_eq!(bench.reservations(), kept);
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn waits_longer_than_from_sweep_to_sweep() {
     let server = room();

@@ -213,8 +213,9 @@ pub fn judge_orphan(
     policy: &Policy,
     now: Moment,
 ) -> Verdict {
-    let Some(row) = reservation.as_row(address) else {
-        return Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+    let row = match reservation.as_row(address) {
+        Ok(row) => row,
+        Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
     };
     let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
     if policy.keep_podrefs.iter().any(kept) {

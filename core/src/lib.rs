@@ -38,6 +38,7 @@ pub mod clearance;
 pub mod election;
 pub mod evidence;
 pub mod fact;
+mod fields;
 pub mod ipam;
 pub mod judge;
 pub mod networks;

@@ -69,8 +69,9 @@ impl Releaser {
             reservation,
             work,
         };
-        // A pod that lives may accept it at any moment, whatever its name.
-        let may_be_accepted = wanted.name_may_return || wanted.fact == Fact::LivesElsewhere;
+        // A pod that lives may accept it at any moment, whatever its name. One that names no pod nobody accepts.
+        let may_be_accepted = (wanted.name_may_return || wanted.fact == Fact::LivesElsewhere)
+            && !reservation.podref.is_empty();
         if !may_be_accepted || reservation.is_claimed() {
             return Ok(Some(mark(reservation)));
         }

@@ -109,7 +109,7 @@ impl<'l> Look<'l> {
                     listed.insert(it.uid.to_owned());
                 }
                 let pods = lock(&context.knowledge.pods);
-                it.is_claimed || !pods.reports(it.owner, |address| may_reserve(it.name, address))
+                it.is_claimed || !pods.reports(it.whose, |address| may_reserve(it.name, address))
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
@@ -124,7 +124,7 @@ impl<'l> Look<'l> {
             };
             context.pulse.beat();
             for reservation in reservations {
-                let Ok(owner) = reservation.owner().parse::<PodRef>() else {
+                let Ok(owner) = reservation.pod() else {
                     self.report.reservations_unreadable += 1;
                     continue;
                 };

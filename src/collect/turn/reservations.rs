@@ -228,7 +228,7 @@ impl Turn<'_> {
         }
         let uid = known.uid();
         Some(Wanted {
-            row: found.as_row(address)?,
+            row: found.as_row(address).ok()?,
             networks: [network].into(),
             name_may_return: self.name_may_return(item),
             fact: if has_row {
