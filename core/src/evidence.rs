@@ -32,6 +32,9 @@ pub struct Policy {
     pub max_pod_grace: Duration,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
+    /// `--add-budget`: an ADD that has looked at a reservation has written its row so long after, or never does. A
+    /// reservation that was claimed is deleted no sooner.
+    pub add_budget: Duration,
     /// `--leftover-grace`: least wait for rows of mirror pods, and for rows of pods that are there
     /// and do not use them.
     pub leftover_grace: Duration,
@@ -70,6 +73,9 @@ impl Default for Policy {
             grace: Duration::from_mins(2),
             max_pod_grace: Duration::from_hours(1),
             del_budget: Duration::from_mins(1),
+            // whereabouts gives an ADD up after that. Its requests are over ten seconds after it began to look, and
+            // the API server works at one for a minute at the most.
+            add_budget: Duration::from_mins(2),
             leftover_grace: Duration::from_mins(10),
             unfenced: Unfenced::Hold,
             unwitnessed_hold: None,

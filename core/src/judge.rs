@@ -199,7 +199,7 @@ pub fn judge(
 /// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
 /// name.
 const ORPHAN_MORE: Duration = Duration::from_secs(10);
-/// A claim that is so old is nobody's work in progress.
+/// A claim that is older than an ADD may take by so much is nobody's work in progress.
 const CLAIM_OLD: Duration = Duration::from_secs(60);
 
 /// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
@@ -237,7 +237,7 @@ pub fn judge_orphan(
     if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
         // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
         // what follows gives it back.
-        let clearance = Clearance::certain(first + CLAIM_OLD);
+        let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
         return Verdict::Stale(Stale {
             cause: Cause::Deleted,
             clearance,

@@ -55,6 +55,7 @@ impl Scenario {
             grace: TICK * u32::from(self.grace),
             max_pod_grace: TICK,
             del_budget: TICK,
+            add_budget: TICK * 2,
             leftover_grace: TICK * 2,
             unfenced: Unfenced::Hold,
             unwitnessed_hold: None,

@@ -1,8 +1,8 @@
 //! What became of the reservations that were to go, for each request that asked.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use ipgc_core::{patch::Answer, podref::PodRef};
+use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
 
 use super::{Work, permission::Refused};
 use crate::calls::CallError;
@@ -20,6 +20,10 @@ pub struct Released {
     pub refused: Vec<PodRef>,
     /// The words of the refusal.
     pub forbidden: Option<String>,
+    /// Those that are claimed, and wait until no ADD is at work any more which accepted them before that.
+    pub claimed: Vec<(PodRef, IpAddr)>,
+    /// Until when they wait.
+    pub until: Moment,
 }
 
 impl Released {
@@ -46,6 +50,8 @@ pub(super) struct Outcomes {
     all: Vec<Released>,
     /// Those that the server refused to change, each with the number of its request.
     denied: Vec<(usize, PodRef, String)>,
+    /// All wait for the last one, so that they are proven and deleted together.
+    until: Moment,
 }
 
 impl Outcomes {
@@ -53,6 +59,7 @@ impl Outcomes {
         Self {
             all: (0..requests).map(|_| Released::default()).collect(),
             denied: Vec::new(),
+            until: Moment::EPOCH,
         }
     }
 
@@ -70,7 +77,18 @@ impl Outcomes {
                 released.forbidden = Some(reason);
             }
         }
+        for released in &mut self.all {
+            released.until = self.until;
+        }
         self.all
+    }
+
+    /// It is claimed, and waits.
+    pub(super) fn wait(&mut self, work: Work<'_>, until: Moment) {
+        let row = &work.wanted.row;
+        let claimed = (row.podref.clone(), row.address);
+        self.of(work).claimed.push(claimed);
+        self.until = self.until.max(until);
     }
 
     /// It is gone, and it was us if there is one.

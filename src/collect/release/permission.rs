@@ -28,6 +28,7 @@ pub(super) struct Permission<'c> {
     /// In a row.
     refusals: AtomicUsize,
     is_given: AtomicBool,
+    is_deleting: AtomicBool,
 }
 
 impl<'c> Permission<'c> {
@@ -37,6 +38,7 @@ impl<'c> Permission<'c> {
             stop,
             refusals: AtomicUsize::new(0),
             is_given: AtomicBool::new(false),
+            is_deleting: AtomicBool::new(false),
         }
     }
 
@@ -51,10 +53,13 @@ impl<'c> Permission<'c> {
         self.refusals.load(Ordering::Relaxed) < REFUSALS && gate.leads() && gate.wait().is_zero()
     }
 
-    /// What became of a claim.
+    /// What became of a claim. The DELETEs of what is claimed come minutes later: until then claims tell.
     pub(super) fn note<T>(&self, answer: &Result<T, CallError>) {
         match answer.as_ref().map_err(CallError::answer) {
-            Ok(_) => self.refusals.store(0, Ordering::Relaxed),
+            Ok(_) => {
+                self.refusals.store(0, Ordering::Relaxed);
+                self.is_given.store(true, Ordering::Relaxed);
+            }
             Err(Answer::Forbidden) => {
                 self.refusals.fetch_add(1, Ordering::Relaxed);
             }
@@ -62,16 +67,18 @@ impl<'c> Permission<'c> {
         }
     }
 
-    /// What became of a DELETE, which is what decides: the right to claim is another one.
+    /// What became of a DELETE. The right to claim is another one, so of a release with DELETEs these tell.
     pub(super) fn note_deletion(&self, answer: &Result<(), CallError>) {
+        if !self.is_deleting.swap(true, Ordering::Relaxed) {
+            self.is_given.store(false, Ordering::Relaxed);
+        }
         self.note(answer);
         if answer.is_ok() {
-            self.is_given.store(true, Ordering::Relaxed);
             self.context.gate.passed();
         }
     }
 
-    /// Whether a DELETE went through.
+    /// Whether a claim or a DELETE went through.
     pub(super) fn is_given(&self) -> bool {
         self.is_given.load(Ordering::Relaxed)
     }
@@ -83,7 +90,7 @@ pub(super) struct Refused(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Releases in which a DELETE went through.
+    /// Releases in which a claim or a DELETE went through.
     given: u64,
     /// How many there had been when each was refused first.
     refused: HashMap<PodRef, u64>,
