@@ -115,8 +115,8 @@ impl Policy {
 pub struct Trail {
     /// Containers that any state showed as started.
     started: BTreeSet<Box<str>>,
-    /// In the last state before all of them were terminated, the sandbox was up, and no state since
-    /// showed it down while the pod was not at its end.
+    /// In the last state before all of them were terminated, the sandbox was up, and each state since
+    /// showed it up, unless the pod was at its end.
     sandbox_up: bool,
     /// A terminal phase was seen while containers were not terminated, or the sandbox was up: somebody
     /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more.
@@ -154,8 +154,9 @@ impl Trail {
             && self.started.iter().all(|name| terminated(name));
         if !all_terminated {
             self.sandbox_up = state.sandbox_ready.unwrap_or(running);
-        } else if state.sandbox_ready == Some(false) && !state.phase.is_terminal() {
-            // It died, and the kubelet makes another: the end of that one is nobody's word yet.
+        } else if state.sandbox_ready != Some(true) && !state.phase.is_terminal() {
+            // It died, and the kubelet makes another: the end of that one is nobody's word yet. A kubelet that is too
+            // old for the condition does not say whether it died.
             self.sandbox_up = false;
         }
         // The kubelet says that a pod is at its end once the sandbox is down, and then says that too. Whoever
