@@ -292,7 +292,8 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     while claim.hits() == 0 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
     let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
@@ -322,6 +323,9 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
         let mut pool = fixtures::pool(NS, wider);
         if let Some(network) = network {
             pool = pool.network_name(network);
+            // The next sweep knows of it, before the claim has waited for ADDs that are at work.
+            let slices = [(network, wider)];
+            server.put(fixtures::node_slice_pool(NS, "wide", wider, "/16", &slices));
         }
         let pool = pool.row(9, &fixtures::sandbox(9), "default/gone", "net1");
         server.put(pool.build());
@@ -329,7 +333,8 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
     while claim.hits() == 0 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then both go.
@@ -393,7 +398,8 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     while claims.hits() < 2 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     let left = bench.server.get(ORIP, NS, reservation).expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then all go.

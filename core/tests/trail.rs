@@ -378,7 +378,12 @@ fn without_the_condition_containers_that_ended_before_the_phase_settle_nothing(
             running(ready, &up),
             running(ready, ended),
             deleting(running(ready, ended)),
-            deleting(failed(last, &up.iter().map(|(name, _)| (*name, ENDED)).collect::<Vec<_>>())),
+            deleting(failed(
+                last,
+                &up.iter()
+                    .map(|(name, _)| (*name, ENDED))
+                    .collect::<Vec<_>>(),
+            )),
         ])
     };
     assert!(!course(NONE, NONE));
@@ -390,7 +395,12 @@ fn without_the_condition_containers_that_ended_before_the_phase_settle_nothing(
         running(NONE, &up),
         running(NONE, ended),
         running(NONE, &up),
-        deleting(failed(NONE, &up.iter().map(|(name, _)| (*name, ENDED)).collect::<Vec<_>>())),
+        deleting(failed(
+            NONE,
+            &up.iter()
+                .map(|(name, _)| (*name, ENDED))
+                .collect::<Vec<_>>()
+        )),
     ]));
 }
 

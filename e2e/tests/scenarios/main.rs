@@ -24,5 +24,6 @@ mod ends;
 mod failures;
 mod leaders;
 mod networks;
+mod old_reservations;
 mod successors;
 mod support;

@@ -136,10 +136,11 @@ impl Releaser {
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let context = permission.context;
+        // What is ripe later was proven too early.
+        let now = context.clock.now();
         let (begun, proven, mut kept) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         kept.extend(used);
-        let now = context.clock.now();
         let is_ripe = |proven: &Proven<'_>| proven.marked().waits_until(now).is_none();
         let (proven, young): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_ripe);
         for young in young.into_iter().map(Proven::into_marked) {
