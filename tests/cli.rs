@@ -140,6 +140,7 @@ fn help_names_every_flag_with_its_default() {
         ("--cooldown", Some("2s")),
         ("--grace", Some("2m")),
         ("--del-budget", Some("1m")),
+        ("--add-budget", Some("2m")),
         ("--max-pod-grace", Some("1h")),
         ("--leftover-grace", Some("10m")),
         ("--unfenced", Some("hold")),

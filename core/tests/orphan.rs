@@ -146,6 +146,12 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
     let nobody = judged(&reservation("driver"), &Presence::Absent, &known, 5_000);
     let unreadable = Unknown::Unreadable(Unreadable::PodRef);
     assert_eq!(nobody, Verdict::Unknown(unreadable));
+    for mut tagged in [reservation(POD), claimed()] {
+        tagged.extra = Some("claim".into());
+        let verdict = judged(&tagged, &Presence::Absent, &known, 5_000);
+        let field = Unknown::Unreadable(Unreadable::ExtraField("claim".into()));
+        assert_eq!(verdict, Verdict::Unknown(field));
+    }
     let policy = Policy {
         keep_podrefs: vec![Glob::new("default/*")],
         ..Policy::default()

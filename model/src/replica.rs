@@ -115,8 +115,8 @@ pub enum Turn {
     Gone(Address, Name),
     /// The claim is on its way.
     Claiming(Address, Name, String),
-    /// The reservation as the claim left it.
-    Claimed(Reserved, Name),
+    /// The reservation as the claim left it, and when.
+    Claimed(Reserved, Name, Tick),
     /// The pod was read after the claim.
     Reproved(Reserved, Name, bool),
 }

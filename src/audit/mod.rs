@@ -44,6 +44,7 @@ use ipgc_core::{
     pool::{ObservedPool, PoolKey, Row},
 };
 
+pub(crate) use self::pools::blind_namespaces;
 use self::{
     assess::{Assessor, is_held},
     definitions::Definitions,
@@ -130,7 +131,7 @@ fn audit_each<S: Default + Send>(
     if let Some(definitions) = &definitions {
         findings.add(pods::findings(&assessor, definitions, source));
     }
-    let blind = pools::blind_namespaces(&assessor);
+    let blind = blind_namespaces(&assessor);
     findings.add(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| splits.get(key).map(Split::rows);
     findings.add(pools::gone_slices(&assessor, rows, source));
@@ -454,11 +455,14 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
             }
             // Its row went meanwhile, or it has its reservation now.
             Problem::ReservationMissing => rows.any(|(place, own)| {
+                let row = finding.row.as_ref().map(|row| row.stored.value());
+                let sandbox = row.as_ref().and_then(|row| row["id"].as_str());
+                let sandbox = sandbox.unwrap_or_default();
                 let reserved = |network: &Option<Box<str>>| {
                     let names = ipgc_core::address::reservation_names(address, network.as_deref());
                     names.iter().any(|name| {
                         let at = again.reservation(namespace, name);
-                        at.is_some_and(|at| again.reservations[at].owner() == podref)
+                        at.is_some_and(|at| again.reservations[at].is_of(podref, sandbox))
                     })
                 };
                 reports(&podref)

@@ -262,8 +262,11 @@ pub struct ReservationReport {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `spec.podref`.
+    /// `spec.podref`; empty where there is none.
     pub podref: String,
+    /// `spec.containerid`, where there is no podref.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// `spec.ifname`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,

@@ -1,6 +1,6 @@
 //! How things are said: durations, waits and commands, in one place so that they are said alike.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use ipgc_core::{
     clearance::Wait,
@@ -96,6 +96,12 @@ pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
     Some(format!(
         "kubectl annotate node {named} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)"
     ))
+}
+
+/// The removal of whatever holds an address, once a person has typed it.
+#[must_use]
+pub fn force(address: IpAddr) -> String {
+    format!("ipgc release --force {address}")
 }
 
 /// The removal of a pool, if it is still as it was seen: whoever has an address of it since then keeps it. None where

@@ -241,7 +241,7 @@ impl Args {
         for address in addresses {
             let forced = force::at(&snapshot, &policy, address, self.pool.as_deref())?;
             if let Forced::Unreadable(row) = &forced {
-                let checked = force::check_unreadable(&snapshot, row);
+                let checked = force::check_unreadable(&snapshot, &policy, row);
                 checked.map_err(|reason| format!("{address} is kept: {reason}"))?;
             }
             found.push((address, forced));
@@ -281,17 +281,17 @@ impl Args {
         read.map_err(|error| error.to_string())
     }
 
-    /// Removes a row that cannot be read, if it may go. What was asked may have taken a while, so all is read
+    /// Removes what cannot be read, if it may go. What was asked may have taken a while, so all is read
     /// again.
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;
-        let removed = match force::check_unreadable(&snapshot, row) {
+        let removed = match force::check_unreadable(&snapshot, &self.live.policy(), row) {
             Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
             Err(reason) => Err(reason),
         };
         let said = match &removed {
             Ok(()) if self.dry_run => "would be freed (it cannot be read)".to_owned(),
-            Ok(()) => format!("freed {}", row.stored),
+            Ok(()) => format!("freed {row}"),
             Err(reason) => format!("kept: {reason}"),
         };
         line(&row.address.to_string(), &row.pool.to_string(), "-", &said)?;

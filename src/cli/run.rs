@@ -350,6 +350,7 @@ mod tests {
             "--cooldown=3s",
             "--grace=4s",
             "--del-budget=5s",
+            "--add-budget=15s",
             "--max-pod-grace=6s",
             "--leftover-grace=7s",
             "--keep-podref=a/*",
@@ -382,8 +383,9 @@ mod tests {
             policy.del_budget,
             policy.max_pod_grace,
             policy.leftover_grace,
+            policy.add_budget,
         ];
-        assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7]);
+        assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7, 15]);
         let after = |seconds| Duration::from_secs(seconds);
         assert_eq!(policy.unfenced, Unfenced::FreeAfter(after(10)));
         assert_eq!(policy.unwitnessed_hold, Some(after(11)));
@@ -409,6 +411,7 @@ mod tests {
                 policy.del_budget,
                 policy.max_pod_grace,
                 policy.leftover_grace,
+                policy.add_budget,
             ]
         };
         assert_eq!(waits(&flags.policy), waits(&library.policy));

@@ -20,6 +20,11 @@ pub struct Args {
     #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
     del_budget: Duration,
 
+    /// Longest time of a CNI ADD: where a pod of the same name may come back, a reservation is deleted so long after it was
+    /// claimed
+    #[arg(long, env = "IPGC_ADD_BUDGET", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    add_budget: Duration,
+
     /// Cap of a pod's termination grace period within that wait
     #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
     max_pod_grace: Duration,
@@ -47,6 +52,7 @@ impl Args {
         Policy {
             grace: self.grace,
             del_budget: self.del_budget,
+            add_budget: self.add_budget,
             max_pod_grace: self.max_pod_grace,
             leftover_grace: self.leftover_grace,
             keep_podrefs: self.keep_podref.clone(),

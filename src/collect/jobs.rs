@@ -19,6 +19,7 @@ use super::{
     item::{Item, Removed},
     job::{Job, Outcome},
     knowledge::{Knowledge, Known},
+    release::Wanted,
 };
 
 /// All jobs of one turn on one pool.
@@ -87,6 +88,34 @@ impl Jobs {
             named.map(|name| (Arc::clone(&job.item), name.clone()))
         });
         orphans.collect()
+    }
+
+    /// The reservations without a row that were claimed earlier, and wait.
+    #[must_use]
+    pub fn claimed(&self) -> Vec<Wanted> {
+        let mut all = Vec::new();
+        for job in self.all() {
+            let progress = job.item.progress();
+            let own = progress.claimed.iter();
+            let own = own.filter(|(pool, _)| *pool == self.pool);
+            all.extend(own.map(|(_, wanted)| wanted.clone()));
+        }
+        all
+    }
+
+    /// From now on these are the ones that wait.
+    pub fn note_claimed(&self, claimed: Vec<Wanted>) {
+        for job in self.all() {
+            let known = &mut job.item.progress().claimed;
+            known.retain(|(pool, _)| *pool != self.pool);
+        }
+        for wanted in claimed {
+            let jobs = self.by_podref.get(&wanted.row.podref);
+            if let Some(job) = jobs.and_then(|jobs| jobs.last()) {
+                let claimed = (self.pool.clone(), wanted);
+                job.item.progress().claimed.push(claimed);
+            }
+        }
     }
 
     /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that
@@ -184,8 +213,10 @@ impl Jobs {
         let all = std::mem::take(&mut self.by_podref).into_iter();
         let (with, without) = all.partition(|(_, jobs)| {
             jobs.iter().any(|job| {
-                let removed = &job.item.progress().removed;
-                !job.orphans.is_empty() || removed.iter().any(|it| self.is_gone(it))
+                let progress = job.item.progress();
+                !job.orphans.is_empty()
+                    || progress.removed.iter().any(|it| self.is_gone(it))
+                    || progress.claimed.iter().any(|(pool, _)| *pool == self.pool)
             })
         });
         self.by_podref = with;

@@ -416,3 +416,46 @@ fn rows_of_three_interfaces_go_by_their_own_del() {
         "{changes:#?}"
     );
 }
+
+#[test]
+fn a_reservation_that_names_no_pod_says_so_and_what_removes_it() {
+    let server = outage();
+    for (name, spec) in [
+        ("10.0.0.8", json!({ "containerid": fixtures::sandbox(8) })),
+        ("10.0.0.7", json!({})),
+        (
+            "10.0.0.6",
+            json!({ "podref": "default/gone", "claim": "c" }),
+        ),
+    ] {
+        let mut reservation = fixtures::reservation(NS, name, "", "");
+        reservation["spec"] = spec;
+        server.put(reservation);
+    }
+    let force = "ipgc release --force";
+    for (address, of, by_hand) in [
+        (
+            "10.0.0.8",
+            format!("10.0.0.8 of sandbox {}", fixtures::sandbox(8)),
+            format!("{force} 10.0.0.8"),
+        ),
+        (
+            "10.0.0.7",
+            "10.0.0.7 of no pod".to_owned(),
+            format!("{force} 10.0.0.7"),
+        ),
+        (
+            "10.0.0.6",
+            "10.0.0.6 of default/gone".to_owned(),
+            "kubectl delete".to_owned(),
+        ),
+    ] {
+        let said = text(&ask(&server, address).unwrap());
+        assert!(said.contains(&of) && said.contains(&by_hand), "{said}");
+        assert_eq!(
+            said.contains("there is no such pod"),
+            address == "10.0.0.6",
+            "{said}"
+        );
+    }
+}

@@ -197,6 +197,70 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     assert_eq!(finding.reservation.is_some(), of.is_some());
 }
 
+/// As an old CRD keeps it, which drops the podref.
+async fn with_spec(spec: serde_json::Value) -> Report {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.edit("overlappingrangeipreservations", NS, "10.0.0.1", |it| {
+        it["spec"] = spec;
+    });
+    report(&server).await
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    let id = &pool["spec"]["allocations"]["1"]["id"];
+    let report = with_spec(json!({ "containerid": id })).await;
+    assert_eq!(report.findings, []);
+    for spec in [json!({ "containerid": fixtures::sandbox(7) }), json!({})] {
+        let report = with_spec(spec).await;
+        let finding = only(&report);
+        assert_eq!(finding.problem, Problem::ReservationMissing);
+        let says = "its pod lives, and its reservation names no pod and another sandbox";
+        assert!(finding.detail.starts_with(says), "{}", finding.detail);
+    }
+}
+
+#[rstest]
+#[case::no_pod(
+    json!({ "containerid": fixtures::sandbox(7) }),
+    "a reservation without a row; its podref is not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::neither(
+    json!({}),
+    "a reservation without a row; its podref is not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::a_field_that_is_not_known(
+    json!({ "podref": "default/gone", "ipamclaim": "c" }),
+    "a reservation without a row; it has an unknown field \"ipamclaim\"",
+    None
+)]
+#[tokio::test]
+async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
+    #[case] spec: serde_json::Value,
+    #[case] says: &str,
+    #[case] command: Option<&str>,
+) {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
+    lone["spec"] = spec;
+    server.put(lone);
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::Unreadable);
+    assert_eq!(finding.detail, says);
+    assert_eq!(finding.command.as_deref(), command);
+    assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
+}
+
 #[tokio::test]
 async fn where_nothing_is_reserved_no_reservation_is_missing() {
     let server = server();

@@ -333,7 +333,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     server.put(fixtures::pod(NS, "web").build());
     let answer = remove_unreadable(&server.client(), &found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Present(_))), "{answer:?}");
-    let checked = check_unreadable(&look(&server).await, &found);
+    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(
         matches!(checked, Err(NotRemoved::Present(_))),
         "{checked:?}"
@@ -344,7 +344,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     assert!(matches!(answer, Err(NotRemoved::NoProof(..))), "{answer:?}");
     server.clear_rules();
     server.put(reporting("other", 5).running().build());
-    let checked = check_unreadable(&look(&server).await, &found);
+    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(
         matches!(checked, Err(NotRemoved::Reported(_))),
         "{checked:?}"
@@ -359,4 +359,107 @@ async fn one_that_cannot_be_read_stays_in_a_dry_run() {
         .await
         .unwrap();
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+/// A room with a reservation that names no pod.
+fn nobodys(spec: Value) -> Server {
+    let (server, _beat) = room(&[(1, "web")]);
+    let mut lone = fixtures::reservation(NS, "10.0.0.9", "", "");
+    lone["spec"] = spec;
+    server.put(lone);
+    server
+}
+
+async fn found_nobodys(server: &Server) -> Unreadable {
+    match forced(server, "10.0.0.9").await.unwrap() {
+        Forced::Unreadable(found) => found,
+        Forced::Pick(pick) => panic!("{pick:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_goes() {
+    let of_old_crd = json!({ "containerid": fixtures::sandbox(9), "ifname": "net1" });
+    for spec in [of_old_crd, json!({}), json!({ "podref": "driver" })] {
+        let server = nobodys(spec);
+        let found = found_nobodys(&server).await;
+        let policy = Policy::default();
+        check_unreadable(&look(&server).await, &policy, &found).unwrap();
+        let client = server.client_named("ipgc");
+        remove_unreadable(&client, &found, true).await.unwrap();
+        assert_eq!(writes(&server), 0);
+        remove_unreadable(&client, &found, false).await.unwrap();
+        assert_eq!(reservations(&server), ["10.0.0.1"]);
+        // And once it is gone.
+        let again = remove_unreadable(&client, &found, false).await;
+        assert!(matches!(again, Err(NotRemoved::Gone)), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
+    let server = nobodys(json!({ "containerid": fixtures::sandbox(9) }));
+    let found = found_nobodys(&server).await;
+    let policy = Policy::default();
+    // A pod that reports the address.
+    server.put(reporting("other", 9).running().build());
+    let checked = check_unreadable(&look(&server).await, &policy, &found);
+    assert!(
+        matches!(checked, Err(NotRemoved::Reported(_))),
+        "{checked:?}"
+    );
+    server.delete("pods", NS, "other").unwrap();
+    // A row that came since.
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["9"] =
+            fixtures::row(&fixtures::sandbox(9), "default/new", "net1");
+    });
+    let checked = check_unreadable(&look(&server).await, &policy, &found);
+    assert!(matches!(checked, Err(NotRemoved::Gone)), "{checked:?}");
+    // One that names a pod by now, and one that was written between our read and our request.
+    let removed = server
+        .on(Match::delete("overlappingrangeipreservations"))
+        .once();
+    removed.before(|server| async move {
+        server.edit("overlappingrangeipreservations", NS, "10.0.0.9", |it| {
+            it["spec"]["podref"] = "default/new".into();
+        });
+    });
+    let client = server.client();
+    let answer = remove_unreadable(&client, &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
+    let answer = remove_unreadable(&client, &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
+    assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_stays_where_a_person_or_a_pool_hides_whose_it_is() {
+    for (annotation, why) in [
+        ("10.0.0.9", "an annotation of its pool exempts it"),
+        (
+            "",
+            "a pool of its namespace cannot be read, and may have its row",
+        ),
+    ] {
+        let server = nobodys(json!({ "containerid": fixtures::sandbox(9) }));
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["metadata"]["annotations"]["ipgc.dev/keep"] = annotation.into();
+            if annotation.is_empty() {
+                pool["spec"]["range"] = "?".into();
+            }
+        });
+        let says = format!("10.0.0.9 is kept: reservation default/10.0.0.9: {why}");
+        assert_eq!(forced(&server, "10.0.0.9").await.unwrap_err(), says);
+    }
+}
+
+/// Nobody knows whose it is, and an ADD may accept it.
+#[tokio::test]
+async fn a_reservation_with_a_field_that_is_not_known_stays() {
+    let server = nobodys(json!({ "podref": "default/gone", "ipamclaim": "c" }));
+    assert_eq!(
+        forced(&server, "10.0.0.9").await.unwrap_err(),
+        "10.0.0.9 is kept: reservation default/10.0.0.9: it has an unknown field \"ipamclaim\""
+    );
 }

@@ -27,5 +27,6 @@ mod history;
 mod leaders;
 mod living;
 mod networks;
+mod old_reservations;
 mod successors;
 mod support;

@@ -1,11 +1,16 @@
 //! What would change the verdict on a row or on a reservation without one, and when: one sentence for each way.
 
+use std::net::IpAddr;
+
 use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
 };
 
-use crate::audit::{assess::Assessor, words};
+use crate::audit::{
+    assess::{Assessor, names_no_pod},
+    words,
+};
 
 /// The sentences about what is of this podref.
 pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<String> {
@@ -80,6 +85,18 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
         }
         Verdict::Stale(stale) => of_stale(stale, podref, &wait),
     }
+}
+
+/// What changes the verdict on a reservation that says nothing which ipgc may act on.
+pub(super) fn of_unreadable_reservation(verdict: &Verdict, address: IpAddr) -> Vec<String> {
+    let by_hand = if names_no_pod(verdict) {
+        words::force(address)
+    } else {
+        "kubectl delete, once you know what the field means".to_owned()
+    };
+    vec![format!(
+        "by itself ipgc never touches what it cannot read; by hand, if it is of no use: {by_hand}"
+    )]
 }
 
 fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {

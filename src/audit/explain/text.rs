@@ -162,11 +162,13 @@ impl Text {
             self.line("evidence", grade);
         }
         self.line("reservation", &reserved(&orphan.reservation));
-        let pod = orphan.pod.as_ref();
-        self.line(
-            "pod",
-            &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
-        );
+        if !orphan.reservation.podref.is_empty() {
+            let pod = orphan.pod.as_ref();
+            self.line(
+                "pod",
+                &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
+            );
+        }
         for change in &orphan.changes {
             self.line("changes", change);
         }
@@ -182,7 +184,12 @@ fn absent(is_known: bool) -> &'static str {
 }
 
 fn reserved(reservation: &ReservationReport) -> String {
-    format!("{} of {}", reservation.name, reservation.podref)
+    let name = &reservation.name;
+    match (&*reservation.podref, &reservation.sandbox) {
+        ("", Some(sandbox)) => format!("{name} of sandbox {sandbox}"),
+        ("", None) => format!("{name} of no pod"),
+        (podref, _) => format!("{name} of {podref}"),
+    }
 }
 
 fn state(node: &NodeReport) -> String {

@@ -136,7 +136,7 @@ impl<'l> Look<'l> {
                 let is_of = |address, entry: &StatusEntry| {
                     may_be_reserved(definitions.all(), entry, address, it.name)
                 };
-                it.is_claimed || !pods.reports(it.owner, is_of)
+                it.is_claimed || !pods.reports(it.whose, is_of)
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
@@ -150,7 +150,7 @@ impl<'l> Look<'l> {
             };
             context.pulse.beat();
             for reservation in reservations {
-                let Ok(owner) = reservation.owner().parse::<PodRef>() else {
+                let Ok(owner) = reservation.pod() else {
                     self.report.reservations_unreadable += 1;
                     continue;
                 };
