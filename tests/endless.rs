@@ -7,11 +7,11 @@ mod common;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{W, goes_after, live_node, pool_events, put_neighbour, stays},
+    nodes::{W, come_back, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays},
     put_pool, reporting, seconds, seldom, server,
 };
 use ipgc::config::Config;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{Server, fixtures};
 
 /// Puts a pool of another range, with one row of `web-0` on this interface.
@@ -57,6 +57,71 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
         "freed {waited} s after, which is before W of three rows"
     );
     bench.stop().await;
+}
+
+/// The machine of a node was booted so often.
+fn boot(server: &Server, node: &str, number: u64) {
+    let found = server.edit("nodes", "", node, |node| {
+        node["status"]["nodeInfo"] =
+            json!({"machineID": "m", "systemUUID": "s", "bootID": format!("boot-{number}")});
+    });
+    assert!(found, "no node {node}");
+}
+
+/// A reboot ends what ran, and tells nothing of what may have been started after it.
+#[tokio::test(start_paused = true)]
+async fn m4_03_rows_of_three_interfaces_go_when_their_node_was_booted_anew() {
+    for is_before_the_end in [false, true] {
+        let server = server();
+        put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
+        put_neighbour(&server, POOL);
+        let beat = live_node(&server, "node-1");
+        boot(&server, "node-1", 1);
+        let bench = Bench::with(server, seldom()).await;
+        bench.server.put(on_three());
+        seconds(1_800).await;
+        if is_before_the_end {
+            boot(&bench.server, "node-1", 2);
+        }
+        bench.kubelet().force_delete(NS, "web-0");
+        seconds(600).await;
+        assert_eq!(bench.rows(POOL), ["1", "2", "200", "3"]);
+        if is_before_the_end {
+            stays(&bench, POOL, &["1", "2", "3"]).await;
+        } else {
+            fall_silent(&bench.server, "node-1", beat);
+            seconds(300).await;
+            boot(&bench.server, "node-1", 2);
+            let _beat = come_back(&bench.server, "node-1");
+            let waited = goes_after(&bench, POOL, "1", W + 120 + 90).await;
+            assert!(
+                waited >= W + 120,
+                "freed {waited} s after, which is before W of three rows"
+            );
+        }
+        bench.stop().await;
+    }
+}
+
+/// What was there before ipgc began is as dead, once its node was seen to run on and then to be booted.
+#[tokio::test(start_paused = true)]
+async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
+    for boots in [false, true] {
+        let server = server();
+        put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
+        put_neighbour(&server, POOL);
+        let _beat = live_node(&server, "node-1");
+        boot(&server, "node-1", 1);
+        let bench = Bench::with(server, seldom()).await;
+        seconds(600).await;
+        if boots {
+            boot(&bench.server, "node-1", 2);
+            goes_after(&bench, POOL, "1", 60).await;
+        } else {
+            stays(&bench, POOL, &["1", "2", "3"]).await;
+        }
+        bench.stop().await;
+    }
 }
 
 /// Nobody saw the pod: its rows tell how many interfaces it had, whatever pools they are in.

@@ -171,7 +171,7 @@ impl Sink<LeanNode> for NodeSink {
         let changed = {
             let mut nodes = lock(&self.nodes);
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
-            let changed = before != Some(&state);
+            let changed = before.is_none_or(|before| !before.says_the_same(&state));
             nodes.apply(&name, state, self.clock.now());
             changed
         };

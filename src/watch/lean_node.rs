@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use ipgc_core::node::{NodeState, OUT_OF_SERVICE_TAINT};
+use ipgc_core::node::{Boot, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::Timestamp;
 use k8s_openapi::{
     ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -91,8 +91,31 @@ struct Taint {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Status {
     conditions: Option<Vec<Condition>>,
+    node_info: Option<NodeInfo>,
+}
+
+#[derive(Deserialize)]
+struct NodeInfo {
+    #[serde(rename = "bootID")]
+    boot: Option<Box<str>>,
+    #[serde(rename = "machineID")]
+    machine: Option<Box<str>>,
+    #[serde(rename = "systemUUID")]
+    system: Option<Box<str>>,
+}
+
+impl NodeInfo {
+    /// `None` where one of the names is missing: two machines without a name are not known to be one.
+    fn boot(self) -> Option<Boot> {
+        let named = |name: Option<Box<str>>| name.filter(|name| !name.is_empty());
+        Some(Boot {
+            machine: (named(self.machine)?, named(self.system)?),
+            id: named(self.boot)?,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -108,7 +131,10 @@ impl From<Wire> for LeanNode {
     fn from(wire: Wire) -> Self {
         let metadata = wire.metadata.unwrap_or_default();
         let spec = wire.spec.unwrap_or_default();
-        let conditions = wire.status.unwrap_or_default().conditions;
+        let Status {
+            conditions,
+            node_info,
+        } = wire.status.unwrap_or_default();
         let ready = conditions
             .unwrap_or_default()
             .into_iter()
@@ -122,6 +148,12 @@ impl From<Wire> for LeanNode {
         Self {
             state: NodeState {
                 uid: metadata.uid.unwrap_or_default().into(),
+                version: metadata
+                    .resource_version
+                    .clone()
+                    .unwrap_or_default()
+                    .into(),
+                boot: node_info.and_then(NodeInfo::boot),
                 ready: ready
                     .as_ref()
                     .is_some_and(|ready| ready.status.as_deref() == Some("True")),
