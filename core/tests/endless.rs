@@ -8,8 +8,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with, not_ready,
-    pod, row_content, secs, status,
+    Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with,
+    not_ready, pod, row_content, secs, status,
 };
 use ipgc_core::{
     clearance::{Clearance, Subject, Wait},

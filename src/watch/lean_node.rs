@@ -148,11 +148,7 @@ impl From<Wire> for LeanNode {
         Self {
             state: NodeState {
                 uid: metadata.uid.unwrap_or_default().into(),
-                version: metadata
-                    .resource_version
-                    .clone()
-                    .unwrap_or_default()
-                    .into(),
+                version: metadata.resource_version.clone().unwrap_or_default().into(),
                 boot: node_info.and_then(NodeInfo::boot),
                 ready: ready
                     .as_ref()
