@@ -106,7 +106,7 @@ impl Exempt {
 }
 
 /// Says of some rows of one pool which are kept.
-type Choose<'c> = dyn FnMut(&[Glance<'_>]) -> Vec<bool> + 'c;
+type Choose<'c> = dyn FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool> + 'c;
 /// So many are asked about together.
 const ROWS_AT_A_TIME: usize = 32;
 
@@ -131,7 +131,7 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
-        let mut choose = |rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
+        let mut choose = |_: &PoolKey, rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
         match serde_json::from_str::<PoolText<Plain>>(text) {
             Ok(pool) => Ok(Self::read(pool, read_at, &mut choose)),
             Err(_) => Self::parse_any(text, read_at, &mut choose),
@@ -148,7 +148,7 @@ impl ObservedPool {
     pub fn parse_list<'t, M: Deserialize<'t>>(
         text: &'t str,
         read_at: Moment,
-        mut choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
+        mut choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
     ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
         let (metadata, pools) = Self::parse_pools(text, read_at, &mut choose)?;
         Ok((serde_json::from_str(metadata.get())?, pools))
@@ -186,6 +186,10 @@ impl ObservedPool {
         let range = range.as_deref().and_then(|r| Range::parse(r).ok());
         let allocations = allocations.map_or_else(Vec::new, |allocations| allocations.0);
         let total_rows = allocations.len();
+        let key = PoolKey {
+            namespace: pool.metadata.namespace.unwrap_or_default(),
+            name: pool.metadata.name,
+        };
         let mut rows = Vec::new();
         for allocations in allocations.chunks(ROWS_AT_A_TIME) {
             // On the stack: as vectors they took an allocator more time than the rows take.
@@ -199,17 +203,14 @@ impl ObservedPool {
                 range,
                 known: R::KNOWN,
             });
-            let chosen = choose(&glances[..allocations.len()]);
+            let chosen = choose(&key, &glances[..allocations.len()]);
             let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
             rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
         }
         let annotations = pool.metadata.annotations.unwrap_or_default();
         let managers = pool.metadata.managers.unwrap_or_default();
         Self {
-            key: PoolKey {
-                namespace: pool.metadata.namespace.unwrap_or_default(),
-                name: pool.metadata.name,
-            },
+            key,
             uid: pool.metadata.uid,
             range,
             exempt: Exempt::read(&annotations),
@@ -415,7 +416,7 @@ mod tests {
             let text =
                 format!(r#"{{"metadata":{{"continue":"c"}},"items":[{a},{b},{{"kind":"?"}}]}}"#);
             let (metadata, pools) =
-                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |rows| {
+                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_, rows| {
                     vec![true; rows.len()]
                 })
                 .unwrap();

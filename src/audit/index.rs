@@ -105,6 +105,8 @@ pub struct Place {
     pub networks: BTreeSet<Option<Box<str>>>,
     /// The node whose slice it provably is.
     pub slice: Option<Box<str>>,
+    /// The node whose slice it is by its name, and a pod of another node that has a row in it.
+    pub disproved_slice: Option<(Box<str>, PodRef)>,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// The same names as findings have them.
@@ -332,6 +334,21 @@ impl Part {
         let pool = pool.ok()?;
         let slice = slices.get(pool.key()).cloned();
         let networks = Place::networks_of(&pool.key().name, pool.range(), slice.as_deref());
+        let disproves = |node: &str| {
+            rows.iter().find_map(|(address, owner, _)| match owner {
+                Owner::Present(at) => {
+                    let pod = &snapshot.pods[*at as usize];
+                    let disproves = address.is_some_and(|it| pod.disproves_slice(node, it));
+                    disproves.then(|| pod.podref.clone())
+                }
+                Owner::Absent(_) => None,
+            })
+        };
+        let disproved = slice.as_deref().and_then(disproves);
+        let (slice, disproved_slice) = match disproved {
+            Some(podref) => (None, slice.map(|node| (node, podref))),
+            None => (slice, None),
+        };
         let mut reserved = Vec::new();
         for ((address, owner, _), seen) in rows.iter().zip(&mut seen) {
             let Some(address) = *address else { continue };
@@ -358,6 +375,7 @@ impl Part {
             range: pool.range(),
             networks,
             slice,
+            disproved_slice,
             uid: pool.uid().into(),
             names: Names {
                 namespace: pool.key().namespace.as_str().into(),

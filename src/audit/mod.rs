@@ -311,6 +311,7 @@ impl Audit<'_> {
             .map(|all| (all, all.to_pool(&place.key.name)));
         let usage = pools::usage(place, led.and_then(|(_, led)| led), split);
         findings.add(pools::nearly_full(place, &usage));
+        findings.add(pools::slice_of_several_nodes(self.assessor, place));
         if let Some((definitions, None)) = led {
             let finding = pools::without_definition(place, split, definitions, self.source);
             findings.add([finding]);
