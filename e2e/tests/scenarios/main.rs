@@ -24,5 +24,6 @@ mod ends;
 mod failures;
 mod leaders;
 mod networks;
+mod nodes;
 mod successors;
 mod support;
