@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use self::count::{RowCount, interface_number};
+pub use self::count::{InterfaceTag, RowCount};
 pub use self::lean::LeanPool;
 pub(crate) use self::lean::{Typed, Version};
 pub use self::managed::cut_managed_fields;

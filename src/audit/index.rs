@@ -14,7 +14,7 @@ use ipgc_core::{
     },
     judge,
     podref::PodRef,
-    pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, interface_number},
+    pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::LeanReservation,
 };
 
@@ -54,7 +54,7 @@ impl Owners {
     }
 
     /// Counts a row; says whose it is.
-    fn count(&mut self, owner: Owner, interface: Option<u8>) -> u32 {
+    fn count(&mut self, owner: Owner, interface: Option<InterfaceTag>) -> u32 {
         let number = match owner {
             Owner::Present(at) => at,
             Owner::Absent(podref) => {
@@ -85,8 +85,8 @@ enum Owner {
 /// What one pool says.
 struct Part {
     place: Place,
-    /// Address, owner and [`interface_number`] of each.
-    rows: Vec<(Option<IpAddr>, Owner, Option<u8>)>,
+    /// Address, owner and interface of each.
+    rows: Vec<(Option<IpAddr>, Owner, Option<InterfaceTag>)>,
     /// The reservations that its rows have.
     reserved: Vec<usize>,
     /// The pods that live and do not report a row of theirs.
@@ -323,7 +323,7 @@ impl Part {
                 Some(at) => Owner::Present(small(at)),
                 None => Owner::Absent(podref.into()),
             };
-            rows.push((address, owner, row.interface.and_then(interface_number)));
+            rows.push((address, owner, row.interface.and_then(InterfaceTag::of)));
             seen.push(Seen {
                 is_reported,
                 is_reserved: false,

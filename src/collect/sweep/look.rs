@@ -17,7 +17,7 @@ use ipgc_core::{
     address::{Range, excerpt, may_reserve, reservation_address, split_reservation_name},
     judge::{Held, Verdict, judge, lives_elsewhere},
     podref::PodRef,
-    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent},
+    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::{Reservation, ReservationGlance},
     time::Moment,
 };
@@ -221,10 +221,7 @@ impl<'l> Look<'l> {
             range: pool.range(),
             networks: self.context.networks_of(pool).into_iter().collect(),
         });
-        let mut rows = HashMap::<&str, usize>::new();
-        for podref in pool.rows().iter().filter_map(Row::podref_text) {
-            *rows.entry(podref).or_default() += 1;
-        }
+        let rows = RowCount::by_podref(pool.rows());
         let mut known = HashMap::<PodRef, Known>::new();
         let mut suspect = 0;
         let passed_over = pool.total_rows() - pool.rows().len();
@@ -248,7 +245,7 @@ impl<'l> Look<'l> {
                 rows.push((self.places.len() - 1, content.address));
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
-                let here = rows.get(podref.as_str()).copied().unwrap_or(0);
+                let here = rows.get(podref.as_str()).copied().unwrap_or_default();
                 knowledge.of(podref, &[], here)
             });
             if may_touch && self.context.picked.is_some() {

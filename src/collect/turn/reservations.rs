@@ -8,6 +8,7 @@ use ipgc_core::{
     judge::{Unknown, Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
+    pool::{InterfaceTag, RowCount},
     reservation::Reservation,
 };
 use tracing::{debug, info};
@@ -190,7 +191,9 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         let sighting = knowledge.see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
-        let known = knowledge.of(podref, &own, 1);
+        let mut here = RowCount::default();
+        here.add(found.interface.as_deref().and_then(InterfaceTag::of));
+        let known = knowledge.of(podref, &own, here);
         let policy = &self.context.policy;
         let verdict = knowledge.with_facts_of(self.key, Some(sighting), &known, |facts| {
             judge_orphan(found, address, &known.presumption(), facts, policy, now)
