@@ -33,6 +33,10 @@ use crate::{
 
 /// Name of the Lease.
 pub const LEASE: &str = "ipgc";
+/// Annotation on the Lease by which a person pauses all writes of all copies, whatever its value, until it is removed.
+pub const PAUSE_ANNOTATION: &str = "ipgc.dev/pause";
+/// Annotation on the Lease by which a person asks for a sweep: each new value asks for one.
+pub const SWEEP_ANNOTATION: &str = "ipgc.dev/sweep";
 
 /// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
 /// relies on its last one.
@@ -46,6 +50,8 @@ pub struct Leadership {
     clock: Clock,
     until: watch::Receiver<Moment>,
     known: Arc<OnceLock<()>>,
+    /// The last value of [`SWEEP_ANNOTATION`].
+    sweep: watch::Receiver<Option<String>>,
 }
 
 impl Leadership {
@@ -58,6 +64,7 @@ impl Leadership {
             clock,
             until,
             known: Arc::new(OnceLock::from(())),
+            sweep: watch::channel(None).1,
         }
     }
 
@@ -87,6 +94,15 @@ impl Leadership {
         }
     }
 
+    /// Waits until a person asks for a sweep.
+    pub async fn sweep_wanted(&mut self) {
+        let is_over = self.sweep.changed().await.is_err();
+        if is_over {
+            // Where there is no election nobody can ask.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Whether the Lease could be read, or written, at least once.
     #[must_use]
     pub fn is_known(&self) -> bool {
@@ -102,6 +118,9 @@ pub struct Elector {
     clock: Clock,
     until: watch::Sender<Moment>,
     known: Arc<OnceLock<()>>,
+    /// Nobody is to write, as a person says on the Lease.
+    paused: bool,
+    sweep: watch::Sender<Option<String>>,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
 }
@@ -117,6 +136,7 @@ impl Elector {
     ) -> (Self, Leadership) {
         let timing = Timing::default();
         let (sender, until) = watch::channel(Moment::EPOCH);
+        let (sweep, sweeps) = watch::channel(None);
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", rand::random::<u64>());
         let elector = Self {
@@ -126,6 +146,8 @@ impl Elector {
             clock,
             until: sender,
             known: Arc::default(),
+            paused: false,
+            sweep,
             own: None,
         };
         let known = Arc::clone(&elector.known);
@@ -133,6 +155,7 @@ impl Elector {
             clock,
             until,
             known,
+            sweep: sweeps,
         };
         (elector, leadership)
     }
@@ -167,7 +190,9 @@ impl Elector {
                 }
             }
             let now = self.clock.now();
-            let held_until = self.candidate.held_until().filter(|until| *until > now);
+            let held_until = self.candidate.held_until();
+            // It goes on renewing, or another copy would take over.
+            let held_until = held_until.filter(|until| *until > now && !self.paused);
             self.until.send_replace(held_until.unwrap_or(Moment::EPOCH));
             let leads = held_until.is_some();
             if leads != led {
@@ -193,7 +218,13 @@ impl Elector {
     async fn look(&mut self) -> Result<(), CallError> {
         let read = match self.own.take() {
             Some(own) => Some(own),
-            None => call(self.api.get_opt(LEASE)).await?,
+            None => {
+                let read = call(self.api.get_opt(LEASE)).await?;
+                if let Some(lease) = &read {
+                    self.obey(lease);
+                }
+                read
+            }
         };
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
@@ -211,6 +242,34 @@ impl Elector {
         self.candidate.wrote(begun);
         self.own = Some(written);
         Ok(())
+    }
+
+    /// What a person says on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
+    fn obey(&mut self, lease: &Lease) {
+        let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
+        let paused = said(PAUSE_ANNOTATION).is_some();
+        match (self.paused, paused) {
+            (false, true) => {
+                warn!(
+                    "paused: nothing is written while the Lease bears the annotation {PAUSE_ANNOTATION}"
+                );
+            }
+            (true, false) => info!("no longer paused"),
+            _ => {}
+        }
+        self.paused = paused;
+        let is_first = !self.is_known();
+        let wanted = said(SWEEP_ANNOTATION);
+        self.sweep.send_if_modified(|last| {
+            // What was asked for before this copy began, its first sweep serves.
+            let is_new = wanted.is_some() && wanted != *last && !is_first;
+            *last = wanted;
+            is_new
+        });
+    }
+
+    fn is_known(&self) -> bool {
+        self.known.get().is_some()
     }
 
     /// The Lease as we write it; whatever else it has stays.
