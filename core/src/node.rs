@@ -36,6 +36,8 @@ pub struct NodeState {
     pub out_of_service: bool,
     /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
     pub declared_empty: bool,
+    /// Whether that annotation is in the future, and so does not count: it would be later than changes yet to come.
+    pub declared_ahead: bool,
 }
 
 /// One run of a machine, as its kubelet reports it in `status.nodeInfo`.

@@ -41,6 +41,7 @@ use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
     judge::{Unknown, Verdict},
+    node::NO_SANDBOXES_ANNOTATION,
     pool::{ObservedPool, PoolKey, Row},
 };
 
@@ -386,6 +387,17 @@ impl Audit<'_> {
             notes.push(format!(
                 "in {blind} namespaces a pool cannot be read: reservations without a row, addresses in use without a row and \
                  missing reservations are not looked for there"
+            ));
+        }
+        let ahead = snapshot
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.declared_ahead);
+        let ahead: Vec<_> = ahead.map(|(name, _)| name).collect();
+        if !ahead.is_empty() {
+            notes.push(format!(
+                "{NO_SANDBOXES_ANNOTATION} is in the future, and does not count: {}",
+                words::names(&ahead)
             ));
         }
         if counts.exempt > 0 {

@@ -143,6 +143,9 @@ struct Agreed {
 
 impl Args {
     async fn release(&self) -> Result<ExitCode, String> {
+        if let Some(warning) = self.live.warning() {
+            eprintln!("ipgc: {warning}");
+        }
         // What is wrong with it is known without a cluster.
         let of_report = self
             .from

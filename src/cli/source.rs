@@ -68,6 +68,11 @@ pub struct Read {
 }
 
 impl Live {
+    /// What to say of waits that are too short.
+    pub fn warning(&self) -> Option<String> {
+        self.waits.warning()
+    }
+
     /// The waits to judge with.
     #[must_use]
     pub fn policy(&self) -> Policy {

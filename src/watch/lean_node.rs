@@ -5,11 +5,14 @@
 use std::borrow::Cow;
 
 use ipgc_core::node::{Boot, NodeState, OUT_OF_SERVICE_TAINT};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde::Deserialize;
+
+/// A person's clock may be so much ahead of ours.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
@@ -142,6 +145,8 @@ impl From<Wire> for LeanNode {
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
         let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
         let declared = time(declared.as_deref());
+        let now = Timestamp::now();
+        let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let changed = ready
             .as_ref()
             .map(|ready| ready.last_transition_time.as_deref());
@@ -160,9 +165,10 @@ impl From<Wire> for LeanNode {
                     .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
                 // A statement about a node whose changes bear no time cannot be told from an old one.
                 declared_empty: match (declared, changed.map(time)) {
-                    (Some(declared), Some(Some(changed))) => declared > changed,
+                    (Some(declared), Some(Some(changed))) => declared > changed && !is_ahead,
                     _ => false,
                 },
+                declared_ahead: is_ahead,
             },
             meta: ObjectMeta {
                 name: metadata.name,
@@ -217,6 +223,16 @@ mod tests {
         #[case] fenced: bool,
     ) {
         assert_eq!(with(ready, taint, declared).is_fenced(), fenced);
+    }
+
+    /// It would be later than every change to come: the node could come back, and fall silent with new pods.
+    #[rstest]
+    #[case::as_clocks_differ(4, true)]
+    #[case::in_the_future(6, false)]
+    fn a_statement_about_the_future_does_not_count(#[case] minutes: i64, #[case] counts: bool) {
+        let declared = Timestamp::now() + SignedDuration::from_mins(minutes);
+        let state = with("Unknown", "x", &declared.to_string());
+        assert_eq!((state.is_fenced(), state.declared_ahead), (counts, !counts));
     }
 
     #[test]
