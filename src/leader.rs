@@ -216,16 +216,13 @@ impl Elector {
 
     /// Reads the Lease unless it is known, and writes it if we may.
     async fn look(&mut self) -> Result<(), CallError> {
-        let read = match self.own.take() {
-            Some(own) => Some(own),
-            None => {
-                let read = call(self.api.get_opt(LEASE)).await?;
-                if let Some(lease) = &read {
-                    self.obey(lease);
-                }
-                read
+        let mut read = self.own.take();
+        if read.is_none() {
+            read = call(self.api.get_opt(LEASE)).await?;
+            if let Some(lease) = &read {
+                self.obey(lease);
             }
-        };
+        }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
         match self.candidate.read(record, begun) {

@@ -22,6 +22,8 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What we keep of a Node object.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     /// `metadata.uid`.

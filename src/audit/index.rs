@@ -344,8 +344,8 @@ impl Part {
                 Owner::Absent(_) => None,
             })
         };
-        let disproved = slice.as_deref().and_then(disproves);
-        let (slice, disproved_slice) = match disproved {
+        let other = slice.as_deref().and_then(disproves);
+        let (slice, disproved_slice) = match other {
             Some(podref) => (None, slice.map(|node| (node, podref))),
             None => (slice, None),
         };

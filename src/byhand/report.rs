@@ -80,23 +80,23 @@ pub fn nothing_in(report: &Report) -> String {
         let nodes: BTreeSet<_> = held.iter().flat_map(|it| it.nodes.iter()).collect();
         words::names(&Vec::from_iter(nodes))
     };
-    let mut text = "nothing in it is stale".to_owned();
+    let mut text = vec!["nothing in it is stale".to_owned()];
     if !silent.is_empty() {
-        text += &format!(
-            "; {} are held by silent nodes, which --assume-dead names if they run nothing: {}",
+        text.push(format!(
+            "{} are held by silent nodes, which --assume-dead names if they run nothing: {}",
             silent.len(),
             of(&silent)
-        );
+        ));
     }
     if !ready.is_empty() {
-        text += &format!(
-            "; {} are held by nodes that --assume-dead cannot name, as those that are ready: --held-by node/NAME frees \
-             what one of them holds, if nothing answers on it: {}",
+        text.push(format!(
+            "{} are held by nodes that --assume-dead cannot name, as those that are ready: --held-by node/NAME frees what \
+             one of them holds, if nothing answers on it: {}",
             ready.len(),
             of(&ready)
-        );
+        ));
     }
-    text
+    text.join("; ")
 }
 
 fn pick(finding: &Finding) -> Result<Pick, String> {

@@ -69,6 +69,7 @@ pub struct Read {
 
 impl Live {
     /// What to say of waits that are too short.
+    #[must_use]
     pub fn warning(&self) -> Option<String> {
         self.waits.warning()
     }
