@@ -35,7 +35,9 @@ pub fn read_only(client: Client) -> Client {
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
     let leads = move || leadership.is_held();
     reads_and(client, move || {
-        leads().then_some(()).ok_or("another copy leads")
+        leads()
+            .then_some(())
+            .ok_or("another copy leads, or all are paused")
     })
 }
 

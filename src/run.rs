@@ -389,6 +389,8 @@ impl Collector {
             health: sweep,
         };
         background.spawn(named("the sweep", sweeper.run()));
+        let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
+        background.spawn(named("the watch for wishes", wishes));
         let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
         background.spawn(named("the watch over leadership", takeovers));
         let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
@@ -520,6 +522,15 @@ async fn see_takeovers(leadership: Leadership, sweeps: Arc<SweepRequests>) {
         leadership.held().await;
         sweeps.request();
         leadership.lost().await;
+    }
+}
+
+/// A person may ask for a sweep.
+async fn see_wishes(mut leadership: Leadership, sweeps: Arc<SweepRequests>) {
+    loop {
+        leadership.sweep_wanted().await;
+        info!("a sweep is asked for by an annotation of the Lease");
+        sweeps.request();
     }
 }
 

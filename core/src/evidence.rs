@@ -57,6 +57,9 @@ pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
 pub const KUBELET_TRY: Duration = Duration::from_mins(2);
 /// So long whereabouts' DEL tries to reach the API server before it gives up and reports success.
 pub const LOST_DEL: Duration = Duration::from_mins(1);
+/// So long a kubelet may take to end a pod of the default termination grace with one address, as long as nothing is
+/// wrong with it.
+pub const KUBELET_NEEDS: Duration = DEFAULT_POD_GRACE.saturating_add(LOST_DEL);
 /// More rows than pods have, for waits that are nobody's in particular.
 pub const MANY_ROWS: usize = 8;
 
@@ -93,6 +96,12 @@ impl Policy {
 }
 
 impl Policy {
+    /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
+    #[must_use]
+    pub fn too_short_a_wait(&self) -> Option<Duration> {
+        Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
+    }
+
     /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it
     /// tries again and again, and each time its time is over before the last of them.
     #[must_use]

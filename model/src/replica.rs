@@ -379,6 +379,7 @@ impl Machine {
             ready: self.ready,
             out_of_service: self.tainted,
             declared_empty: false,
+            ..NodeState::default()
         }
     }
 

@@ -41,6 +41,7 @@ use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
     judge::{Unknown, Verdict},
+    node::NO_SANDBOXES_ANNOTATION,
     pool::{ObservedPool, PoolKey, Row},
 };
 
@@ -312,6 +313,7 @@ impl Audit<'_> {
             .map(|all| (all, all.to_pool(&place.key.name)));
         let usage = pools::usage(place, led.and_then(|(_, led)| led), split);
         findings.add(pools::nearly_full(place, &usage));
+        findings.add(pools::slice_of_several_nodes(self.assessor, place));
         if let Some((definitions, None)) = led {
             let finding = pools::without_definition(place, split, definitions, self.source);
             findings.add([finding]);
@@ -386,6 +388,17 @@ impl Audit<'_> {
             notes.push(format!(
                 "in {blind} namespaces a pool cannot be read: reservations without a row, addresses in use without a row and \
                  missing reservations are not looked for there"
+            ));
+        }
+        let ahead = snapshot
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.declared_ahead);
+        let ahead: Vec<_> = ahead.map(|(name, _)| name).collect();
+        if !ahead.is_empty() {
+            notes.push(format!(
+                "{NO_SANDBOXES_ANNOTATION} is in the future, and does not count: {}",
+                words::names(&ahead)
             ));
         }
         if counts.exempt > 0 {

@@ -124,6 +124,8 @@ pub enum Problem {
     Unreadable,
     /// A row of which nobody can tell whether it is needed.
     Unknown,
+    /// A pool that is one node's slice by its name, and in which a pod of another node has a row.
+    SliceOfSeveralNodes,
     /// A pool that no network attachment definition leads to.
     PoolWithoutDefinition,
     /// A slice of a node that is gone.
@@ -149,6 +151,7 @@ impl Problem {
             Self::Unknown => "unknown",
             Self::PoolWithoutDefinition => "pool-without-definition",
             Self::SliceOfGoneNode => "slice-of-gone-node",
+            Self::SliceOfSeveralNodes => "slice-of-several-nodes",
         }
     }
 }

@@ -70,7 +70,9 @@ pub fn stale(stale: &Stale) -> String {
         _ => return format!("{cause}; {wait}"),
     };
     let nodes = names(nodes);
-    format!("{cause}, and a kubelet may still be at its DELs; held until gone or fenced: {nodes}")
+    format!(
+        "{cause}, and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {nodes}"
+    )
 }
 
 /// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.

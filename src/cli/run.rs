@@ -162,6 +162,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(config) => config,
         Err(reason) => return super::usage(&reason),
     };
+    if let Some(warning) = args.waits.warning() {
+        warn!("{warning}");
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -437,6 +440,29 @@ mod tests {
         assert_eq!(lease(&["--leader-elect=false"]), None);
         assert!(config(&["--lease-namespace="]).is_err());
         assert!(config(&["--leader-elect=false", "--lease-namespace="]).is_ok());
+    }
+
+    #[test]
+    fn waits_of_less_than_a_kubelet_needs_are_told() {
+        let warning = |args: &[&str]| {
+            let args = ["ipgc"].iter().chain(args);
+            Only::try_parse_from(args).unwrap().args.waits.warning()
+        };
+        for enough in [
+            &[][..],
+            &["--grace=0s"],
+            &["--del-budget=0s"],
+            &["--grace=1m30s", "--del-budget=0s", "--max-pod-grace=0s"],
+        ] {
+            assert_eq!(warning(enough), None, "{enough:?}");
+        }
+        let none = ["--grace=0s", "--del-budget=0s", "--max-pod-grace=0s"];
+        let text = warning(&none).unwrap();
+        assert!(
+            text.contains("goes after 0s") && text.contains("1m30s"),
+            "{text}"
+        );
+        assert!(warning(&["--grace=1s", "--del-budget=50s"]).is_some());
     }
 
     #[test]

@@ -4,7 +4,13 @@
 use std::time::Duration;
 
 use super::values::{duration, glob};
-use crate::core::{evidence::Policy, podref::Glob};
+use crate::{
+    audit::words::duration as duration_text,
+    core::{
+        evidence::{KUBELET_NEEDS, Policy},
+        podref::Glob,
+    },
+};
 
 /// What to judge with.
 #[derive(Clone, Debug, clap::Args)]
@@ -46,6 +52,18 @@ pub struct Args {
 }
 
 impl Args {
+    /// What to say of waits that add up to less than a kubelet needs.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let wait = self.policy().too_short_a_wait()?;
+        Some(format!(
+            "waits are too short for a pod that was not seen ending well: an address goes after {}, and its kubelet may \
+             need {} to stop its sandbox (--grace, --max-pod-grace, --del-budget)",
+            duration_text(wait),
+            duration_text(KUBELET_NEEDS),
+        ))
+    }
+
     /// As a policy, which is the default in all else.
     #[must_use]
     pub fn policy(&self) -> Policy {

@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
-    node::{Blocked, Nodes},
+    node::{Blocked, NO_SANDBOXES_ANNOTATION, Nodes},
     time::Moment,
 };
 use kube::core::DeserializeGuard;
@@ -175,7 +175,13 @@ impl Sink<LeanNode> for NodeSink {
         let changed = {
             let mut nodes = lock(&self.nodes);
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
-            let changed = before != Some(&state);
+            let changed = before.is_none_or(|before| !before.says_the_same(&state));
+            if changed && state.declared_ahead {
+                warn!(
+                    node = name,
+                    "annotation {NO_SANDBOXES_ANNOTATION} of a node is in the future, and does not count"
+                );
+            }
             if let Some(listed) = &mut self.listed {
                 nodes.read(&name, Some(state), self.clock.now());
                 listed.insert(name);

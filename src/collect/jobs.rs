@@ -12,7 +12,7 @@ use std::{
 use ipgc_core::{
     judge::{Cause, Release},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey, RowCount},
 };
 
 use super::{
@@ -55,15 +55,12 @@ impl Jobs {
     /// What is known of the podrefs at this moment, of which the pool has these rows.
     #[must_use]
     pub fn known(&self, knowledge: &Knowledge, observed: &ObservedPool) -> HashMap<PodRef, Known> {
-        let mut rows = HashMap::<&str, usize>::with_capacity(observed.rows().len());
-        for podref in observed.rows().iter().filter_map(|row| row.podref_text()) {
-            *rows.entry(podref).or_default() += 1;
-        }
+        let rows = RowCount::by_podref(observed.rows());
         let known = self.by_podref.iter().map(|(podref, jobs)| {
             let own = jobs
                 .iter()
                 .filter_map(|job| job.item.incarnation().cloned());
-            let here = rows.get(podref.as_str()).copied().unwrap_or(0);
+            let here = rows.get(podref.as_str()).copied().unwrap_or_default();
             let mut known = knowledge.of(podref, &own.collect::<Vec<_>>(), here);
             known.siblings = jobs.iter().find_map(|job| job.item.finds().siblings);
             (podref.clone(), known)

@@ -19,7 +19,7 @@ use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, Policy},
     node::{Nodes, Standing},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row, RowContent},
+    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     proof::Presence,
     reservation::Reservation,
     sighting::{Sighting, Sightings},
@@ -146,9 +146,9 @@ impl Known {
 
 impl Knowledge {
     /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
-    /// the index may have forgotten. It has `rows` rows in the pool at hand.
+    /// the index may have forgotten. It has `here` rows in the pool at hand.
     #[must_use]
-    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], rows: usize) -> Known {
+    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
         let trusted_since = *lock(&self.trusted_since);
         let pods = lock(&self.pods);
         // As long as a list is read, it is not known what was missed before it.
@@ -167,12 +167,11 @@ impl Knowledge {
             Presumed::Absent | Presumed::Other => None,
         };
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
-        let counted = pods.count(podref.as_str());
-        let all_rows = counted.rows().max(rows);
+        let mut counted = pods.count(podref.as_str());
+        counted.raise(here);
         Known {
-            rows: expected.max().unwrap_or(0).max(all_rows),
-            // In one pool each of its rows is of another interface.
-            interfaces: counted.interfaces().max(rows),
+            rows: expected.max().unwrap_or(0).max(counted.rows()),
+            interfaces: counted.interfaces(),
             presumed,
             siblings: None,
             longest_grace: pods.longest_grace(),

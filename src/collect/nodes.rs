@@ -239,6 +239,7 @@ impl NodeKeeper {
         let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
+        let mut confirmed_at: Option<Moment> = None;
         // When nodes that could not be listed are listed again.
         let mut list_again: Option<Moment> = None;
         loop {
@@ -264,6 +265,15 @@ impl NodeKeeper {
                     Err(error) => {
                         warn!(%error, "Leases cannot be read, rows that depend on them wait");
                     }
+                }
+            }
+            // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
+            let confirm_every = (self.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
+            if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
+            {
+                confirmed_at = Some(now);
+                if let Err(error) = self.confirm_boots().await {
+                    warn!(%error, "nodes cannot be listed, whether they still run on the boot that is known");
                 }
             }
             self.wake(&mut last);
@@ -329,6 +339,29 @@ impl NodeKeeper {
         let wait = self.policy.wait(Some(grace), MANY_ROWS);
         *lock(&self.waits.listen_until) = now + wait + SILENCE + SILENCE;
         Ok(())
+    }
+
+    /// Nodes whose objects are as the watch told them still run on the boot that is known.
+    async fn confirm_boots(&self) -> Result<(), CallError> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE);
+        // All pages show what the first one showed.
+        let asked = self.clock.now();
+        loop {
+            let page = call(api.list_metadata(&params)).await?;
+            let next = next_page(&params, &page.metadata);
+            let mut nodes = lock(&self.nodes);
+            for meta in page.items.into_iter().map(|node| node.metadata) {
+                if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
+                    nodes.confirm_boot(&name, &version, asked, self.policy.grace);
+                }
+            }
+            drop(nodes);
+            match next {
+                Some(next) => params = next,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// When they were asked for.

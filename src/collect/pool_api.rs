@@ -141,7 +141,7 @@ impl PoolApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
+        choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
     ) -> Result<PoolPage, ObserveError> {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)

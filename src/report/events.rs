@@ -166,8 +166,8 @@ impl Events {
                 "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
                  {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
                  is lost takes one. If it is still at it, they are freed by their DEL once \
-                 whereabouts reaches the API server. Else once all such nodes are removed or fenced; \
-                 or by hand, all of the pod's, if nobody answers on any: ipgc release --force ADDRESS"
+                 whereabouts reaches the API server. Else once all such nodes are booted anew, removed or fenced; \
+                 or by hand, if nothing answers on any: ipgc release --held-by node/{first}"
             )
         } else {
             format!(

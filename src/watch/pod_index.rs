@@ -301,6 +301,19 @@ impl PodIndex {
         reported.then_some(Held::Reported)
     }
 
+    /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the
+    /// slice of `node`.
+    #[must_use]
+    pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
+        let live = self.live.get(podref);
+        let live = live.map(|(podref, packed)| packed.unpack(podref).state);
+        let ended = podref.parse().ok().map(|podref| self.ended(&podref));
+        let ended = ended.into_iter().flatten().map(|end| end.last.clone());
+        live.into_iter()
+            .chain(ended)
+            .any(|pod| pod.disproves_slice(node, address))
+    }
+
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.
     pub fn begin_sweep(&mut self) {
         self.census.begin();

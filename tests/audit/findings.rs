@@ -100,6 +100,25 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     assert_eq!(only(&report).problem, Problem::Stale);
 }
 
+#[tokio::test]
+async fn a_statement_about_the_future_is_told_and_does_not_count() {
+    let server = server();
+    put_pool(&server, &[(2, "default/gone")]);
+    server.put(fixtures::node("n2", false));
+    server.edit("nodes", "", "n2", |node| {
+        let ahead = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = ahead.to_string().into();
+    });
+    let report = live(&server).await.unwrap();
+    assert_eq!(report.totals.split.held, 1);
+    let says = "ipgc.dev/no-sandboxes is in the future, and does not count: n2";
+    assert!(
+        report.notes.iter().any(|note| note == says),
+        "{:?}",
+        report.notes
+    );
+}
+
 /// A kubelet at work may never get through three DELs that are lost.
 #[tokio::test]
 async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
@@ -571,5 +590,5 @@ async fn a_report_is_read_again_as_it_was_written() {
         .iter()
         .map(|word| word["const"].as_str().unwrap())
         .collect();
-    assert!(words.contains(&Problem::HeldUnfenced.as_str()) && words.len() == 14);
+    assert!(words.contains(&Problem::HeldUnfenced.as_str()) && words.len() == 15);
 }

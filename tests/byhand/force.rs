@@ -3,6 +3,8 @@
 use ipgc::byhand::{
     Subject,
     force::{Forced, NotRemoved, Unreadable, at, check_unreadable, remove_unreadable},
+    held::held_by,
+    report::nothing_in,
 };
 
 use super::*;
@@ -462,4 +464,58 @@ async fn a_reservation_with_a_field_that_is_not_known_stays() {
         forced(&server, "10.0.0.9").await.unwrap_err(),
         "10.0.0.9 is kept: reservation default/10.0.0.9: it has an unknown field \"ipamclaim\""
     );
+}
+
+/// Rows of this pod on three interfaces, which its node holds while it is at work.
+fn on_three(server: &Server, pod: &str) {
+    for number in 1..=3 {
+        let pool = fixtures::pool(NS, &format!("10.0.{number}.0/24"));
+        let pool = pool.row(1, &fixtures::sandbox(number), pod, &format!("net{number}"));
+        server.put(pool.build());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
+    let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
+    server.put(reporting("web", 2).running().build());
+    server.put(fixtures::node("node-2", true));
+    on_three(&server, "default/three");
+    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
+    assert_eq!(held.others, ["node-2".into()].into());
+    let released = run(&server, held.picked, config()).await;
+    let fates = released.fates();
+    assert_eq!(fates.len(), 3, "{fates:?}");
+    assert!(fates.iter().all(|(_, fate)| is_freed(fate)), "{fates:?}");
+    assert!(released.took < Duration::from_secs(30));
+    assert_eq!(rows(&server), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    on_three(&server, "default/web");
+    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
+    server.put(reporting("web", 1).running().build());
+    let released = run(&server, held.picked, config()).await;
+    let fates = released.fates();
+    assert_eq!(fates.len(), 3);
+    assert!(!fates.iter().any(|(_, fate)| is_freed(fate)), "{fates:?}");
+    assert_eq!(writes(&server), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_of_what_a_ready_node_holds_names_the_command_that_frees_it() {
+    let (server, _beat) = room(&[]);
+    on_three(&server, "default/three");
+    let says = nothing_in(&reported(&server, Duration::ZERO).await);
+    assert!(
+        says.contains("3 are held by nodes that --assume-dead cannot name"),
+        "{says}"
+    );
+    assert!(!says.contains("silent"), "{says}");
+    silent_node(&server, "node-2");
+    let says = nothing_in(&reported(&server, Duration::ZERO).await);
+    assert!(says.contains("3 are held by silent nodes"), "{says}");
+    assert!(!says.contains("--held-by"), "{says}");
 }

@@ -63,7 +63,7 @@ fn nodes(until: u64) -> Nodes {
         ready: true,
         out_of_service: false,
         declared_empty: false,
-        ready_changed: None,
+        ..NodeState::default()
     };
     nodes.apply("north", state, at(0));
     nodes.retain(|_| true, at(0));

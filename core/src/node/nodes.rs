@@ -98,8 +98,13 @@ impl Nodes {
         // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
         let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
-        if !was_alive && self.get(name).and_then(Node::state) == Some(&state) {
+        let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());
+        if let Some(known) = known
+            && !was_alive
+            && known.says_the_same(&state)
+        {
             // Its kubelet says every few minutes what it said before.
+            known.version = state.version;
             return;
         }
         self.stock = None;
@@ -115,6 +120,28 @@ impl Nodes {
             node.suspect_since(now);
             self.unblocked = Duration::ZERO;
         }
+    }
+
+    /// Takes in that the object of a node had this version when a quorum read was `asked`, or later. A kubelet that
+    /// is at work reports its boot within `told_within`: so whatever ended that long before ended on the boot that is
+    /// known, and does not outlive the next one.
+    pub fn confirm_boot(
+        &mut self,
+        name: &str,
+        version: &str,
+        asked: Moment,
+        told_within: Duration,
+    ) {
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.confirm_boot(version, asked, told_within);
+        }
+    }
+
+    /// When it was seen that the machine of the node `name` was booted anew after `moment`: no sandbox that it ran
+    /// then is left.
+    #[must_use]
+    pub fn rebooted_after(&self, name: &str, moment: Moment) -> Option<Moment> {
+        self.by_name.get(name)?.rebooted_after(moment)
     }
 
     /// A node was deleted.
@@ -144,8 +171,13 @@ impl Nodes {
             state
         });
         if let Some(node) = self.by_name.get_mut(name) {
-            if node.state == state {
+            let is_same = match (&node.state, &state) {
+                (Some(known), Some(read)) => known.says_the_same(read),
+                (known, read) => known == read,
+            };
+            if is_same {
                 node.confirm(now);
+                node.state = state;
                 return;
             }
             node.miss(now);
@@ -362,6 +394,7 @@ impl Nodes {
             exists: node.state.is_some(),
             fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
             alive_since: node.alive_since(now),
+            rebooted: node.reboot.map(|reboot| reboot.seen),
         };
         let all = self.by_name.iter();
         all.map(|(name, node)| (&**name, pulse(node))).collect()
@@ -377,4 +410,6 @@ pub struct Pulse {
     pub fenced: bool,
     /// Since when its kubelet has been at work.
     pub alive_since: Option<Moment>,
+    /// When its machine was seen to be booted anew.
+    pub rebooted: Option<Moment>,
 }

@@ -134,6 +134,12 @@ impl Row {
     pub fn podref_text(&self) -> Option<&str> {
         self.stored.get("podref").and_then(Value::as_str)
     }
+
+    /// The interface as it stands in the row.
+    #[must_use]
+    pub fn interface_text(&self) -> Option<&str> {
+        self.stored.get("ifname").and_then(Value::as_str)
+    }
 }
 
 fn is_sandbox_id(id: &str) -> bool {

@@ -27,6 +27,7 @@ mod history;
 mod leaders;
 mod living;
 mod networks;
+mod nodes;
 mod old_reservations;
 mod successors;
 mod support;

@@ -110,13 +110,20 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
         }
         Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => {
             changes.push(
-                "when its own DEL is heard, which the kubelet calls again and again once it is at it".to_owned(),
+                "when CNI DEL removes it: if its kubelet still calls DEL, and whereabouts on that node reaches the API \
+                 server again"
+                    .to_owned(),
             );
             changes.push(format!(
-                "when all of these have been gone for {wait}, or are fenced: {}",
+                "when all of these were booted anew after its pod's end, as a running ipgc sees, or have been gone for \
+                 {wait}, or are fenced, which counts while they are not ready: {}",
                 words::names(nodes)
             ));
-            changes.push("by hand, if nobody answers on it: ipgc release --force ADDRESS".to_owned());
+            changes.push(
+                "by hand, if nothing answers on it: ipgc release --force ADDRESS, or ipgc release --held-by node/NAME \
+                 for all that a node holds"
+                    .to_owned(),
+            );
         }
         Wait::For(nodes) | Wait::AtMost(nodes, _) => {
             changes.push(format!(

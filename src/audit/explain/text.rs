@@ -101,9 +101,22 @@ impl Text {
             if alone > 0 {
                 held = format!("{held} and {alone} reservations without a row");
             }
+            let is_ready = explanation
+                .node
+                .as_ref()
+                .is_some_and(|node| node.state == "ready");
+            let after = if is_ready {
+                ", once it is shut down: no fence counts while it is ready"
+            } else {
+                ""
+            };
             self.line(
                 "fencing",
-                &format!("of the {held} that it holds, {freed} would be held no more"),
+                &format!("of the {held} that it holds, {freed} would be held no more{after}"),
+            );
+            self.line(
+                "by hand",
+                &format!("ipgc release --held-by {subject}, if nothing answers on any of them"),
             );
         }
     }

@@ -153,13 +153,19 @@ impl Sweeper {
         let Context {
             knowledge, gate, ..
         } = &*self.context;
-        match self.directory.slice_pools().await {
-            Ok(slices) => *lock(&knowledge.slices) = slices,
+        let slices = match self.directory.slice_pools().await {
+            Ok(slices) => {
+                lock(&knowledge.slices).retain(|pool, node| slices.get(pool) == Some(node));
+                slices
+            }
             // Without them every node may block, which is safe.
-            Err(error) => warn!(%error, "node slices cannot be listed"),
-        }
+            Err(error) => {
+                warn!(%error, "node slices cannot be listed");
+                lock(&knowledge.slices).clone()
+            }
+        };
         lock(&knowledge.pods).begin_sweep();
-        let mut look = Look::new(&self.context, self.namespace.as_deref());
+        let mut look = Look::new(&self.context, self.namespace.as_deref(), slices);
         let reservations = look.at_reservations().await;
         if let Err(error) = look.at_pools().await {
             if let ObserveError::Call(call) = &error

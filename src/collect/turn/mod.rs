@@ -20,7 +20,7 @@ use std::{
 use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row},
+    pool::{ObservedPool, PoolKey, Row, RowCount},
     time::Moment,
 };
 use jiff::Timestamp;
@@ -402,7 +402,10 @@ impl<'t> Turn<'t> {
     }
 
     fn living_uid(&self, podref: &PodRef) -> Option<Box<str>> {
-        self.context.knowledge.of(podref, &[], 0).uid()
+        self.context
+            .knowledge
+            .of(podref, &[], RowCount::default())
+            .uid()
     }
 
     fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {

@@ -13,6 +13,7 @@ use ipgc_core::{
     judge::{Unknown, Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
+    pool::{InterfaceTag, RowCount},
     reservation::Reservation,
 };
 use tracing::{debug, info};
@@ -141,7 +142,10 @@ impl Turn<'_> {
         let known = orphans.iter().map(|(item, _)| {
             let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
             let podref = item.podref();
-            (podref.clone(), knowledge.of(podref, &own, 1))
+            (
+                podref.clone(),
+                knowledge.of(podref, &own, RowCount::default()),
+            )
         });
         if let Err(error) = self.read_nodes(&known.collect()).await {
             for (item, _) in orphans {
@@ -244,7 +248,9 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         let sighting = knowledge.see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
-        let known = knowledge.of(podref, &own, 1);
+        let mut here = RowCount::default();
+        here.add(found.interface.as_deref().and_then(InterfaceTag::of));
+        let known = knowledge.of(podref, &own, here);
         let policy = &self.context.policy;
         let row = match found.as_row(address) {
             Ok(row) => row,
