@@ -496,7 +496,9 @@ async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
     let (server, _beat) = room(&[(1, "gone")]);
     on_three(&server, "default/web");
     let held = held_by(&look(&server).await, &Policy::default(), "node-1");
-    server.put(reporting("web", 1).running().build());
+    // Which addresses it has is not known yet.
+    let again = reporting("web", 1).status(fixtures::starting_status());
+    server.put(again.build());
     let released = run(&server, held.picked, config()).await;
     let fates = released.fates();
     assert_eq!(fates.len(), 3);
