@@ -12,7 +12,7 @@ use common::{
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
     put_pool, reporting, run_pod, seconds, seldom, server,
 };
-use ipgc::config::Config;
+use ipgc::{config::Config, core::judge::Word};
 use serde_json::json;
 use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
 
@@ -474,7 +474,7 @@ async fn nothing_is_remembered_but_candidates() {
     seconds(20).await;
     let report = bench.running.sweeps().borrow().report.clone();
     assert_eq!(
-        (report.rows, report.stale, report.remembered),
+        (report.rows, report.words.of(Word::Stale), report.remembered),
         (2_007, 7, 7)
     );
     bench.stop().await;

@@ -9,7 +9,7 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, finding_of, reported},
+    assess::{Assessor, full, reported},
     definitions::Definitions,
     index::{Orphan, Place},
     pods::is_going,
@@ -90,7 +90,8 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let mut finding = finding_of(&verdict, &assessor.sayings)?;
+            let row = full(reserved).and_then(|it| it.as_row(address));
+            let mut finding = assessor.found(&verdict, row.as_ref())?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }

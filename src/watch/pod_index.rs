@@ -287,7 +287,8 @@ impl PodIndex {
         if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of) {
             live.sandboxes.note(tag, now);
         }
-        reported.then_some(Held::Reported)
+        // Whether a kubelet ends a pod that is being deleted, its node tells.
+        (reported && !live.is_deleting()).then_some(Held::Reported)
     }
 
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.

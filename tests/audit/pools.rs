@@ -197,7 +197,7 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
         .collect();
     assert_eq!(full.len(), usize::from(says.is_some()));
     if let (Some(says), [finding]) = (says, full.as_slice()) {
-        let split = format!("0 live, {rows} stale, 0 held, 0 unknown");
+        let split = format!("0 live, 0 unreported, {rows} stale, 0 unfenced, 0 unknown");
         assert!(
             finding.detail.starts_with(says) && finding.detail.ends_with(&split),
             "{}",
