@@ -35,7 +35,9 @@ pub fn read_only(client: Client) -> Client {
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
     let leads = move || leadership.is_held();
     reads_and(client, move || {
-        leads().then_some(()).ok_or("another copy leads")
+        leads()
+            .then_some(())
+            .ok_or("another copy leads, or all are paused")
     })
 }
 
@@ -119,7 +121,8 @@ mod tests {
         let server = Server::new();
         let clock = crate::clock::Clock::start();
         // Nobody took part in an election yet.
-        let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock);
+        let epoch = tokio::sync::watch::channel(0).1;
+        let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock, epoch);
         let name = |client: Client| Api::<Pod>::namespaced(client, "shop");
         let all = DeleteParams::default();
         let standby = name(while_leading(server.client(), standing_by));

@@ -39,6 +39,10 @@ use crate::{
 
 /// Name of the Lease.
 pub const LEASE: &str = "ipgc";
+/// Annotation on the Lease by which a person pauses all writes of all copies, whatever its value, until it is removed.
+pub const PAUSE_ANNOTATION: &str = "ipgc.dev/pause";
+/// Annotation on the Lease by which a person asks for a sweep: each new value asks for one.
+pub const SWEEP_ANNOTATION: &str = "ipgc.dev/sweep";
 
 /// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
 /// relies on its last one.
@@ -54,6 +58,8 @@ pub struct Leadership {
     clock: Clock,
     until: watch::Receiver<Moment>,
     known: Arc<AtomicBool>,
+    /// The last value of [`SWEEP_ANNOTATION`].
+    sweep: watch::Receiver<Option<String>>,
 }
 
 impl Leadership {
@@ -66,6 +72,7 @@ impl Leadership {
             clock,
             until,
             known: Arc::new(AtomicBool::new(true)),
+            sweep: watch::channel(None).1,
         }
     }
 
@@ -92,6 +99,15 @@ impl Leadership {
             let until = *self.until.borrow();
             // Renewed meanwhile, it is held for longer.
             sleep(self.clock.until(until)).await;
+        }
+    }
+
+    /// Waits until a person asks for a sweep.
+    pub async fn sweep_wanted(&mut self) {
+        let is_over = self.sweep.changed().await.is_err();
+        if is_over {
+            // Where there is no election nobody can ask.
+            std::future::pending::<()>().await;
         }
     }
 
@@ -125,8 +141,13 @@ pub struct Elector {
     until: watch::Sender<Moment>,
     known: Arc<AtomicBool>,
     namespace: String,
+    /// Nobody is to write, as a person says on the Lease.
+    paused: bool,
+    sweep: watch::Sender<Option<String>>,
     /// What we wrote last: written again without that it is read first, as long as nobody else writes.
     own: Option<Lease>,
+    /// Tells when the API server's data went back in time.
+    epoch: watch::Receiver<u64>,
 }
 
 impl Elector {
@@ -137,9 +158,11 @@ impl Elector {
         namespace: &str,
         instance: &str,
         clock: Clock,
+        epoch: watch::Receiver<u64>,
     ) -> (Self, Leadership) {
         let timing = Timing::default();
         let (sender, until) = watch::channel(Moment::EPOCH);
+        let (sweep, sweeps) = watch::channel(None);
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", rand::random::<u64>());
         let elector = Self {
@@ -150,13 +173,17 @@ impl Elector {
             until: sender,
             known: Arc::default(),
             namespace: namespace.to_owned(),
+            paused: false,
+            sweep,
             own: None,
+            epoch,
         };
         let known = Arc::clone(&elector.known);
         let leadership = Leadership {
             clock,
             until,
             known,
+            sweep: sweeps,
         };
         (elector, leadership)
     }
@@ -175,8 +202,19 @@ impl Elector {
     async fn take_part(&mut self) {
         let mut led = false;
         let mut told = None::<(Instant, bool)>;
+        let mut epoch = self.epoch.clone();
         loop {
-            let looked = timeout(LOOK, self.look()).await;
+            let looked = tokio::select! {
+                biased;
+                Ok(()) = epoch.changed() => {
+                    // What was written may never have been: it has to be written again before it counts.
+                    self.own = None;
+                    self.candidate.step_down();
+                    self.until.send_replace(Moment::EPOCH);
+                    continue;
+                }
+                looked = timeout(LOOK, self.look()) => looked,
+            };
             match looked.unwrap_or(Err(CallError::Deadline)) {
                 Ok(()) => {
                     self.known.store(true, Ordering::Relaxed);
@@ -211,7 +249,9 @@ impl Elector {
                 }
             }
             let now = self.clock.now();
-            let held_until = self.candidate.held_until().filter(|until| *until > now);
+            let held_until = self.candidate.held_until();
+            // It goes on renewing, or another copy would take over.
+            let held_until = held_until.filter(|until| *until > now && !self.paused);
             self.until.send_replace(held_until.unwrap_or(Moment::EPOCH));
             let leads = held_until.is_some();
             if leads != led {
@@ -229,16 +269,23 @@ impl Elector {
             led = leads;
             // Copies that started together must not look together.
             let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                // The next look begins with it.
+                Ok(()) = epoch.changed() => epoch.mark_changed(),
+            }
         }
     }
 
     /// Reads the Lease unless it is known, and writes it if we may.
     async fn look(&mut self) -> Result<(), CallError> {
-        let read = match self.own.take() {
-            Some(own) => Some(own),
-            None => call(self.api.get_opt(LEASE)).await?,
-        };
+        let mut read = self.own.take();
+        if read.is_none() {
+            read = call(self.api.get_opt(LEASE)).await?;
+            if let Some(lease) = &read {
+                self.obey(lease);
+            }
+        }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
         match self.candidate.read(record, begun) {
@@ -255,6 +302,34 @@ impl Elector {
         self.candidate.wrote(begun);
         self.own = Some(written);
         Ok(())
+    }
+
+    /// What a person says on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
+    fn obey(&mut self, lease: &Lease) {
+        let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
+        let paused = said(PAUSE_ANNOTATION).is_some();
+        match (self.paused, paused) {
+            (false, true) => {
+                warn!(
+                    "paused: nothing is written while the Lease bears the annotation {PAUSE_ANNOTATION}"
+                );
+            }
+            (true, false) => info!("no longer paused"),
+            _ => {}
+        }
+        self.paused = paused;
+        let is_first = !self.is_known();
+        let wanted = said(SWEEP_ANNOTATION);
+        self.sweep.send_if_modified(|last| {
+            // What was asked for before this copy began, its first sweep serves.
+            let is_new = wanted.is_some() && wanted != *last && !is_first;
+            *last = wanted;
+            is_new
+        });
+    }
+
+    fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
     }
 
     /// The Lease as we write it; whatever else it has stays.

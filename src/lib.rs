@@ -39,6 +39,7 @@ mod clock;
 mod collect;
 pub mod config;
 pub mod guard;
+mod history;
 pub mod leader;
 mod lock;
 mod parallel;

@@ -43,6 +43,7 @@ use crate::{
     },
     config::Config,
     guard::{read_only, while_leading},
+    history::History,
     leader::{Elector, Leadership},
     queue::Queue,
     report::{self, Counters, counted},
@@ -88,6 +89,7 @@ pub struct Collector {
     config: Config,
     clock: Clock,
     freshness: Arc<Freshness>,
+    history: Arc<History>,
     elector: Option<Elector>,
     leadership: Leadership,
     vitals: Arc<Vitals>,
@@ -120,23 +122,26 @@ impl Collector {
         let picked = config.picked.as_ref();
         let clock = Clock::start_at(picked.map_or(Duration::ZERO, |picked| picked.seen_before()));
         let freshness = Arc::new(Freshness::new(clock));
+        let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
         let (requests, watches) = (counted(requests, &counters), counted(watches, &counters));
         let (elector, leadership) = match config.election() {
             None => (None, Leadership::always(clock)),
             Some(namespace) => {
                 let (client, instance) = (requests.clone(), &config.instance);
-                let (elector, leadership) = Elector::new(client, namespace, instance, clock);
+                let epoch = history.subscribe();
+                let (elector, leadership) = Elector::new(client, namespace, instance, clock, epoch);
                 (Some(elector), leadership)
             }
         };
         let vitals = Vitals::new(clock, leadership.clone(), Arc::clone(&counters));
         Self {
             requests,
-            watches: protobuf::speak(freshness.listen(watches)),
+            watches: protobuf::speak(freshness.listen(watches, &history)),
             config,
             clock,
             freshness,
+            history,
             elector,
             leadership,
             vitals: Arc::new(vitals),
@@ -205,6 +210,7 @@ impl Collector {
             config,
             clock,
             freshness,
+            history,
             elector,
             leadership,
             vitals,
@@ -247,6 +253,27 @@ impl Collector {
         let definitions = Arc::new(Mutex::new(NadIndex::default()));
         let tasks = TaskTracker::new();
 
+        let knowledge = Arc::new(Knowledge {
+            pods: Arc::clone(&index),
+            nodes: Arc::clone(&nodes),
+            sightings: Mutex::default(),
+            breaker: Mutex::default(),
+            limits: config.breaker,
+            slices: Mutex::default(),
+            overlaps: Mutex::default(),
+            definitions: Arc::clone(&definitions),
+            freshness: Arc::clone(&freshness),
+            trusted_since: Mutex::default(),
+            reading_nodes: tokio::sync::Mutex::default(),
+        });
+        let (distrusted, told) = (Arc::clone(&knowledge), events.clone());
+        let went_back = Arc::clone(&counters);
+        history.on_back(move |note| {
+            distrusted.distrust(clock.now());
+            went_back.history_went_back.increment();
+            told.history_went_back(note);
+        });
+
         let mut background = JoinSet::new();
         let (pods_synced, mut pods_ready) = watch::channel(false);
         let pods = PodSink {
@@ -262,17 +289,29 @@ impl Collector {
             sweeps_only: config.picked.is_some(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
-        background.spawn(named("the pod informer", follow(api, pods, pods_synced)));
+        background.spawn(named(
+            "the pod informer",
+            follow(api, pods, pods_synced, Arc::clone(&history)),
+        ));
         let (nodes_synced, mut nodes_ready) = watch::channel(false);
         let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
-        background.spawn(named("the node informer", follow(api, sink, nodes_synced)));
-        let prover = Prover::new(requests.clone(), Arc::clone(&gate), tasks.clone());
+        background.spawn(named(
+            "the node informer",
+            follow(api, sink, nodes_synced, Arc::clone(&history)),
+        ));
+        let prover = Prover::new(
+            requests.clone(),
+            Arc::clone(&gate),
+            tasks.clone(),
+            Arc::clone(&history),
+        );
         let keeper = NodeKeeper {
             client: requests.clone(),
             nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
+            history: Arc::clone(&history),
             prover: prover.clone(),
             pods: Arc::clone(&index),
             policy: config.policy.clone(),
@@ -284,7 +323,7 @@ impl Collector {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
-            follow(api, nads, nads_synced),
+            follow(api, nads, nads_synced, Arc::clone(&history)),
         ));
         vitals.fill(Caches {
             synced: [
@@ -306,22 +345,11 @@ impl Collector {
             true = vitals.pulse().through(caches) => {}
         }
 
-        let knowledge = Arc::new(Knowledge {
-            pods: Arc::clone(&index),
-            nodes,
-            sightings: Mutex::default(),
-            breaker: Mutex::default(),
-            limits: config.breaker,
-            slices: Mutex::default(),
-            overlaps: Mutex::default(),
-            definitions: Arc::clone(&definitions),
-            freshness,
-        });
         let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock),
-            reservations: ReservationApi::new(requests.clone()),
+            pools: PoolApi::new(requests.clone(), clock, Arc::clone(&history)),
+            reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
             releaser: Releaser::new(
-                ReservationApi::new(requests.clone()),
+                ReservationApi::new(requests.clone(), Arc::clone(&history)),
                 prover.clone(),
                 Arc::clone(&definitions),
                 tasks.clone(),
@@ -329,6 +357,7 @@ impl Collector {
             ),
             prover,
             knowledge,
+            history: Arc::clone(&history),
             waits: Arc::clone(&waits),
             told: Mutex::default(),
             policy: config.policy,
@@ -341,7 +370,13 @@ impl Collector {
             counters: Arc::clone(&counters),
             picked: config.picked.clone(),
         });
-        let directory = Directory::new(requests, config.pool_namespace.clone(), clock);
+        let directory = Directory::new(
+            requests,
+            config.pool_namespace.clone(),
+            clock,
+            // The last one: as long as there is one, events may come.
+            history,
+        );
         let directory = Arc::new(directory);
         let sweeper = Sweeper {
             context: Arc::clone(&context),
@@ -354,6 +389,8 @@ impl Collector {
             health: sweep,
         };
         background.spawn(named("the sweep", sweeper.run()));
+        let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
+        background.spawn(named("the watch for wishes", wishes));
         let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
         background.spawn(named("the watch over leadership", takeovers));
         let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
@@ -485,6 +522,15 @@ async fn see_takeovers(leadership: Leadership, sweeps: Arc<SweepRequests>) {
         leadership.held().await;
         sweeps.request();
         leadership.lost().await;
+    }
+}
+
+/// A person may ask for a sweep.
+async fn see_wishes(mut leadership: Leadership, sweeps: Arc<SweepRequests>) {
+    loop {
+        leadership.sweep_wanted().await;
+        info!("a sweep is asked for by an annotation of the Lease");
+        sweeps.request();
     }
 }
 

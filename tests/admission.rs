@@ -20,6 +20,12 @@ const REFUSED: &str = "IPAddressGarbageCollectionRefused";
 const OTHER_RANGE: &str = "10.0.1.0/24";
 const OTHER_POOL: &str = "10.0.1.0-24";
 
+/// A claim need not wait for an ADD that accepted the reservation before.
+fn no_wait(mut config: Config) -> Config {
+    config.policy.add_budget = Duration::ZERO;
+    config
+}
+
 /// A refusal as real clusters word it.
 fn refusal(how: &str) -> Failure {
     match how {
@@ -93,7 +99,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     )]
     how: &str,
 ) {
-    let bench = two_pools(seldom()).await;
+    let bench = two_pools(no_wait(seldom())).await;
     let refused = bench.server.on(Match::patch("ippools").name(POOL));
     let refused = refused.answer(refusal(how));
     bench.end(["web-1"]);
@@ -165,7 +171,7 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
     #[case] review: fn(RuleBuilder<'_>) -> Option<Rule>,
     #[values("patch a pool", "delete a reservation")] write: &str,
 ) {
-    let bench = two_pools(seldom()).await;
+    let bench = two_pools(no_wait(seldom())).await;
     let write = match write {
         "patch a pool" => Match::patch("ippools"),
         _ => Match::writes(ORIP),
@@ -200,7 +206,7 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
 /// The review is about the object that was refused, and about nothing else.
 #[tokio::test(start_paused = true)]
 async fn exactly_the_right_that_was_used_is_asked_for() {
-    let bench = two_pools(seldom()).await;
+    let bench = two_pools(no_wait(seldom())).await;
     bench
         .server
         .on(Match::patch("ippools").name(POOL))
@@ -238,7 +244,7 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
     #[values("webhook", "Kyverno", "policy")] how: &str,
     #[values("claim", "delete")] step: &str,
 ) {
-    let bench = two_pools(seldom()).await;
+    let bench = two_pools(no_wait(seldom())).await;
     let write = if step == "claim" {
         Match::patch(ORIP)
     } else {
@@ -286,7 +292,7 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
 /// tried again.
 #[tokio::test(start_paused = true)]
 async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
-    let bench = two_pools(seldom()).await;
+    let bench = two_pools(no_wait(seldom())).await;
     // Nobody reported the second row.
     let both = reporting("both", 9).networks("default/net,default/other");
     bench.server.put(both.running().build());
@@ -353,7 +359,7 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     let never = crowd(&server, "ReplicaSet", 101..=120);
     let immutable = Match::patch(ORIP);
     let immutable = server.on(immutable).answer(refusal(how));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, no_wait(Config::default())).await;
     seconds(1).await;
     let all = returning.iter().chain(&never).map(String::as_str);
     bench.end(all);

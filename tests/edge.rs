@@ -30,7 +30,10 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
         waited >= Duration::from_millis(1_900) && waited < Duration::from_secs(3),
         "{waited:?}"
     );
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Until no ADD is at work any more that accepted it.
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert_eq!(bench.reservations(), ["10.0.0.1", "10.0.0.2"]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
     assert_eq!(
         bench.events("Pod"),
@@ -129,7 +132,7 @@ async fn host_network_and_plain_pods_cost_no_request() {
     let other_than_watches = requests.count(|r| r.verb != Verb::Watch);
     assert_eq!(other_than_watches, 0, "{requests}");
     // Pools once a page, reservations, slices: three lists, twelve times an hour, give or take.
-    let swept = bench.server.requests().len() - requests.len();
+    let swept = bench.sent(testkit::Match::any()).len() - requests.len();
     assert!((30..=42).contains(&swept), "{}", bench.server.requests());
     bench.stop().await;
 }
@@ -301,7 +304,7 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(name, &[]).await;
-    settle().await;
+    tokio::time::sleep(Duration::from_secs(122)).await;
     assert!(bench.reservations().is_empty());
     bench.stop().await;
 }
@@ -319,7 +322,7 @@ async fn a_network_that_leads_nowhere_is_left_to_the_sweep_which_needs_none() {
     assert!(bench.events("Pod").is_empty());
     bench.relist();
     bench.wait_rows(POOL, &[]).await;
-    settle().await;
+    tokio::time::sleep(Duration::from_secs(122)).await;
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert_eq!(bench.running.counters().retries_exhausted.get(), 0);

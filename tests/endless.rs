@@ -7,11 +7,12 @@ mod common;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{W, goes_after, live_node, pool_events, put_neighbour, stays},
+    nodes::{W, come_back, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays},
     put_pool, reporting, seconds, seldom, server,
 };
 use ipgc::config::Config;
-use serde_json::Value;
+use rstest::rstest;
+use serde_json::{Value, json};
 use testkit::{Server, fixtures};
 
 /// Puts a pool of another range, with one row of `web-0` on this interface.
@@ -45,7 +46,11 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     assert!(pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
     stays(&bench, POOL, &["1", "2", "3"]).await;
     let events = pool_events(&bench, "IPAddressHeldUnfenced");
-    for word in ["default/web-0", "node-1", "ipgc release --force"] {
+    for word in [
+        "default/web-0",
+        "node-1",
+        "ipgc release --held-by node/node-1",
+    ] {
         assert!(events[0].contains(word), "no {word} in {events:?}");
     }
     // Whatever was there is gone with its node.
@@ -57,6 +62,75 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
         "freed {waited} s after, which is before W of three rows"
     );
     bench.stop().await;
+}
+
+/// The machine of a node was booted so often.
+fn boot(server: &Server, node: &str, number: u64) {
+    let found = server.edit("nodes", "", node, |node| {
+        node["status"]["nodeInfo"] =
+            json!({"machineID": "m", "systemUUID": "s", "bootID": format!("boot-{number}")});
+    });
+    assert!(found, "no node {node}");
+}
+
+/// A reboot ends what ran, and tells nothing of what may have been started after it.
+#[tokio::test(start_paused = true)]
+async fn m4_03_rows_of_three_interfaces_go_when_their_node_was_booted_anew() {
+    for is_before_the_end in [false, true] {
+        let server = server();
+        put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
+        put_neighbour(&server, POOL);
+        let beat = live_node(&server, "node-1");
+        boot(&server, "node-1", 1);
+        let bench = Bench::with(server, seldom()).await;
+        bench.server.put(on_three());
+        seconds(1_800).await;
+        if is_before_the_end {
+            boot(&bench.server, "node-1", 2);
+        }
+        bench.kubelet().force_delete(NS, "web-0");
+        seconds(600).await;
+        assert_eq!(bench.rows(POOL), ["1", "2", "200", "3"]);
+        if is_before_the_end {
+            stays(&bench, POOL, &["1", "2", "3"]).await;
+        } else {
+            fall_silent(&bench.server, "node-1", beat);
+            seconds(300).await;
+            boot(&bench.server, "node-1", 2);
+            let _beat = come_back(&bench.server, "node-1");
+            let waited = goes_after(&bench, POOL, "1", W + 120 + 90).await;
+            assert!(
+                waited >= W + 120,
+                "freed {waited} s after, which is before W of three rows"
+            );
+        }
+        bench.stop().await;
+    }
+}
+
+/// What was there before ipgc began is as dead, once its node was seen to run on and then to be booted.
+#[tokio::test(start_paused = true)]
+async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
+    for boots in [false, true] {
+        let server = server();
+        put_pool(&server, &[(1, "web-0")]);
+        for number in [2, 3] {
+            let (range, interface) = (format!("10.0.{number}.0/24"), format!("net{number}"));
+            put_other_pool(&server, &range, &interface);
+        }
+        put_neighbour(&server, POOL);
+        let _beat = live_node(&server, "node-1");
+        boot(&server, "node-1", 1);
+        let bench = Bench::with(server, seldom()).await;
+        seconds(600).await;
+        if boots {
+            boot(&bench.server, "node-1", 2);
+            goes_after(&bench, POOL, "1", 60).await;
+        } else {
+            stays(&bench, POOL, &["1"]).await;
+        }
+        bench.stop().await;
+    }
 }
 
 /// Nobody saw the pod: its rows tell how many interfaces it had, whatever pools they are in.
@@ -102,20 +176,31 @@ async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
     bench.stop().await;
 }
 
-/// One DEL gives back the addresses of both families.
+/// One DEL gives back the addresses of both families, and those of one range that an interface has two of.
+#[rstest]
+#[case::of_multus("net1", "net2")]
+#[case::of_kubevirt("pod16477688c0e", "podb21f07a9e44")]
 #[tokio::test(start_paused = true)]
-async fn addresses_of_both_families_are_of_one_interface() {
+async fn rows_of_one_interface_are_of_one_whatever_its_name(
+    #[case] first: &str,
+    #[case] second: &str,
+) {
     let server = server();
-    put_pool(&server, &[(1, "web-0")]);
+    put_pool(&server, &[(1, "web-0"), (2, "web-0")]);
+    server.edit("ippools", NS, POOL, |pool| {
+        for key in ["1", "2"] {
+            pool["spec"]["allocations"][key]["ifname"] = first.into();
+        }
+    });
     put_neighbour(&server, POOL);
-    put_other_pool(&server, "fd00:1::/64", "net1");
+    put_other_pool(&server, "fd00:1::/64", first);
     for range in ["10.0.1.0/24", "fd00:2::/64"] {
-        put_other_pool(&server, range, "net2");
+        put_other_pool(&server, range, second);
     }
     let _beat = live_node(&server, "node-1");
     let bench = Bench::with(server, seldom()).await;
-    // Each of its four rows makes it wait longer.
-    let waited = goes_after(&bench, POOL, "1", W + 300).await;
+    // Each of its five rows makes it wait longer.
+    let waited = goes_after(&bench, POOL, "1", W + 360).await;
     assert!(waited >= W + 180, "freed {waited} s after");
     bench.stop().await;
 }

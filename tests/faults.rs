@@ -136,7 +136,7 @@ async fn a_fault_that_passes_costs_a_retry(
         ended.elapsed()
     );
     assert_eq!(rule.hits(), 1);
-    seconds(60).await;
+    seconds(60 + 120).await;
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
@@ -155,7 +155,7 @@ async fn a_lost_answer_is_one_free_and_one_success(#[case] fault: Fault) {
     let bench = three().await;
     fault.strike(bench.server.on(Match::patch("ippools")));
     bench.end(PODS);
-    seconds(60).await;
+    seconds(60 + 120).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert!(bench.sent(Match::patch("ippools")).len() <= 3);
     assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);

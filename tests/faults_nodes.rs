@@ -368,3 +368,32 @@ async fn a_node_of_which_nothing_is_told_is_not_at_work() {
     }
     bench.stop().await;
 }
+
+/// Anybody may write a Lease who has the right to.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_else_holds_is_no_sign_of_a_kubelet(
+    #[values(Some("backup-tool"), Some(""), None)] holder: Option<&'static str>,
+) {
+    let server = room();
+    server.put(fixtures::node("node-1", true));
+    let writer = server.clone();
+    let somebody = tokio::spawn(async move {
+        loop {
+            let now = format!("{:.6}", writer.now());
+            let mut lease = fixtures::lease("kube-node-lease", "node-1", "", &now);
+            lease["spec"]["holderIdentity"] = holder.into();
+            writer.put(lease);
+            seconds(10).await;
+        }
+    });
+    let bench = Bench::start(server).await;
+    bear(&bench).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+    somebody.abort();
+    let _beat = Beat::of(&bench.server, "node-1");
+    let waited = goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(waited >= W, "freed {waited} s after the first renewal");
+    bench.stop().await;
+}

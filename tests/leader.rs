@@ -16,7 +16,7 @@ use common::{
 };
 use ipgc::{
     config::Config,
-    leader::LEASE,
+    leader::{LEASE, PAUSE_ANNOTATION, SWEEP_ANNOTATION},
     run::{Collector, Running},
 };
 use serde_json::Value;
@@ -241,7 +241,8 @@ async fn reservations_are_left_to_whoever_leads_next() {
     seconds(10).await;
     assert!(!a.leads() && !b.leads());
     assert!(reservation(&server).is_some());
-    let gone = server.wait_until(Duration::from_secs(60), |s| reservation(s).is_none());
+    // What it found while the other one led, it claims; then it waits for ADDs that are at work.
+    let gone = server.wait_until(Duration::from_secs(200), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
     let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
     assert!(of_a.is_empty(), "{of_a}");
@@ -532,5 +533,77 @@ async fn a_shutdown_without_an_api_server_is_quick() {
     a.stop();
     let ended = timeout(Duration::from_secs(3), a.done()).await;
     ended.expect("too late").expect("the run failed");
+    stop(b).await;
+}
+
+fn annotate(server: &Server, name: &str, value: Option<&str>) {
+    let found = server.edit("leases", LEASES, LEASE, |lease| {
+        let annotations = &mut lease["metadata"]["annotations"];
+        *annotations = value.map_or(Value::Null, |value| serde_json::json!({ name: value }));
+    });
+    assert!(found);
+}
+
+/// Neither copy writes, the Lease aside; what ended meanwhile goes when the annotation does.
+#[tokio::test(start_paused = true)]
+async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    annotate(&server, PAUSE_ANNOTATION, Some("false"));
+    seconds(10).await;
+    assert!(!a.leads() && !b.leads());
+    end(&server, "web-1").await;
+    seconds(1_800).await;
+    for name in ["a", "b"] {
+        assert_eq!(written(&server, name).len(), 0, "{}", server.requests());
+    }
+    // The one that led renews on.
+    let holder = lease(&server)["holderIdentity"].clone();
+    assert!(holder.as_str().unwrap().starts_with("a_"), "{holder}");
+    annotate(&server, PAUSE_ANNOTATION, None);
+    rows_become(&server, &["2"], 90).await;
+    assert!(a.leads() && !b.leads());
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_starts_while_all_are_paused_writes_nothing() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    annotate(&server, PAUSE_ANNOTATION, Some(""));
+    seconds(10).await;
+    stop(a).await;
+    stop(b).await;
+    let c = copy(&server, "c").await;
+    end(&server, "web-1").await;
+    seconds(600).await;
+    assert!(!c.leads());
+    assert_eq!(written(&server, "c").len(), 0, "{}", server.requests());
+    stop(c).await;
+}
+
+/// Each new value asks for one sweep, and one that was there at the start for none.
+#[tokio::test(start_paused = true)]
+async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
+    let server = server();
+    let a = copy(&server, "a").await;
+    seconds(5).await;
+    annotate(&server, SWEEP_ANNOTATION, Some("1"));
+    seconds(60).await;
+    stop(a).await;
+    let mut config = electing("b");
+    config.sweep_interval = Duration::from_hours(100);
+    let mut b = launch(&server, "b", config);
+    assert!(b.ready().await);
+    seconds(3_600).await;
+    assert!(b.leads());
+    let sweeps = || b.counters().sweeps_ended.get();
+    let before = sweeps();
+    for (value, more) in [("1", 0), ("2", 1), ("2", 1), ("3", 2)] {
+        annotate(&server, SWEEP_ANNOTATION, Some(value));
+        seconds(60).await;
+        assert_eq!(sweeps(), before + more, "{value}");
+    }
     stop(b).await;
 }

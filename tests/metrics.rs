@@ -275,7 +275,7 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
         .on(Match::list("overlappingrangeipreservations"));
     slow.once().delay(Duration::from_secs(5));
     bench.relist();
-    seconds(8).await;
+    seconds(9).await;
     bench.server.edit("pods", NS, "web-3", |pod| {
         pod["metadata"]["labels"]["a"] = "b".into();
     });

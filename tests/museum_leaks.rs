@@ -100,6 +100,7 @@ async fn m2_03_completed_failed_and_evicted_pods() {
     });
     only_alive_is_left(&bench).await;
     assert_eq!(bench.server.count("pods"), 4, "they are all still there");
+    seconds(122).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
     bench.stop().await;
 }

@@ -341,6 +341,51 @@ async fn slice_is_blocked_by_its_own_node_only() {
     bench.stop().await;
 }
 
+/// Its name says that only node-2 can have run what nobody saw of it, and node-2 is at work; a pod of node-3 says
+/// otherwise.
+#[rstest]
+#[case::reports_it(Some("10.8.2.9"), false)]
+#[case::does_not_tell_yet(None, false)]
+// A row of before, when the pod of that name was on node-2.
+#[case::has_another(Some("10.8.3.9"), true)]
+#[tokio::test(start_paused = true)]
+async fn m4_06_a_slice_with_a_row_of_another_node_is_nobodys(
+    #[case] reports: Option<&str>,
+    #[case] goes: bool,
+) {
+    let server = Server::new();
+    let slices = [("node-2", "10.8.2.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "sliced", "10.8.0.0/16", "/24", &slices);
+    server.put(slices);
+    let name = "sliced-node-2-10.8.2.0-24";
+    let pool = fixtures::pool(NS, "10.8.2.0/24").name(name);
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/gone", "net1");
+    let pool = pool.row(9, &fixtures::sandbox(9), "default/web-0", "net1");
+    server.put(pool.build());
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-3")
+        .networks("default/net");
+    server.put(match reports {
+        Some(address) => pod
+            .reports("default/net", "net1", &[address])
+            .running()
+            .build(),
+        None => pod.running().build(),
+    });
+    silent_node(&server, "node-1");
+    let _beats = ["node-2", "node-3"].map(|node| live_node(&server, node));
+    let bench = Bench::start(server).await;
+    if goes {
+        goes_after(&bench, name, "1", 900).await;
+    } else {
+        seconds(7_200).await;
+        assert_eq!(bench.rows(name), ["1", "9"]);
+        taint(&bench.server, "node-1");
+        goes_after(&bench, name, "1", 10).await;
+    }
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn leases_are_read_only_while_something_waits() {
     let (bench, _beat) = stage(Config::default()).await;

@@ -133,7 +133,7 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
     let bench = Bench::start(server).await;
     seconds(1).await;
     bench.end(["web-1"]);
-    seconds(300).await;
+    seconds(600).await;
     assert!(bench.reservations().is_empty());
     let claims = bench.sent(Match::patch(ORIP));
     assert_eq!(claims.len(), 1, "{}", bench.server.requests());

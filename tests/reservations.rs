@@ -17,6 +17,8 @@ use testkit::{Match, Server, Verb, fixtures, fixtures::PodBuilder};
 use tokio::time::Instant;
 
 const ORIP: &str = "overlappingrangeipreservations";
+/// Seconds from a claim to the DELETE.
+const ADD: u64 = 120;
 
 /// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {
@@ -80,14 +82,20 @@ async fn a_reservation_is_claimed_then_proven_then_deleted() {
     bench.end(["web-1"]);
     seconds(10).await;
     assert_eq!(claimed.hits(), 1);
+    assert_eq!(steps(&bench), ["prove", "free", "find", "patch"]);
+    // An ADD that accepted it before the claim may write its row for so long.
+    seconds(ADD - 10).await;
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    seconds(10).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert_eq!(
         steps(&bench),
-        ["prove", "free", "find", "patch", "prove", "delete"]
+        ["prove", "free", "find", "patch", "find", "prove", "delete"]
     );
     let proof = bench.sent(Match::get("pods"));
     let claim = bench.sent(Match::patch(ORIP));
-    assert!(proof.last().unwrap().at >= claim.last().unwrap().answered_at.unwrap());
+    let claimed = claim.last().unwrap().answered_at.unwrap();
+    assert!(proof.last().unwrap().at >= claimed + Duration::from_secs(ADD));
     assert_eq!(bench.counted("reservations_freed"), 1);
     bench.stop().await;
 }
@@ -122,19 +130,57 @@ async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
     bench.end(["web-1"]);
     seconds(600).await;
     assert_eq!(podref(&bench.server, "10.0.0.1"), "default/web-1");
-    assert_eq!(
-        steps(&bench),
-        ["prove", "free", "find", "patch", "prove", "patch"]
-    );
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    assert_eq!(bench.sent(Match::patch(ORIP)).len(), 2);
     // Its own end frees what it had.
     bench.server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["1"] =
             fixtures::row(&fixtures::sandbox(9), "default/web-1", "net1");
     });
     bench.end(["web-1"]);
-    seconds(60).await;
+    seconds(60 + ADD).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), Vec::<String>::new());
+    bench.stop().await;
+}
+
+/// An ADD looks at the reservation, accepts it without a write, and is slow. Meanwhile it is claimed, and the pod is forced
+/// away. The ADD writes its row all the same, and its sandbox answers for a while.
+#[rstest]
+#[case::before_the_claim(false)]
+#[case::its_pod_seen_alive_after_the_claim(true)]
+#[tokio::test(start_paused = true)]
+async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
+    #[case] is_there: bool,
+    #[values(0, 20, 110)] add: u64,
+) {
+    let bench = one().await;
+    let looked = bench.server.on(Match::patch(ORIP)).once();
+    looked.before(move |server| async move {
+        server.put(successor().build());
+        if !is_there {
+            server.delete("pods", NS, "web-1");
+        }
+    });
+    bench.end(["web-1"]);
+    let ended = Instant::now();
+    seconds(5).await;
+    if is_there {
+        bench.kubelet().force_delete(NS, "web-1");
+    }
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    seconds(add).await;
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(9), "default/web-1", "net1");
+    });
+    // As long as the row is there, for which nobody reported, the address is taken in every range.
+    while ended.elapsed() < Duration::from_secs(ADD + 60) {
+        seconds(3).await;
+        assert_eq!(bench.rows(POOL), ["1"]);
+        assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    }
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
     bench.stop().await;
 }
 
@@ -151,6 +197,8 @@ async fn only_names_that_may_return_are_claimed(#[case] owner: &str, #[case] cla
     let bench = following(server).await;
     bench.end(["web-1"]);
     seconds(10).await;
+    assert_eq!(bench.reservations().is_empty(), !claimed);
+    seconds(ADD).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert_eq!(bench.sent(Match::patch(ORIP)).len(), usize::from(claimed));
     // Proven after the row went, in either case.
@@ -196,6 +244,60 @@ async fn what_is_not_the_rows_is_not_touched(
     assert_eq!(reserved(&bench.server, name), before);
     assert!(bench.sent(Match::writes(ORIP)).is_empty());
     assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// As old CRDs keep it: they drop the podref. No ADD accepts such a one, so it is not claimed.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
+    #[values(false, true)] is_its: bool,
+    #[values(1, 12)] pods: u64,
+) {
+    let server = server();
+    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+        let id = &pool["spec"]["allocations"][offset.to_string()]["id"];
+        server.edit(ORIP, NS, &format!("10.0.0.{offset}"), |it| {
+            it["spec"] = json!({ "containerid": id });
+            if !is_its {
+                it["spec"]["containerid"] = fixtures::sandbox(99).into();
+            }
+        });
+    }
+    server
+        .on(Match::get("ippools"))
+        .delay(Duration::from_millis(100));
+    let bench = following(server).await;
+    bench.end(names.iter().map(String::as_str));
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert!(bench.sent(Match::patch(ORIP)).is_empty());
+    let left = if is_its { 0 } else { names.len() };
+    assert_eq!(bench.reservations().len(), left);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
+    bench.stop().await;
+}
+
+/// A later version may say by it whose the address is.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    server.edit(ORIP, NS, "10.0.0.1", |it| {
+        it["spec"]["ipamclaim"] = "default/web-1-net1".into();
+    });
+    let bench = following(server).await;
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert_eq!(bench.rows(POOL), Vec::<String>::new());
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::writes(ORIP)).is_empty());
     bench.stop().await;
 }
 
@@ -258,7 +360,7 @@ async fn every_spelling_is_found(
     let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
     bench.end(names.iter().map(String::as_str));
     bench.wait_rows(pool, &[]).await;
-    seconds(60).await;
+    seconds(60 + ADD).await;
     assert_eq!(
         bench.reservations(),
         Vec::<String>::new(),
@@ -283,8 +385,11 @@ async fn many_are_looked_up_in_one_list() {
     let bench = following(server).await;
     bench.end(names.iter().map(String::as_str));
     seconds(60).await;
-    assert_eq!(bench.reservations(), Vec::<String>::new());
     assert_eq!(bench.sent(Match::list(ORIP)).len(), 1);
+    seconds(ADD).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    // Once to claim them, and once to delete them.
+    assert_eq!(bench.sent(Match::list(ORIP)).len(), 2);
     assert!(bench.sent(Match::get(ORIP)).len() <= 4);
     bench.stop().await;
 }
@@ -299,7 +404,7 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
         });
     });
     bench.end(["web-1"]);
-    seconds(60).await;
+    seconds(60 + ADD).await;
     let deletes = bench.sent(Match::delete(ORIP));
     assert_eq!(deletes.len(), 1);
     let delete = deletes.last().unwrap();
@@ -331,7 +436,7 @@ async fn a_reservation_that_was_made_anew_is_not_deleted() {
             ));
         });
     bench.end(["web-1"]);
-    seconds(60).await;
+    seconds(60 + ADD).await;
     assert_eq!(podref(&bench.server, "10.0.0.1"), "default/other");
     assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1);
     bench.stop().await;
@@ -345,7 +450,7 @@ async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
         reservation["spec"]["podref"] = CLAIMED_PODREF.into();
     });
     bench.end(["web-1"]);
-    seconds(60).await;
+    seconds(60 + ADD).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
     bench.stop().await;
@@ -438,11 +543,11 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
     let ended = Instant::now();
     let gone = bench
         .server
-        .wait_until(Duration::from_secs(120), |s| s.count(ORIP) == 0)
+        .wait_until(Duration::from_secs(120 + ADD), |s| s.count(ORIP) == 0)
         .await;
     assert!(gone, "{} left", bench.reservations().len());
     assert!(
-        ended.elapsed() < Duration::from_secs(60),
+        ended.elapsed() < Duration::from_secs(60 + ADD),
         "{:?}",
         ended.elapsed()
     );

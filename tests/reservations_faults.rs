@@ -19,11 +19,17 @@ async fn one() -> Bench {
     one_with(Config::default()).await
 }
 
+/// What waits for an ADD is another matter.
+fn at_once(mut config: Config) -> Config {
+    config.policy.add_budget = Duration::ZERO;
+    config
+}
+
 async fn one_with(config: Config) -> Bench {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
     run_pod(&server, "web-1", 1);
-    let bench = Bench::long_since(server, config).await;
+    let bench = Bench::long_since(server, at_once(config)).await;
     seconds(1).await;
     bench
 }
@@ -170,7 +176,7 @@ async fn one_bad_reservation_keeps_no_other() {
         run_pod(&server, name, *offset);
     }
     server.on(Match::writes(ORIP).name("10.0.0.7")).fail(500);
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, at_once(Config::default())).await;
     seconds(1).await;
     bench.end(names.iter().map(String::as_str));
     seconds(60).await;

@@ -65,6 +65,40 @@ async fn of_a_live_pod_that_uses_another_address() {
     bench.stop().await;
 }
 
+/// Of those that cannot be read nobody knows whose they are: one that names no pod, one that says more than we know,
+/// and the same claimed.
+#[tokio::test(start_paused = true)]
+async fn never_of_nobody_knows_whom() {
+    let server = room();
+    let lone = [
+        ("10.0.0.5", json!({ "containerid": fixtures::sandbox(5) })),
+        (
+            "10.0.0.6",
+            json!({ "podref": "default/gone", "ipamclaim": "c" }),
+        ),
+        (
+            "10.0.0.7",
+            json!({ "podref": "ipgc.dev/releasing", "ipamclaim": "c" }),
+        ),
+        (
+            "10.0.0.9",
+            json!({ "podref": "default/gone", "ifname": "net1", "poduid": "u" }),
+        ),
+    ];
+    for (name, spec) in lone {
+        let mut reservation = fixtures::reservation(NS, name, "", "");
+        reservation["spec"] = spec;
+        reservation["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/gone".into();
+        server.put(reservation);
+    }
+    let bench = Bench::start(server).await;
+    let kept = ["10.0.0.2", "10.0.0.5", "10.0.0.6", "10.0.0.7"];
+    left_after(&bench, &kept, 600).await;
+    seconds(3_600).await;
+    assert_eq!(bench.reservations(), kept);
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn waits_longer_than_from_sweep_to_sweep() {
     let server = room();
@@ -258,7 +292,8 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     while claim.hits() == 0 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
     let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
@@ -288,6 +323,9 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
         let mut pool = fixtures::pool(NS, wider);
         if let Some(network) = network {
             pool = pool.network_name(network);
+            // The next sweep knows of it, before the claim has waited for ADDs that are at work.
+            let slices = [(network, wider)];
+            server.put(fixtures::node_slice_pool(NS, "wide", wider, "/16", &slices));
         }
         let pool = pool.row(9, &fixtures::sandbox(9), "default/gone", "net1");
         server.put(pool.build());
@@ -295,7 +333,8 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
     while claim.hits() == 0 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then both go.
@@ -359,7 +398,8 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     while claims.hits() < 2 {
         seconds(1).await;
     }
-    seconds(60).await;
+    // The wait for ADDs that are at work, and what follows it.
+    seconds(140).await;
     let left = bench.server.get(ORIP, NS, reservation).expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then all go.
@@ -367,5 +407,36 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     bench
         .wait_rows(pool, if pool == POOL { &["2"] } else { &[] })
         .await;
+    bench.stop().await;
+}
+
+/// Rows are swept all the same.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &str) {
+    let server = room();
+    let leaked = fixtures::pool(NS, "10.7.0.0/24");
+    let leaked = leaked.row(1, &fixtures::sandbox(7), "default/gone", "net1");
+    server.put(leaked.build());
+    let list = server.on(Match::list(ORIP));
+    let rule = match fault {
+        "500" => list.fail(500),
+        _ => list.deny(),
+    };
+    let bench = Bench::start(server).await;
+    let vitals = bench.running.vitals();
+    let mut was_ready = true;
+    for _ in 0..W + 180 {
+        was_ready &= vitals.not_ready().is_empty();
+        seconds(1).await;
+    }
+    assert_eq!(was_ready, fault == "500", "a right is missing otherwise");
+    assert!(bench.counted("sweeps_failed") > 3);
+    assert_eq!(bench.counted("sweeps_ended"), 0);
+    assert_eq!(vitals.last_sweep().to_bits(), 0);
+    assert!(bench.rows(&fixtures::pool_name("10.7.0.0/24")).is_empty());
+    rule.remove();
+    seconds(900).await;
+    assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
     bench.stop().await;
 }

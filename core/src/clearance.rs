@@ -341,6 +341,11 @@ impl Subject<'_> {
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
         }
+        // A static pod comes back with its kubelet, whatever the API server knows of it.
+        let rebooted = self.facts.nodes.rebooted_after(node, end.at);
+        if let Some(seen) = rebooted.filter(|_| !end.last.mirror) {
+            return self.of_node(node, seen, wait);
+        }
         let endless = clearance.wait.moment();
         let mut held = self.held_by(node, end.at, wait).and(clearance);
         held.endless = endless;

@@ -108,7 +108,20 @@ impl Scope<'_> {
         sections.iter().any(|section| {
             let network = section.network_name.as_deref();
             let mut networks = self.networks.iter().map(Option::as_deref);
-            networks.any(|own| own == network) && self.shares(section, address)
+            // The name of a node's slice has the node between the network and the range, whether or not the
+            // pool is known to be one.
+            let is_slice = |own: Option<&str>| {
+                section.slices.is_some()
+                    && match (own, network) {
+                        (Some(own), Some(network)) => {
+                            let rest = own.strip_prefix(network);
+                            rest.is_some_and(|rest| rest.starts_with('-'))
+                        }
+                        (own, None) => own.is_some(),
+                        (None, Some(_)) => false,
+                    }
+            };
+            networks.any(|own| own == network || is_slice(own)) && self.shares(section, address)
         })
     }
 

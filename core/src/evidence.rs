@@ -26,6 +26,9 @@ pub struct Policy {
     pub max_pod_grace: Duration,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
+    /// `--add-budget`: an ADD that has looked at a reservation has written its row so long after, or never does. A
+    /// reservation that was claimed is deleted no sooner.
+    pub add_budget: Duration,
     /// `--leftover-grace`: least wait for rows of mirror pods, and for rows of pods that are there
     /// and do not use them.
     pub leftover_grace: Duration,
@@ -54,6 +57,9 @@ pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
 pub const KUBELET_TRY: Duration = Duration::from_mins(2);
 /// So long whereabouts' DEL tries to reach the API server before it gives up and reports success.
 pub const LOST_DEL: Duration = Duration::from_mins(1);
+/// So long a kubelet may take to end a pod of the default termination grace with one address, as long as nothing is
+/// wrong with it.
+pub const KUBELET_NEEDS: Duration = DEFAULT_POD_GRACE.saturating_add(LOST_DEL);
 /// More rows than pods have, for waits that are nobody's in particular.
 pub const MANY_ROWS: usize = 8;
 
@@ -64,6 +70,9 @@ impl Default for Policy {
             grace: Duration::from_mins(2),
             max_pod_grace: Duration::from_hours(1),
             del_budget: Duration::from_mins(1),
+            // whereabouts gives an ADD up after that. Its requests are over ten seconds after it began to look, and
+            // the API server works at one for a minute at the most.
+            add_budget: Duration::from_mins(2),
             leftover_grace: Duration::from_mins(10),
             unfenced: Unfenced::Hold,
             unwitnessed_hold: None,
@@ -87,6 +96,12 @@ impl Policy {
 }
 
 impl Policy {
+    /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
+    #[must_use]
+    pub fn too_short_a_wait(&self) -> Option<Duration> {
+        Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
+    }
+
     /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it
     /// tries again and again, and each time its time is over before the last of them.
     #[must_use]
@@ -103,8 +118,8 @@ impl Policy {
 pub struct Trail {
     /// Containers that any state showed as started.
     started: BTreeSet<Box<str>>,
-    /// In the last state before all of them were terminated, the sandbox was up, and no state since
-    /// showed it down while the pod was not at its end.
+    /// In the last state before all of them were terminated, the sandbox was up, and each state since
+    /// showed it up, unless the pod was at its end.
     sandbox_up: bool,
     /// A terminal phase was seen while containers were not terminated, or the sandbox was up: somebody
     /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more.
@@ -142,8 +157,9 @@ impl Trail {
             && self.started.iter().all(|name| terminated(name));
         if !all_terminated {
             self.sandbox_up = state.sandbox_ready.unwrap_or(running);
-        } else if state.sandbox_ready == Some(false) && !state.phase.is_terminal() {
-            // It died, and the kubelet makes another: the end of that one is nobody's word yet.
+        } else if state.sandbox_ready != Some(true) && !state.phase.is_terminal() {
+            // It died, and the kubelet makes another: the end of that one is nobody's word yet. A kubelet that is too
+            // old for the condition does not say whether it died.
             self.sandbox_up = false;
         }
         // The kubelet says that a pod is at its end once the sandbox is down, and then says that too. Whoever

@@ -289,7 +289,7 @@ fn others_of<'a>(
 /// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
 /// name.
 const ORPHAN_MORE: Duration = Duration::from_secs(10);
-/// A claim that is so old is nobody's work in progress.
+/// A claim that is older than an ADD may take by so much is nobody's work in progress.
 const CLAIM_OLD: Duration = Duration::from_secs(60);
 
 /// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
@@ -303,8 +303,9 @@ pub fn judge_orphan(
     policy: &Policy,
     now: Moment,
 ) -> Verdict {
-    let Some(row) = reservation.as_row(address) else {
-        return Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+    let row = match reservation.as_row(address) {
+        Ok(row) => row,
+        Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
     };
     let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
     if policy.keep_podrefs.iter().any(kept) {
@@ -324,7 +325,7 @@ pub fn judge_orphan(
     if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
         // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
         // what follows gives it back.
-        let clearance = Clearance::certain(first + CLAIM_OLD);
+        let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
         let cause = Cause::Deleted;
         return beside_others(&subject, Verdict::Stale(Stale { cause, clearance }));
     }

@@ -42,6 +42,8 @@ pub mod definitions;
 pub mod election;
 pub mod evidence;
 pub mod fact;
+mod fields;
+pub mod history;
 pub mod id;
 pub mod ipam;
 pub mod judge;

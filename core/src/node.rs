@@ -22,19 +22,48 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What we keep of a Node object.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     /// `metadata.uid`.
     pub uid: Box<str>,
+    /// `metadata.resourceVersion`: what else is here is true as long as this is.
+    pub version: Box<str>,
+    /// The boot that its kubelet reported last.
+    pub boot: Option<Boot>,
     /// Whether its condition Ready is True.
     pub ready: bool,
+    /// When that condition changed last, as its object says: two states with one such time have nothing between them.
+    pub ready_changed: Option<Box<str>>,
     /// Whether it is tainted `node.kubernetes.io/out-of-service`.
     pub out_of_service: bool,
     /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
     pub declared_empty: bool,
+    /// Whether that annotation is in the future, and so does not count: it would be later than changes yet to come.
+    pub declared_ahead: bool,
+}
+
+/// One run of a machine, as its kubelet reports it in `status.nodeInfo`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Boot {
+    /// `machineID` and `systemUUID`. Another machine under the same name says nothing about this one.
+    pub machine: (Box<str>, Box<str>),
+    /// `bootID`.
+    pub id: Box<str>,
 }
 
 impl NodeState {
+    /// Whether another state of the same node differs in nothing but its version.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let other = Self {
+            version: self.version.clone(),
+            ..other.clone()
+        };
+        *self == other
+    }
+
     /// Whether it runs no sandboxes: it is not ready, and a person or a controller that knows says
     /// so. What is said of a node that is ready does not count: pods may have come since.
     #[must_use]
@@ -51,6 +80,12 @@ pub struct Node {
     /// When the last change of existence was seen.
     since: Moment,
     lease: Lease,
+    /// The boot that was reported last.
+    boot: Option<Boot>,
+    /// No later boot had begun at this moment.
+    still_booted: Option<Moment>,
+    /// The last change of the boot of which it is known after which moment it happened.
+    reboot: Option<Reboot>,
     /// Nobody saw what happened on it before this gap in the pod watch.
     suspect: Option<Suspect>,
 }
@@ -63,6 +98,15 @@ struct Lease {
     read: Option<(Moment, Moment)>,
     /// The present series of changes.
     beat: Option<Beat>,
+}
+
+/// A machine was booted anew: no sandbox of before runs any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Reboot {
+    /// It was booted later than that.
+    after: Moment,
+    /// When its kubelet's report was seen.
+    seen: Moment,
 }
 
 /// Changes of a Lease without a pause longer than [`SILENCE`], while the node was ready.
@@ -92,6 +136,16 @@ impl Beat {
     }
 }
 
+/// Whether a Lease with this version was written after it had that one. A smaller one is not: it was restored from a
+/// backup.
+fn is_later(version: &str, before: Option<&str>) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    match (number(version), before.and_then(number)) {
+        (Some(version), Some(before)) => version > before,
+        _ => before != Some(version),
+    }
+}
+
 /// A node that may run a sandbox of a pod that nobody saw.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Suspect {
@@ -100,6 +154,8 @@ struct Suspect {
     /// The longest time since then for which its kubelet was at work without a break, or for which
     /// there was no such node.
     longest: Duration,
+    /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
+    confirmed: Duration,
 }
 
 /// What is known of the node of an incarnation that ended.
@@ -125,10 +181,29 @@ pub enum Standing {
 impl Node {
     fn new(state: Option<NodeState>, now: Moment) -> Self {
         Self {
+            boot: state.as_ref().and_then(|state| state.boot.clone()),
             state,
             since: now,
             lease: Lease::default(),
+            still_booted: None,
+            reboot: None,
             suspect: None,
+        }
+    }
+
+    /// Takes in the boot that its state tells, if it tells one.
+    fn take_boot(&mut self, now: Moment) {
+        let told = self.state.as_ref().and_then(|state| state.boot.as_ref());
+        let Some(told) = told.filter(|told| self.boot.as_ref() != Some(told)) else {
+            return;
+        };
+        let known = self.boot.replace(told.clone());
+        let after = self.still_booted.take();
+        if known.is_some_and(|known| known.machine == told.machine)
+            && let Some(after) = after
+        {
+            self.reboot = Some(Reboot { after, seen: now });
+            self.suspect.take_if(|suspect| suspect.since <= after);
         }
     }
 
@@ -140,23 +215,24 @@ impl Node {
 
     fn apply(&mut self, state: NodeState, now: Moment) {
         if self.state.is_none() {
-            self.end_stretch(now);
+            self.confirm(now);
             self.since = now;
         }
         if !state.ready {
-            self.end_stretch(now);
+            self.confirm(now);
             self.lease.beat = None;
         }
         if state.is_fenced() {
             self.suspect = None;
         }
         self.state = Some(state);
+        self.take_boot(now);
     }
 
     fn remove(&mut self, now: Moment) {
         if self.state.is_some() {
             // Counted as what it was, a stretch of work: a silent node that goes was not gone before.
-            self.end_stretch(now);
+            self.confirm(now);
             self.state = None;
             self.since = now;
             self.lease = Lease::default();
@@ -171,7 +247,7 @@ impl Node {
             .read
             .is_some_and(|(_, last)| seen.since(last) < SILENCE);
         let after = lease.read.map_or(asked, |(_, last)| last);
-        let changed = version.is_some() && lease.version.as_deref() != version;
+        let changed = version.is_some_and(|version| is_later(version, lease.version.as_deref()));
         lease.read = match lease.read {
             Some((first, _)) if in_series => Some((first, asked)),
             _ => Some((asked, asked)),
@@ -253,12 +329,54 @@ impl Node {
         }
     }
 
+    /// Takes in that its object had this version at `asked` or later. A kubelet that is at work reports its boot
+    /// within `told_within`.
+    fn confirm_boot(&mut self, version: &str, asked: Moment, told_within: Duration) {
+        let is_last = |state: &NodeState| !version.is_empty() && *state.version == *version;
+        if self.boot.is_some() && self.state.as_ref().is_some_and(is_last) {
+            let before = asked.since_epoch().checked_sub(told_within);
+            self.still_booted = self.still_booted.max(before.map(Moment::new));
+        }
+    }
+
+    /// When it was seen that its machine was booted anew after `moment`.
+    fn rebooted_after(&self, moment: Moment) -> Option<Moment> {
+        let reboot = self.reboot.filter(|reboot| moment <= reboot.after)?;
+        Some(reboot.seen)
+    }
+
     fn suspect_since(&mut self, since: Moment) {
         let is_fenced = self.state.as_ref().is_some_and(NodeState::is_fenced);
         self.suspect = (!is_fenced).then_some(Suspect {
             since,
             longest: Duration::ZERO,
+            confirmed: Duration::ZERO,
         });
+    }
+
+    /// It is known now to have been until now what the watch of nodes told last.
+    fn confirm(&mut self, now: Moment) {
+        self.end_stretch(now);
+        if let Some(suspect) = &mut self.suspect {
+            suspect.confirmed = suspect.longest;
+        }
+    }
+
+    /// It was something else meanwhile, and nobody knows since when: what it showed since it was last confirmed
+    /// counts for nothing.
+    fn miss(&mut self, now: Moment) {
+        self.since = now;
+        self.lease.beat = None;
+        if let Some(suspect) = &mut self.suspect {
+            suspect.longest = suspect.confirmed;
+        }
+    }
+
+    /// Whether it has ceased to block for such a wait, and nothing but the silence of the watch tells that it was so.
+    fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
+        self.suspect
+            .as_ref()
+            .is_some_and(|suspect| suspect.confirmed < wait && self.longest(suspect, now) >= wait)
     }
 
     /// Counts the present stretch of work or of absence, which ends.

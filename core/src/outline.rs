@@ -225,6 +225,26 @@ mod tests {
         assert_eq!(length, RESERVATION.len());
     }
 
+    #[rstest]
+    #[case::without_a_podref(r#"{"containerid":"abc","poduid":"u"}"#)]
+    #[case::unknown_field(r#"{"podref":"d/p","ifname":"net1","claim":{"name":"c"}}"#)]
+    #[case::empty("{}")]
+    fn a_lean_reservation_says_what_the_whole_one_says(#[case] spec: &str) {
+        let text = RESERVATION.replace(r#"{"podref":"d/p"}"#, spec);
+        let (item, _) = Items::default().first(text.as_bytes()).unwrap();
+        let Item::Reservation(lean) = item else {
+            panic!("{item:?}")
+        };
+        let mut whole = Reservation::parse(&text).unwrap();
+        whole.resource_version.clear();
+        assert_eq!(lean.whole(), whole);
+        assert_eq!(
+            whole.extra.as_deref(),
+            spec.contains("claim").then_some("claim")
+        );
+        assert_eq!(whole.sandbox.is_some(), spec.contains("abc"));
+    }
+
     #[test]
     fn pools_are_made_lean() {
         let (item, length) = Items::default().first(POOL.as_bytes()).unwrap();
@@ -243,7 +263,7 @@ mod tests {
     #[case::no_object("7 ")]
     #[case::odd(r#"{"apiVersion":"v1","kind":"Pod","metadata":7}"#)]
     #[case::nameless(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u"}}"#)]
-    #[case::nobodys(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","uid":"r","resourceVersion":"7"},"spec":{}}"#)]
+    #[case::nobodys(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"name":"10.0.0.1","uid":"r","resourceVersion":"7"}}"#)]
     #[case::uidless(r#"{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p"},"spec":{}}"#)]
     #[case::untyped("{}")]
     fn what_cannot_be_read_is_left_alone(#[case] text: &str) {

@@ -5,7 +5,7 @@
 
 pub mod wire;
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 
@@ -118,6 +118,15 @@ pub struct PodState {
 }
 
 impl PodState {
+    /// Whether its row of this address shows that a pool is not the slice of `node`: it is on another node, and has
+    /// the address as far as its network-status tells. What an earlier incarnation left there shows nothing.
+    #[must_use]
+    pub fn disproves_slice(&self, node: &str, address: IpAddr) -> bool {
+        let is_elsewhere = self.node.as_deref().is_some_and(|own| own != node);
+        let has_it = || self.status.has_address(address);
+        is_elsewhere && (has_it() || !self.status.is_complete_for(&self.request))
+    }
+
     /// Whether it is in phase Running, and nobody deleted it.
     #[must_use]
     pub fn is_running(&self) -> bool {

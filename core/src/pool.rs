@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use self::count::{RowCount, interface_number};
+pub use self::count::{InterfaceTag, RowCount};
 pub use self::lean::LeanPool;
 pub(crate) use self::lean::{Typed, Version};
 pub use self::managed::cut_managed_fields;
@@ -106,7 +106,7 @@ impl Exempt {
 }
 
 /// Says of some rows of one pool which are kept.
-type Choose<'c> = dyn FnMut(&[Glance<'_>]) -> Vec<bool> + 'c;
+type Choose<'c> = dyn FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool> + 'c;
 /// So many are asked about together.
 const ROWS_AT_A_TIME: usize = 32;
 
@@ -131,7 +131,7 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
-        let mut choose = |rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
+        let mut choose = |_: &PoolKey, rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
         match serde_json::from_str::<PoolText<Plain>>(text) {
             Ok(pool) => Ok(Self::read(pool, read_at, &mut choose)),
             Err(_) => Self::parse_any(text, read_at, &mut choose),
@@ -148,7 +148,7 @@ impl ObservedPool {
     pub fn parse_list<'t, M: Deserialize<'t>>(
         text: &'t str,
         read_at: Moment,
-        mut choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
+        mut choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
     ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
         let (metadata, pools) = Self::parse_pools(text, read_at, &mut choose)?;
         Ok((serde_json::from_str(metadata.get())?, pools))
@@ -204,7 +204,7 @@ impl ObservedPool {
                 interface: heads[at][2].as_deref(),
                 known: R::KNOWN,
             });
-            let chosen = choose(&glances[..allocations.len()]);
+            let chosen = choose(&key, &glances[..allocations.len()]);
             let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
             rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
         }
@@ -417,7 +417,7 @@ mod tests {
             let text =
                 format!(r#"{{"metadata":{{"continue":"c"}},"items":[{a},{b},{{"kind":"?"}}]}}"#);
             let (metadata, pools) =
-                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |rows| {
+                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_, rows| {
                     vec![true; rows.len()]
                 })
                 .unwrap();

@@ -16,7 +16,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    address::reservation_address, patch::test, podref::PodRef, pool::RowContent, text::Text,
+    address::reservation_address,
+    fields::{Fields, Known},
+    patch::test,
+    podref::PodRef,
+    pool::{RowContent, Unreadable},
+    text::Text,
 };
 
 pub use self::lean::LeanReservation;
@@ -38,10 +43,14 @@ pub struct Reservation {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `spec.podref`.
+    /// `spec.podref`; empty where there is none, as under the CRD of whereabouts before 0.5, which drops it.
     pub podref: String,
     /// `spec.ifname`, where there is one.
     pub interface: Option<String>,
+    /// `spec.containerid`, where there is no podref.
+    pub sandbox: Option<String>,
+    /// A field of `spec` that is not known. It may say whom the reservation belongs to.
+    pub extra: Option<Box<str>>,
     /// The podref before a claim.
     pub claimed_from: Option<String>,
     has_annotations: bool,
@@ -64,10 +73,19 @@ struct Metadata<T> {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Deserialize)]
-struct Spec<T> {
-    podref: Option<T>,
-    ifname: Option<T>,
+/// The known fields of the spec.
+struct OfSpec;
+
+impl Known<4> for OfSpec {
+    const NAMES: [&'static str; 4] = ["podref", "ifname", "containerid", "poduid"];
+}
+
+type Spec<T> = Fields<T, OfSpec, 4>;
+
+/// The podref, a claim of ours seen through.
+fn owner<'a>(podref: &'a str, claimed_from: Option<&'a str>) -> &'a str {
+    let claimed = claimed_from.filter(|_| podref == CLAIMED_PODREF);
+    claimed.unwrap_or(podref)
 }
 
 /// What a reservation says before anything of it is copied.
@@ -77,8 +95,8 @@ pub struct ReservationGlance<'a> {
     pub name: &'a str,
     /// `metadata.uid`.
     pub uid: &'a str,
-    /// See [`Reservation::owner`].
-    pub owner: &'a str,
+    /// See [`Reservation::whose`].
+    pub whose: &'a str,
     /// See [`Reservation::is_claimed`].
     pub is_claimed: bool,
 }
@@ -90,20 +108,24 @@ impl<T: AsRef<str>> Raw<T> {
     }
 
     fn glance(&self) -> Option<ReservationGlance<'_>> {
-        let podref = self.spec.as_ref()?.podref.as_ref()?.as_ref();
-        let claimed = self.claimed_from().filter(|_| podref == CLAIMED_PODREF);
+        let [podref, _, sandbox, _] = &self.spec.as_ref()?.texts;
+        let podref = podref.as_ref().map_or("", AsRef::as_ref);
+        let claimed_from = self.claimed_from();
         Some(ReservationGlance {
             name: self.metadata.name.as_ref(),
             uid: self.metadata.uid.as_ref(),
-            owner: claimed.unwrap_or(podref),
-            is_claimed: claimed.is_some(),
+            whose: match sandbox {
+                Some(sandbox) if podref.is_empty() => sandbox.as_ref(),
+                _ => owner(podref, claimed_from),
+            },
+            is_claimed: podref == CLAIMED_PODREF && claimed_from.is_some(),
         })
     }
 }
 
 impl Reservation {
-    /// Reads a reservation; `None` where it has no name, uid, resourceVersion or podref. Such a
-    /// one is nobody's that we know.
+    /// Reads a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field that is
+    /// no text.
     #[must_use]
     pub fn read(object: &Value) -> Option<Self> {
         Self::of(Raw::<String>::deserialize(object).ok()?)
@@ -126,11 +148,16 @@ impl Reservation {
     }
 
     fn of<T: Into<String>>(Raw { metadata, spec }: Raw<T>) -> Option<Self> {
-        let spec = spec?;
-        let interface = spec.ifname.map(Into::into);
+        let Fields { texts, extra, .. } = spec?;
+        let [podref, interface, sandbox, _] = texts.map(|text| {
+            text.map(Into::into)
+                .filter(|text: &String| !text.is_empty())
+        });
         Some(Self {
-            podref: spec.podref?.into(),
-            interface: interface.filter(|name: &String| !name.is_empty()),
+            sandbox: sandbox.filter(|_| podref.is_none()),
+            podref: podref.unwrap_or_default(),
+            interface,
+            extra,
             namespace: metadata.namespace.map(Into::into).unwrap_or_default(),
             name: metadata.name.into(),
             uid: metadata.uid.into(),
@@ -149,12 +176,35 @@ impl Reservation {
         self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
     }
 
-    /// The pod it belongs to, a claim of ours seen through.
+    /// The podref, a claim of ours seen through; empty where there is none.
     #[must_use]
     pub fn owner(&self) -> &str {
-        match &self.claimed_from {
-            Some(owner) if self.podref == CLAIMED_PODREF => owner,
-            _ => &self.podref,
+        owner(&self.podref, self.claimed_from.as_deref())
+    }
+
+    /// What says whose it is: its owner; where there is none, the id of its sandbox.
+    #[must_use]
+    pub fn whose(&self) -> &str {
+        self.sandbox.as_deref().unwrap_or_else(|| self.owner())
+    }
+
+    /// The pod that it names.
+    ///
+    /// # Errors
+    /// Where it names none, or has a field that may say something else.
+    pub fn pod(&self) -> Result<PodRef, Unreadable> {
+        if let Some(extra) = &self.extra {
+            return Err(Unreadable::ExtraField(extra.clone()));
+        }
+        self.owner().parse().map_err(|_| Unreadable::PodRef)
+    }
+
+    /// Whether it is of this row's pod; one that names no pod, of this row's sandbox.
+    #[must_use]
+    pub fn is_of(&self, row: &RowContent) -> bool {
+        match &self.sandbox {
+            Some(its) => **its == *row.sandbox,
+            None => self.owner() == row.podref.as_str(),
         }
     }
 
@@ -164,25 +214,28 @@ impl Reservation {
         reservation_address(&self.name, network) == Some(address)
     }
 
-    /// Whether it is the reservation of this row: same address in the same network, same pod, same
-    /// interface. An interface that either of them does not name (before whereabouts 0.8) is not
-    /// held against it.
+    /// Whether it is the reservation of this row, which goes with it: same address in the same network, same pod
+    /// (or, where it names none, same sandbox), same interface, and no field that may say something else. An
+    /// interface that either of them does not name (before whereabouts 0.8) is not held against it.
     #[must_use]
     pub fn belongs_to(&self, row: &RowContent, network: Option<&str>) -> bool {
         let same_interface = match (&self.interface, &row.interface) {
             (Some(ours), Some(theirs)) => **ours == **theirs,
             _ => true,
         };
-        self.is_for(row.address, network) && self.owner() == row.podref.as_str() && same_interface
+        let is_known = self.extra.is_none();
+        is_known && self.is_for(row.address, network) && self.is_of(row) && same_interface
     }
 
     /// The row that it would belong to, at `address`. Its sandbox is nobody's.
-    #[must_use]
-    pub fn as_row(&self, address: IpAddr) -> Option<RowContent> {
-        Some(RowContent {
+    ///
+    /// # Errors
+    /// As [`Reservation::pod`].
+    pub fn as_row(&self, address: IpAddr) -> Result<RowContent, Unreadable> {
+        Ok(RowContent {
             address,
             sandbox: Box::default(),
-            podref: self.owner().parse::<PodRef>().ok()?,
+            podref: self.pod()?,
             interface: self.interface.as_deref().map(Into::into),
         })
     }

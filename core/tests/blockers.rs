@@ -8,7 +8,7 @@ mod common;
 use common::{
     TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
 };
-use ipgc_core::node::{Block, Blocked, Nodes, Standing};
+use ipgc_core::node::{Block, Blocked, NodeState, Nodes, Standing};
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
 
@@ -366,4 +366,99 @@ proptest! {
             }
         }
     }
+}
+
+// Reads
+
+/// Nodes a and b, suspects since 100, the first of which was at work for W.
+fn at_work_for_w() -> Nodes {
+    let mut nodes = suspected(&["a", "b"], 100);
+    beat(&mut nodes, "a", 100, 100 + W + 60);
+    nodes
+}
+
+fn unconfirmed(nodes: &Nodes, now: u64) -> Vec<&str> {
+    nodes.unconfirmed(None, secs(W), at(now)).collect()
+}
+
+#[test]
+fn what_a_read_confirms_need_not_be_read_again() {
+    let mut nodes = at_work_for_w();
+    let now = 100 + W + 60;
+    assert_eq!(unconfirmed(&nodes, now), ["a"], "b blocks anyway");
+    nodes.read("a", Some(node_state()), at(now));
+    assert!(unconfirmed(&nodes, now).is_empty());
+    // Whatever becomes of it later, for so long it was at work.
+    nodes.read("a", Some(not_ready()), at(now + 60));
+    assert!(unconfirmed(&nodes, now + 60).is_empty());
+    assert_eq!(
+        nodes.blockers(Some("a"), secs(W), at(now + 60)),
+        None,
+        "it was at work for W"
+    );
+}
+
+/// Its condition may have changed right after the watch died, or twice since.
+#[test]
+fn what_a_read_belies_counts_for_nothing() {
+    let flapped = NodeState {
+        ready_changed: Some("2026-01-01T10:00:00Z".into()),
+        ..node_state()
+    };
+    for state in [Some(not_ready()), Some(flapped), None] {
+        let mut nodes = at_work_for_w();
+        let now = 100 + W + 60;
+        assert_eq!(nodes.blockers(Some("a"), secs(W), at(now)), None);
+        nodes.read("a", state.clone(), at(now));
+        let blocked = nodes.blockers(Some("a"), secs(W), at(now));
+        assert!(blocked.is_some(), "{state:?}");
+    }
+}
+
+#[test]
+fn a_node_that_came_back_unseen_was_not_gone_for_so_long() {
+    let mut nodes = at_work_for_w();
+    nodes.remove("b", at(120));
+    let now = 120 + W;
+    assert_eq!(nodes.blockers(Some("b"), secs(W), at(now)), None);
+    assert!(unconfirmed(&nodes, now).contains(&"b"));
+    nodes.read("b", Some(not_ready()), at(now));
+    assert_eq!(
+        nodes.blockers(Some("b"), secs(W), at(now)),
+        Some(Blocked::By(["b".into()].into()))
+    );
+}
+
+/// An event of the watch comes after all events before it: what was told until then was so.
+#[test]
+fn what_the_watch_tells_in_order_need_not_be_read() {
+    let mut nodes = at_work_for_w();
+    let now = 100 + W + 60;
+    nodes.apply("a", not_ready(), at(now));
+    assert!(unconfirmed(&nodes, now).is_empty());
+    assert_eq!(nodes.blockers(Some("a"), secs(W), at(now)), None);
+}
+
+/// But a list that follows a watch which was lost tells nothing of what was between.
+#[test]
+fn a_node_that_a_list_lacks_may_have_been_gone_since_the_watch_was_lost() {
+    let mut nodes = at_work_for_w();
+    let now = 100 + W + 60;
+    nodes.retain(|name| name != "a", at(now));
+    assert!(nodes.blockers(Some("a"), secs(W), at(now)).is_some());
+    assert_eq!(nodes.blockers(Some("a"), secs(W), at(now + W)), None);
+}
+
+/// The versions of a Lease that was restored from a backup are smaller.
+#[test]
+fn a_lease_whose_version_went_back_is_no_renewal() {
+    let mut nodes = nodes_with(&[("a", node_state())]);
+    let versions = ["1000", "900", "899"];
+    for (version, second) in versions.into_iter().zip((0..).step_by(10)) {
+        nodes.hear("a", Some(version), at(second), at(second));
+    }
+    let standing = |nodes: &Nodes| nodes.standing("a", at(0), at(40));
+    assert_eq!(standing(&nodes), Standing::Listening);
+    nodes.hear("a", Some("910"), at(40), at(40));
+    assert!(matches!(standing(&nodes), Standing::Alive { .. }));
 }

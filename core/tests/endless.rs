@@ -8,14 +8,14 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Known, POD, TWO_BEATS, W, at, beat, but, ended, fenced, ip, node_state, nodes_with, not_ready,
-    pod, row_content, secs, status,
+    Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with,
+    not_ready, pod, row_content, secs, status,
 };
 use ipgc_core::{
     clearance::{Clearance, Subject, Wait},
     evidence::{Ended, Grade, Policy, Unfenced},
     networks::{Request, Status},
-    node::Nodes,
+    node::{NodeState, Nodes},
     pod::PodState,
     pool::RowContent,
 };
@@ -262,6 +262,115 @@ fn a_node_that_is_fenced_or_gone_holds_nothing() {
     known.nodes.remove("node-1", at(NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.wait, Wait::Until(at(NOW + W)));
+}
+
+/// So long a kubelet may take to tell its boot: `--grace`.
+const TOLD: u64 = 120;
+/// When the next boot is told.
+const SEEN: u64 = 600;
+
+/// node-1, whose object was read as it was until `confirmed`, and which reports another boot at `seen`.
+fn rebooted(confirmed: Option<u64>, seen: u64, machine: &str) -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", booted("m", "first", "1"))]);
+    for second in confirmed.map_or(0..0, |last| 0..last + 1) {
+        nodes.confirm_boot("node-1", "1", at(second), secs(TOLD));
+    }
+    beat(&mut nodes, "node-1", 0, seen);
+    nodes.apply("node-1", booted(machine, "second", "2"), at(seen));
+    // A later look at the next boot says nothing of the first one.
+    nodes.confirm_boot("node-1", "2", at(seen + 5_000), secs(TOLD));
+    beat(&mut nodes, "node-1", seen + 10, NOW);
+    nodes
+}
+
+#[rstest]
+#[case::still_on_the_first_boot_when_any_other_would_have_been_told(Some(100 + TOLD), SEEN, "m", true)]
+// The pod may have been started again by the kubelet of the next boot, and been deleted after that.
+#[case::the_next_boot_may_have_begun_before_the_end(Some(99 + TOLD), SEEN, "m", false)]
+#[case::seen_before_the_end(Some(50), 99, "m", false)]
+// ipgc, or its watch of nodes, began later: it knows the boot, and not that it lasted.
+#[case::never_looked_at(None, SEEN, "m", false)]
+#[case::another_machine_of_that_name(Some(500), SEEN, "other", false)]
+fn a_boot_after_the_end_ends_all_sandboxes_of_before(
+    #[case] confirmed: Option<u64>,
+    #[case] seen: u64,
+    #[case] machine: &str,
+    #[case] is_proof: bool,
+) {
+    let mut known = Known::of(&[forced(on(3))]).seen(0);
+    known.nodes = rebooted(confirmed, seen, machine);
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.endless.is_none(), is_proof);
+    if is_proof {
+        assert_eq!(clearance.grade, Grade::Witnessed);
+        assert_eq!(clearance.wait, Wait::Until(at(seen + TWO_BEATS + W)));
+    }
+}
+
+#[test]
+fn a_boot_is_no_proof_while_its_node_is_not_ready() {
+    let mut known = Known::of(&[forced(on(3))]).seen(0);
+    known.nodes = rebooted(Some(500), SEEN, "m");
+    let state = NodeState {
+        ready: false,
+        ..booted("m", "second", "3")
+    };
+    known.nodes.apply("node-1", state, at(NOW));
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
+}
+
+/// An object that changed between two looks may have told another boot.
+#[test]
+fn only_an_object_that_is_as_it_was_told_confirms_its_boot() {
+    let mut nodes = nodes_with(&[("node-1", booted("m", "first", "1"))]);
+    nodes.confirm_boot("node-1", "2", at(500), secs(TOLD));
+    nodes.confirm_boot("node-1", "", at(500), secs(TOLD));
+    nodes.apply("node-1", booted("m", "second", "3"), at(SEEN));
+    assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
+}
+
+/// What its kubelet runs besides, it runs again.
+#[test]
+fn a_static_pod_comes_back_with_its_node() {
+    let last = PodState {
+        mirror: true,
+        ..on(3)
+    };
+    let mut known = Known::of(&[forced(last)]).seen(0);
+    known.nodes = rebooted(Some(500), SEEN, "m");
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert!(clearance.endless.is_some());
+}
+
+/// Whoever was not seen ended before the pod watch began.
+#[rstest]
+#[case::still_on_the_first_boot_then(Some(50 + TOLD), "m", true)]
+#[case::the_next_one_may_have_begun_before(Some(49 + TOLD), "m", false)]
+#[case::never_looked_at(None, "m", false)]
+#[case::another_machine(Some(500), "other", false)]
+fn a_boot_ends_the_doubt_about_a_node(
+    #[case] confirmed: Option<u64>,
+    #[case] machine: &str,
+    #[case] is_proof: bool,
+) {
+    let mut nodes = nodes_with(&[("node-1", booted("m", "first", "1"))]);
+    nodes.gap(at(50));
+    nodes.suspect(["node-1"], at(50));
+    if let Some(confirmed) = confirmed {
+        nodes.confirm_boot("node-1", "1", at(confirmed), secs(TOLD));
+    }
+    nodes.take_stock(at(SEEN));
+    nodes.apply("node-1", booted(machine, "second", "2"), at(SEEN));
+    beat(&mut nodes, "node-1", SEEN, NOW);
+    let known = Known {
+        interfaces: 3,
+        ..Known::default().seen(50).on(nodes)
+    };
+    let clearance = weigh(&row(1), &known, &Policy::default());
+    assert_eq!(clearance.is_over(at(NOW)), is_proof);
+    let held = Wait::For(["node-1".into()].into());
+    assert_eq!(clearance.wait == held, !is_proof);
 }
 
 /// Whoever was not seen may be anywhere.

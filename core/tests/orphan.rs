@@ -115,7 +115,7 @@ fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: 
 #[case::pod_is_gone(Presence::Absent)]
 #[case::pod_is_back(present(reporting(POD, "net1", "10.0.0.5")))]
 #[case::pod_is_there(Presence::Present(None))]
-fn a_claim_of_a_minute_is_ended_one_way_or_the_other(#[case] presence: Presence) {
+fn an_old_claim_is_ended_one_way_or_the_other(#[case] presence: Presence) {
     let stale = stale(judged(
         &claimed(),
         &presence,
@@ -126,7 +126,8 @@ fn a_claim_of_a_minute_is_ended_one_way_or_the_other(#[case] presence: Presence)
         (stale.cause, stale.grade()),
         (Cause::Deleted, Grade::Settled)
     );
-    assert_eq!(stale.clearance.wait, Wait::Until(at(160)));
+    // An ADD that accepted it before the claim has its time, and one minute more.
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 120 + 60)));
 }
 
 #[test]
@@ -147,6 +148,12 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
     let nobody = judged(&reservation("driver"), &Presence::Absent, &known, 5_000);
     let unreadable = Unknown::Unreadable(Unreadable::PodRef);
     assert_eq!(nobody, Verdict::Unknown(unreadable));
+    for mut tagged in [reservation(POD), claimed()] {
+        tagged.extra = Some("claim".into());
+        let verdict = judged(&tagged, &Presence::Absent, &known, 5_000);
+        let field = Unknown::Unreadable(Unreadable::ExtraField("claim".into()));
+        assert_eq!(verdict, Verdict::Unknown(field));
+    }
     let policy = Policy {
         keep_podrefs: vec![Glob::new("default/*")],
         ..Policy::default()

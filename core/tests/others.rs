@@ -157,6 +157,30 @@ fn an_address_that_another_pod_reports_in_the_network_is_held(
     }
 }
 
+/// The name of a slice's pool has the node in it; whether the pool is known to be a slice does not matter.
+#[rstest]
+#[case::of_a_named_network(Some("red"), "red-node-1", true)]
+#[case::of_the_network_without_a_name(None, "node-1", true)]
+#[case::of_another_network(Some("red"), "redder-node-1", false)]
+fn the_network_of_a_slice_is_that_before_the_node(
+    #[case] network: Option<&str>,
+    #[case] pool: &str,
+    #[case] is_held: bool,
+) {
+    let name = network.map_or(String::new(), |name| format!(r#","network_name":"{name}""#));
+    let config = format!(
+        r#"{{"name":"n","type":"macvlan","ipam":{{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"{name}}}}}"#
+    );
+    let known = Known {
+        others: vec![other(reporter())],
+        definitions: definitions(&[("default/nad", &config)]),
+        networks: [Some(pool.into())].into(),
+        ..settled()
+    };
+    let held = matches!(verdict(&Presence::Absent, &known), Verdict::Held(_));
+    assert_eq!(held, is_held);
+}
+
 #[test]
 fn a_definition_that_nobody_knows_may_be_of_any_network() {
     let known = Known {

@@ -8,8 +8,11 @@ use common::{POD, all_absent, apply, ip, observe, pool_document, release, row_va
 use ipgc_core::{
     address::reservation_names,
     podref::PodRef,
-    pool::ObservedPool,
-    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation, ReservationGlance},
+    pool::{ObservedPool, Unreadable},
+    reservation::{
+        CLAIM_ANNOTATION, CLAIMED_PODREF, LeanReservation, Reservation, ReservationGlance,
+    },
+    text::Interner,
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -128,7 +131,6 @@ fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] netw
 #[case("other/web-0")]
 #[case("default/web-00")]
 #[case("web-0")]
-#[case("")]
 #[case(CLAIMED_PODREF)]
 fn another_podref_is_never_the_rows(#[case] owner: &str) {
     let reservation = document("10.0.0.5", owner, Some("net1"));
@@ -156,6 +158,91 @@ fn interfaces_have_to_match_where_both_are_named(
         belongs(&reservation, &pool("10.0.0.0/24", "5", rows), None),
         belongs_to
     );
+}
+
+/// The CRD of a whereabouts before 0.5 drops the podref.
+#[rstest]
+#[case::its_sandbox("10.0.0.5", Some(sandbox(1)), true)]
+#[case::another_sandbox("10.0.0.5", Some(sandbox(2)), false)]
+#[case::no_sandbox("10.0.0.5", None, false)]
+#[case::empty_sandbox("10.0.0.5", Some(String::new()), false)]
+#[case::another_address("10.0.0.6", Some(sandbox(1)), false)]
+#[case::another_network("blue-10.0.0.5", Some(sandbox(1)), false)]
+fn one_without_a_podref_is_of_the_row_with_its_sandbox(
+    #[case] name: &str,
+    #[case] id: Option<String>,
+    #[case] is_its: bool,
+    #[values(None, Some(""))] podref: Option<&str>,
+    #[values(None, Some("net1"))] interface: Option<&str>,
+) {
+    let mut document = document(name, POD, interface);
+    document["spec"]["containerid"] = json!(id.clone().unwrap_or_default());
+    let spec = document["spec"].as_object_mut().unwrap();
+    spec.remove("podref");
+    if id.is_none() {
+        spec.remove("containerid");
+    }
+    if let Some(podref) = podref {
+        spec.insert("podref".to_owned(), json!(podref));
+    }
+    let pool = pool("10.0.0.0/24", "5", "net1");
+    assert_eq!(belongs(&document, &pool, None), is_its);
+    let reservation = read(&document);
+    assert_eq!(reservation.pod(), Err(Unreadable::PodRef));
+    let id = id.unwrap_or_default();
+    Reservation::parse_if(&document.to_string(), |glance| {
+        assert_eq!(glance.whose, id);
+        true
+    })
+    .unwrap();
+    // The row's interface counts as ever.
+    let others = observe(&pool_document(
+        "10.0.0.0/24",
+        &[("5", row_value(POD, &sandbox(1), "net2"))],
+    ));
+    assert_eq!(
+        belongs(&document, &others, None),
+        is_its && interface.is_none()
+    );
+}
+
+/// whereabouts' row may have been taken over: what names a pod goes by that alone.
+#[test]
+fn one_with_a_podref_is_of_its_pod_whatever_its_sandbox() {
+    let mut document = usual();
+    document["spec"]["containerid"] = json!(sandbox(2));
+    assert!(belongs(&document, &pool("10.0.0.0/24", "5", "net1"), None));
+    let mut others = claimed_of("default/web-1");
+    others["spec"]["containerid"] = json!(sandbox(1));
+    assert!(!belongs(&others, &pool("10.0.0.0/24", "5", "net1"), None));
+}
+
+/// As rows with such a field. A later version may say by it whom the reservation belongs to.
+#[rstest]
+#[case::of_today("containerid", json!("x"), true)]
+#[case::of_the_fork("poduid", json!("x"), true)]
+#[case::a_claim("claim", json!("c"), false)]
+#[case::an_object("ipamclaim", json!({"name": "c"}), false)]
+#[case::null("claim", Value::Null, false)]
+#[case::another_case("PodRef", json!(POD), false)]
+fn one_with_a_field_that_is_not_known_is_never_touched(
+    #[case] field: &str,
+    #[case] value: Value,
+    #[case] is_known: bool,
+) {
+    let mut document = usual();
+    document["spec"][field] = value;
+    let pool = pool("10.0.0.0/24", "5", "net1");
+    assert_eq!(belongs(&document, &pool, None), is_known);
+    let unknown = || Unreadable::ExtraField(field.into());
+    let reservation = read(&document);
+    assert_eq!(reservation.pod().is_ok(), is_known);
+    if !is_known {
+        assert_eq!(reservation.pod(), Err(unknown()));
+        assert_eq!(reservation.as_row(ip("10.0.0.5")), Err(unknown()));
+        let lean = LeanReservation::of(reservation, &mut Interner::default());
+        assert_eq!(lean.whole().pod(), Err(unknown()));
+    }
 }
 
 #[test]
@@ -195,7 +282,7 @@ fn an_owner_is_seen_through_a_claim_of_ours_only(
     let unwanted = Reservation::parse_if(&text, |glance| {
         let ReservationGlance { name, uid, .. } = glance;
         glanced = Some((name.to_owned(), uid.to_owned()));
-        assert_eq!((glance.owner, glance.is_claimed), (owner, is_claimed));
+        assert_eq!((glance.whose, glance.is_claimed), (owner, is_claimed));
         false
     });
     assert_eq!(unwanted, None);
@@ -227,9 +314,8 @@ fn a_reservation_is_read_as_it_stands() {
 #[case("/metadata/uid")]
 #[case("/metadata/resourceVersion")]
 #[case("/metadata")]
-#[case("/spec/podref")]
 #[case("/spec")]
-fn what_has_no_name_uid_version_or_podref_is_nobodys(#[case] pointer: &str) {
+fn what_has_no_name_uid_version_or_spec_cannot_be_read(#[case] pointer: &str) {
     let mut nulled = usual();
     *nulled.pointer_mut(pointer).unwrap() = Value::Null;
     assert_eq!(Reservation::read(&nulled), None);

@@ -11,7 +11,12 @@
 
 mod servers;
 
-use std::{path::Path, path::PathBuf, sync::Mutex, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::Duration,
+};
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use kube::{Api, Client, api::PostParams};
@@ -105,7 +110,7 @@ pub struct ControlPlane {
     // The order matters: what is dropped first ends first, and the folder goes last.
     controller_manager: Option<Process>,
     api_server: Mutex<std::sync::Arc<Process>>,
-    etcd: Process,
+    etcd: Mutex<std::sync::Arc<Process>>,
     files: Files,
     addresses: Addresses,
     options: Options,
@@ -160,7 +165,7 @@ impl ControlPlane {
         let mut plane = Self {
             controller_manager: None,
             api_server: Mutex::new(api_server.into()),
-            etcd,
+            etcd: Mutex::new(etcd.into()),
             files,
             addresses,
             options: options.clone(),
@@ -189,10 +194,10 @@ impl ControlPlane {
     /// Waits until the API server says that it is ready.
     async fn ready(&self) -> Result<()> {
         let client = self.admin().await?;
-        let (client, server) = (&client, &self.api_server());
+        let (client, server, etcd) = (&client, &self.api_server(), &self.etcd());
         let waited = wait::until("kube-apiserver to be ready", START, || async move {
             servers::still_up(server)?;
-            servers::still_up(&self.etcd)?;
+            servers::still_up(etcd)?;
             let request = http::Request::get("/readyz?verbose")
                 .body(Vec::new())
                 .map_err(Error::malformed("a request"))?;
@@ -325,8 +330,11 @@ impl ControlPlane {
 
     /// etcd's process, to pause or resume it.
     #[must_use]
-    pub fn etcd(&self) -> &Process {
-        &self.etcd
+    pub fn etcd(&self) -> std::sync::Arc<Process> {
+        self.etcd
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
     }
 
     /// The controller manager's process, if it was asked for.
@@ -348,14 +356,64 @@ impl ControlPlane {
         self.ready().await
     }
 
+    /// Copies etcd's data, for [`ControlPlane::restore`].
+    pub fn back_up(&self) -> Result<()> {
+        let (data, copy) = self.data_and_copy();
+        let etcd = self.etcd();
+        // Nothing is written meanwhile.
+        etcd.pause()?;
+        let copied = copy_dir(&data, &copy);
+        etcd.resume()?;
+        copied
+    }
+
+    /// Stops the servers, puts the copy in the place of etcd's data, and starts them again.
+    pub async fn restore(&self) -> Result<()> {
+        let (data, copy) = self.data_and_copy();
+        self.api_server().stop(GRACE).await?;
+        self.etcd().stop(GRACE).await?;
+        fs::remove_dir_all(&data).map_err(Error::io("remove etcd's data"))?;
+        copy_dir(&copy, &data)?;
+        let program = Tool::Etcd.path().await?;
+        let etcd = servers::start_etcd(&program, &self.files, self.addresses, &self.options)?;
+        *self
+            .etcd
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = etcd.into();
+        self.restart_api_server().await
+    }
+
+    fn data_and_copy(&self) -> (PathBuf, PathBuf) {
+        (
+            self.files.dir.join("etcd"),
+            self.files.dir.join("etcd-copy"),
+        )
+    }
+
     /// Ends all servers in order and removes the folder of the run.
     pub async fn stop(self) -> Result<()> {
         if let Some(manager) = &self.controller_manager {
             manager.stop(GRACE).await?;
         }
         self.api_server().stop(GRACE).await?;
-        self.etcd.stop(GRACE).await
+        self.etcd().stop(GRACE).await
     }
+}
+
+/// Copies a folder with all that is in it.
+fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    let io = || Error::io(format!("copy {}", from.display()));
+    fs::create_dir_all(to).map_err(io())?;
+    for entry in fs::read_dir(from).map_err(io())? {
+        let entry = entry.map_err(io())?;
+        let to = to.join(entry.file_name());
+        if entry.file_type().map_err(io())?.is_dir() {
+            copy_dir(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), &to).map_err(io())?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a server failed because somebody else had its port.

@@ -3,7 +3,7 @@
 use crate::{
     action::Action,
     replica::Event,
-    scenario::{Assumption, Scenario},
+    scenario::{ADD_BUDGET, Assumption, Scenario},
     world::{
         Address, MachineId, Name, OTHER, Pod, Report, Row, SILENCE, Sandbox, Stage, Tick, WEB,
         World,
@@ -37,7 +37,8 @@ impl World {
             self.kubelet_actions(scenario, *pod, actions);
         }
         for sandbox in self.sandboxes.iter().filter(|s| self.is_up(s.machine)) {
-            if sandbox.address.is_none() && self.place_for(scenario, sandbox.name).is_some() {
+            let may_add = || self.place_for(scenario, sandbox.name).is_some();
+            if sandbox.address.is_none() && (sandbox.looked.is_some() || may_add()) {
                 actions.push(Action::Add(sandbox.number));
             }
             let over = |pod: &Pod| pod.deleting || pod.stage == Stage::Evicted;
@@ -152,7 +153,7 @@ impl World {
             && self.replicas.iter().any(|replica| {
                 !replica.fresh
                     || !replica.pending.is_empty()
-                    || replica.is_busy()
+                    || (replica.is_busy() && !replica.is_waiting(now))
                     || replica.may_begin(self)
             });
         // Whatever a kubelet at work has begun to end, it ends before the last waits begin.
@@ -163,7 +164,13 @@ impl World {
                 .any(|pod| pod.deleting && self.is_up(pod.machine));
         let overdue =
             scenario.dropped != Some(Assumption::StoppedWithinW) && self.sandboxes.iter().any(late);
-        now < scenario.horizon && !lagging && !unfinished && !ending && !overdue
+        // An ADD writes within its budget, or never.
+        let slow = |sandbox: &Sandbox| {
+            let looked = sandbox.looked;
+            looked.is_some_and(|(_, at, _)| now + 2 > at + ADD_BUDGET)
+        };
+        let slow = self.sandboxes.iter().any(slow);
+        now < scenario.horizon && !lagging && !unfinished && !ending && !overdue && !slow
     }
 
     pub(crate) fn next_other(&self) -> Name {

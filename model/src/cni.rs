@@ -43,12 +43,34 @@ impl World {
             name: pod.name,
             machine: pod.machine,
             address: None,
+            looked: None,
             orphan: false,
             clock: None,
         });
-        if !scenario.slow_add {
+        if scenario.split_add {
+            self.look(scenario, number);
+        } else if !scenario.slow_add {
             self.add(scenario, number);
         }
+    }
+
+    /// The first half of an ADD: it reads the pool and the reservation.
+    fn look(&mut self, scenario: &Scenario, number: u8) {
+        let now = self.now;
+        let name = self.sandboxes.iter().find(|it| it.number == number);
+        let place = name.and_then(|it| self.place_for(scenario, it.name));
+        let looked = place.map(|(of, _)| (of, now, self.reservation(of).is_some()));
+        let mut sandboxes = self.sandboxes.iter_mut();
+        if let Some(sandbox) = sandboxes.find(|it| it.number == number) {
+            sandbox.looked = looked;
+        }
+    }
+
+    /// Where the second half writes: what the first one chose, if the row there is as it was. Otherwise it looks again.
+    fn chosen(&self, name: Name, of: Address) -> Option<(Address, bool)> {
+        let row = self.pools[self.pool_of(name)].row(of);
+        let is_own = row.is_some_and(|row| row.name == name);
+        (row.is_none() || is_own).then_some((of, is_own))
     }
 
     pub(crate) fn add(&mut self, scenario: &Scenario, number: u8) {
@@ -59,8 +81,16 @@ impl World {
         else {
             return;
         };
-        let (id, name) = (self.sandboxes[place].id, self.sandboxes[place].name);
-        let Some((of, adopted)) = self.place_for(scenario, name) else {
+        let Sandbox {
+            id, name, looked, ..
+        } = self.sandboxes[place];
+        self.sandboxes[place].looked = None;
+        let chosen = match looked {
+            None if scenario.split_add => return self.look(scenario, number),
+            None => self.place_for(scenario, name),
+            Some((of, ..)) => self.chosen(name, of),
+        };
+        let Some((of, adopted)) = chosen else {
             return;
         };
         let answers = |other: u8| {
@@ -80,7 +110,8 @@ impl World {
         let pool = self.pool_of(name);
         self.pools[pool].set(of, Some(Row { id, name }));
         self.touch(scenario, pool);
-        if scenario.reserves && self.reservation(of).is_none() {
+        let has_accepted = looked.is_some_and(|(.., accepted)| accepted);
+        if scenario.reserves && !has_accepted && self.reservation(of).is_none() {
             self.reserve(of, name);
         }
         self.sandboxes[place].address = Some(of);
@@ -133,7 +164,7 @@ impl World {
         let name = self.next_other();
         let uid = self.create(name, 0);
         self.start(scenario, uid);
-        if scenario.slow_add {
+        if scenario.slow_add || scenario.split_add {
             self.add(scenario, self.next_sandbox - 1);
         }
         self.report(uid, true);

@@ -11,7 +11,7 @@ use ipgc_core::{
     patch::FreePatch,
     pool::{ObservedPool, RowContent},
     proof::Presence,
-    reservation::Reservation,
+    reservation::{CLAIMED_PODREF, Reservation},
 };
 use json_patch::Patch;
 use serde_json::Value;
@@ -20,10 +20,10 @@ use crate::{
     action::{Action, Move},
     doctored,
     replica::{Observation, Replica, Seen, Turn},
-    scenario::{Assumption, Mutation, Scenario},
+    scenario::{ADD_BUDGET, Assumption, Mutation, Scenario},
     world::{
-        Address, INTERFACE, Name, OTHER, Reserved, WEB, World, Write, address, id_text, moment,
-        parsed_podref,
+        Address, INTERFACE, Name, OTHER, Reserved, Sandbox, Tick, WEB, World, Write, address,
+        id_text, moment, parsed_podref,
     },
 };
 
@@ -32,6 +32,13 @@ impl Replica {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.turn != Turn::Idle
+    }
+
+    /// Whether all that it has under way is a claim, which waits for ADDs that are at work.
+    #[must_use]
+    pub fn is_waiting(&self, now: Tick) -> bool {
+        let is_aged = |at| now >= at + ADD_BUDGET || self.mutations.has(Mutation::ClaimNotAged);
+        matches!(&self.turn, Turn::Claimed(it, _, at) if it.podref == CLAIMED_PODREF && !is_aged(*at))
     }
 
     /// Whether it may begin a turn: one in each tick, while there is anything to look at.
@@ -88,6 +95,7 @@ impl World {
                         may(Move::ClaimLost);
                     }
                 }
+                Turn::Claimed(..) if replica.is_waiting(self.now) => {}
                 Turn::Claimed(..) => may(Move::Reprove),
                 Turn::Reproved(..) => may(Move::Release),
             }
@@ -138,7 +146,7 @@ impl World {
                 turn => turn,
             },
             Move::Reprove => match turn {
-                Turn::Claimed(reserved, name) => {
+                Turn::Claimed(reserved, name, _) => {
                     // A successor accepted it without writing it, if a row has its address again: then
                     // it goes with that row, whose own verdict may have to wait.
                     let row = self.pools[0]
@@ -342,7 +350,11 @@ impl World {
 
     /// ipgc freed an address: whoever answers on it now must be gone before it is given away.
     fn blame(&mut self, of: Address) {
-        let answering: Vec<u8> = self.answering(of).map(|sandbox| sandbox.number).collect();
+        // Whoever accepted the reservation and has yet to write its row will answer on it as well.
+        let has_accepted = |it: &Sandbox| matches!(it.looked, Some((on, _, true)) if on == of);
+        let answers = |it: &&Sandbox| it.address == Some(of) || has_accepted(it);
+        let answering = self.sandboxes.iter().filter(answers);
+        let answering: Vec<u8> = answering.map(|sandbox| sandbox.number).collect();
         for number in answering {
             if !self.owed.contains(&(of, number)) {
                 self.owed.push((of, number));
@@ -368,7 +380,7 @@ impl World {
             None => Turn::Idle,
             Some((reserved, reservation)) => {
                 if reservation.is_claimed() || scenario.mutations.has(Mutation::NoClaim) {
-                    return Turn::Claimed(reserved.clone(), name);
+                    return Turn::Claimed(reserved.clone(), name, self.now);
                 }
                 let patch = doctored::claim(scenario.mutations, reservation.claim());
                 Turn::Claiming(of, name, text(&patch))
@@ -382,7 +394,7 @@ impl World {
         };
         let done = self.write_reservation(of, &patch);
         match self.reservation(of).filter(|_| done) {
-            Some(reserved) => Turn::Claimed(reserved.clone(), name),
+            Some(reserved) => Turn::Claimed(reserved.clone(), name, self.now),
             None => Turn::Gone(of, name),
         }
     }

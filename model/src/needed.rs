@@ -4,7 +4,8 @@ use crate::{
     model::Goal,
     scenario::{Assumption, Mutation, Scenario},
     scenarios::{
-        blind, born, forgotten, gap, listed, neighbours, nodes, reservations, status, successor,
+        blind, born, forgotten, gap, interrupted_add, listed, neighbours, nodes, reservations,
+        status, successor,
     },
 };
 
@@ -32,6 +33,7 @@ pub fn mutants() -> Vec<(Mutation, Scenario, Goal)> {
         (Mutation::NoClaim, reservations(), Doubled),
         (Mutation::ClaimWithoutVersion, reservations(), Left),
         (Mutation::RowNotAsked, reservations(), Doubled),
+        (Mutation::ClaimNotAged, interrupted_add(), Doubled),
         (Mutation::NeverFree, successor(), Left),
     ]
 }

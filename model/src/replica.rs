@@ -115,8 +115,8 @@ pub enum Turn {
     Gone(Address, Name),
     /// The claim is on its way.
     Claiming(Address, Name, String),
-    /// The reservation as the claim left it.
-    Claimed(Reserved, Name),
+    /// The reservation as the claim left it, and when.
+    Claimed(Reserved, Name, Tick),
     /// The pod was read after the claim.
     Reproved(Reserved, Name, bool),
 }
@@ -374,10 +374,12 @@ impl Machine {
     #[must_use]
     pub fn state(&self) -> NodeState {
         NodeState {
+            ready_changed: None,
             uid: "node".into(),
             ready: self.ready,
             out_of_service: self.tainted,
             declared_empty: false,
+            ..NodeState::default()
         }
     }
 

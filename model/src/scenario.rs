@@ -9,6 +9,9 @@ use crate::{
     world::{TICK, Tick, WEB, World},
 };
 
+/// An ADD takes less than so many ticks from its look at the reservation to its write.
+pub const ADD_BUDGET: Tick = 2;
+
 /// A small model: one hazard.
 // Independent switches, not the states of a machine.
 #[allow(clippy::struct_excessive_bools)]
@@ -28,6 +31,8 @@ pub struct Scenario {
     pub grace: Tick,
     /// A sandbox is begun in one step and gets its address in another.
     pub slow_add: bool,
+    /// An ADD looks in one step, as it begins, and writes in another.
+    pub split_add: bool,
     /// Pools have reservations.
     pub reserves: bool,
     /// The status of a pod may lack the entry of its interface.
@@ -55,6 +60,7 @@ impl Scenario {
             grace: TICK * u32::from(self.grace),
             max_pod_grace: TICK,
             del_budget: TICK,
+            add_budget: TICK * u32::from(ADD_BUDGET),
             leftover_grace: TICK * 2,
             unfenced: Unfenced::Hold,
             unwitnessed_hold: None,
@@ -194,6 +200,8 @@ pub enum Mutation {
     ClaimWithoutVersion,
     /// After the claim, the pod is asked for and rows are not.
     RowNotAsked,
+    /// After the claim, nothing waits for ADDs that are at work.
+    ClaimNotAged,
     /// The last end of a name stands for all its incarnations.
     EvidencePerName,
     /// A relist takes nothing away.
@@ -259,6 +267,7 @@ impl fmt::Display for Mutation {
             Self::ReservationFirst => "the reservation goes before the row",
             Self::NoClaim => "the reservation is deleted without a claim",
             Self::ClaimWithoutVersion => "the claim does not test the resourceVersion",
+            Self::ClaimNotAged => "after the claim nothing waits for ADDs that are at work",
             Self::RowNotAsked => "after the claim only the pod is read, not the row",
             Self::EvidencePerName => "evidence per name instead of per incarnation",
             Self::EvidenceAcrossGap => "evidence survives a gap in the watch",

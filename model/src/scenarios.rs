@@ -43,6 +43,7 @@ fn scenario(name: &'static str, about: &'static str, start: World) -> Scenario {
         horizon: 8,
         grace: 1,
         slow_add: false,
+        split_add: false,
         reserves: false,
         incomplete: false,
         lagging: false,
@@ -74,7 +75,7 @@ impl Scenario {
         let world = &mut self.start;
         let uid = world.create(WEB, 0);
         world.happen(&scenario, Action::Start(uid));
-        if scenario.slow_add {
+        if scenario.slow_add || scenario.split_add {
             world.happen(&scenario, Action::Add(0));
         }
         world.happen(&scenario, Action::Report(uid));
@@ -141,6 +142,7 @@ pub fn all() -> Vec<Scenario> {
         status(),
         neighbours(),
         reservations(),
+        interrupted_add(),
         replicas(),
         upstream(),
     ]
@@ -461,7 +463,30 @@ pub fn reservations() -> Scenario {
             timeouts: 1,
             ..Budget::default()
         })
-        .until(3, 9)
+        .until(3, 11)
+}
+
+/// An ADD that is interrupted between its look at the reservation and its write of the row.
+#[must_use]
+pub fn interrupted_add() -> Scenario {
+    let mut scenario = scenario(
+        "interrupted-add",
+        "an ADD in two halves, its pod forced away between them",
+        cluster(1, vec![Pool::of(1), Pool::of(1)]),
+    );
+    scenario.reserves = true;
+    scenario.split_add = true;
+    scenario
+        .replicas(1)
+        .web()
+        .gone()
+        .left(Budget {
+            creations: 1,
+            forced: 1,
+            others: 1,
+            ..Budget::default()
+        })
+        .until(3, 11)
 }
 
 /// Two replicas at once.

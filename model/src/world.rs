@@ -135,6 +135,8 @@ pub struct Sandbox {
     pub machine: MachineId,
     /// Its address, once ADD gave it one.
     pub address: Option<Address>,
+    /// What an ADD in two halves has chosen and when, and whether it accepted a reservation then.
+    pub looked: Option<(Address, Tick, bool)>,
     /// Its pod object is gone.
     pub orphan: bool,
     /// Since when a kubelet at work has known that.

@@ -17,13 +17,11 @@ use ipgc_core::{
     judge::{Held, Stale, Unknown, Verdict, judge, judge_orphan},
     node::Nodes,
     pod::PodState,
-    podref::PodRef,
-    pool::{ObservedPool, Row, RowContent},
+    pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::Presence,
-    reservation::{CLAIM_ANNOTATION, LeanReservation, Reservation},
+    reservation::LeanReservation,
 };
 use jiff::Timestamp;
-use serde_json::json;
 
 use super::{
     NODES,
@@ -160,19 +158,17 @@ impl<'s> Assessor<'s> {
     /// The verdict on a reservation without a row, whose name tells this address.
     #[must_use]
     pub fn verdict_on_orphan(&self, orphan: &Orphan<'_>, address: IpAddr) -> Verdict {
-        let reservation = full(orphan.reserved);
-        let owner = reservation.as_ref().map(Reservation::owner);
-        let podref = owner.and_then(|owner| owner.parse::<PodRef>().ok());
-        let (Some(reservation), Some(podref)) = (reservation, podref) else {
-            let reason = ipgc_core::pool::Unreadable::PodRef;
-            return Verdict::Unknown(Unknown::Unreadable(reason));
+        let reservation = orphan.reserved.whole();
+        let podref = match reservation.pod() {
+            Ok(podref) => podref,
+            Err(reason) => return Verdict::Unknown(Unknown::Unreadable(reason)),
         };
         let presence = self.snapshot.presence(&podref);
         let row = reservation.as_row(address);
         let network = orphan.named.map(|(network, _)| network.map(Into::into));
         let networks = network.into_iter().collect();
         let of_pool = (orphan.place, None, &networks);
-        let verdict = self.with_facts(row.as_ref(), of_pool, &presence, |facts| {
+        let verdict = self.with_facts(row.as_ref().ok(), of_pool, &presence, |facts| {
             judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
         });
         self.held_by_unknown(verdict)
@@ -305,22 +301,10 @@ pub fn living(pod: &PodState) -> Living {
     }
 }
 
-/// A reservation as core knows it. What was not kept of it decides nothing.
-pub(super) fn full(reserved: &LeanReservation) -> Option<Reservation> {
-    let annotations = reserved
-        .claimed_from
-        .as_ref()
-        .map(|owner| json!({ CLAIM_ANNOTATION: owner }));
-    Reservation::read(&json!({
-        "metadata": {
-            "namespace": &*reserved.namespace,
-            "name": reserved.name,
-            "uid": reserved.uid,
-            "resourceVersion": "",
-            "annotations": annotations,
-        },
-        "spec": { "podref": reserved.podref, "ifname": reserved.interface.as_deref() },
-    }))
+/// Whether nothing says whose the reservation is, and nothing that it may be somebody's: a person may have it deleted.
+#[must_use]
+pub fn names_no_pod(verdict: &Verdict) -> bool {
+    *verdict == Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef))
 }
 
 /// A reservation as it is reported.
@@ -330,6 +314,7 @@ pub fn reported(reserved: &LeanReservation) -> ReservationReport {
         name: reserved.name.as_ref().to_owned(),
         uid: reserved.uid.as_ref().to_owned(),
         podref: reserved.podref.as_ref().to_owned(),
+        sandbox: reserved.sandbox.as_deref().map(str::to_owned),
         interface: reserved.interface.as_deref().map(str::to_owned),
     }
 }

@@ -16,7 +16,7 @@ use ipgc_core::{
     judge,
     pod::PodState,
     podref::PodRef,
-    pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, interface_number},
+    pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::LeanReservation,
 };
 
@@ -60,7 +60,7 @@ impl Owners {
     }
 
     /// Counts a row; says whose it is.
-    fn count(&mut self, owner: Owner, interface: Option<u8>) -> u32 {
+    fn count(&mut self, owner: Owner, interface: Option<InterfaceTag>) -> u32 {
         let number = match owner {
             Owner::Present(at) => at,
             Owner::Absent(podref) => {
@@ -91,8 +91,8 @@ enum Owner {
 /// What one pool says.
 struct Part {
     place: Place,
-    /// Address, owner and [`interface_number`] of each.
-    rows: Vec<(Option<IpAddr>, Owner, Option<u8>)>,
+    /// Address, owner and interface of each.
+    rows: Vec<(Option<IpAddr>, Owner, Option<InterfaceTag>)>,
     /// The reservations that its rows have.
     reserved: Vec<usize>,
     /// The pods that live and do not report a row of theirs.
@@ -111,6 +111,8 @@ pub struct Place {
     pub networks: Networks,
     /// The node whose slice it provably is.
     pub slice: Option<Box<str>>,
+    /// The node whose slice it is by its name, and a pod of another node that has a row in it.
+    pub disproved_slice: Option<(Box<str>, PodRef)>,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// The same names as findings have them.
@@ -359,7 +361,7 @@ impl Part {
                 Some(at) => Owner::Present(small(at)),
                 None => Owner::Absent(podref.into()),
             };
-            rows.push((address, owner, row.interface.and_then(interface_number)));
+            rows.push((address, owner, row.interface.and_then(InterfaceTag::of)));
             seen.push(Seen {
                 is_reported,
                 is_reserved: false,
@@ -370,6 +372,21 @@ impl Part {
         let pool = pool.ok()?;
         let slice = slices.get(pool.key()).cloned();
         let networks = networks_of(&pool.key().name, pool.range(), slice.as_deref());
+        let disproves = |node: &str| {
+            rows.iter().find_map(|(address, owner, _)| match owner {
+                Owner::Present(at) => {
+                    let pod = &snapshot.pods[*at as usize];
+                    let disproves = address.is_some_and(|it| pod.disproves_slice(node, it));
+                    disproves.then(|| pod.podref.clone())
+                }
+                Owner::Absent(_) => None,
+            })
+        };
+        let other = slice.as_deref().and_then(disproves);
+        let (slice, disproved_slice) = match other {
+            Some(podref) => (None, slice.map(|node| (node, podref))),
+            None => (slice, None),
+        };
         let mut reserved = Vec::new();
         for ((address, owner, _), seen) in rows.iter().zip(&mut seen) {
             let Some(address) = *address else { continue };
@@ -396,6 +413,7 @@ impl Part {
             range: pool.range(),
             networks,
             slice,
+            disproved_slice,
             uid: pool.uid().into(),
             names: Names {
                 namespace: pool.key().namespace.as_str().into(),

@@ -43,9 +43,11 @@ use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
     judge::{Unknown, Verdict, Word},
+    node::NO_SANDBOXES_ANNOTATION,
     pool::{ObservedPool, PoolKey, Row},
 };
 
+pub(crate) use self::pools::blind_namespaces;
 use self::{
     assess::Assessor,
     definitions::Definitions,
@@ -135,7 +137,7 @@ fn audit_each<S: Default + Send>(
     if let Some(definitions) = &definitions {
         findings.add(pods::findings(&assessor, definitions, source));
     }
-    let blind = pools::blind_namespaces(&assessor);
+    let blind = blind_namespaces(&assessor);
     findings.add(reservations::orphaned(&assessor, &blind));
     let rows = |key: &PoolKey| splits.get(key).map(Split::rows);
     findings.add(pools::gone_slices(&assessor, rows, source));
@@ -316,6 +318,7 @@ impl Audit<'_> {
             .map(|all| (all, all.to_pool(&place.key.name)));
         let usage = pools::usage(place, led.and_then(|(_, led)| led), split);
         findings.add(pools::nearly_full(place, &usage));
+        findings.add(pools::slice_of_several_nodes(self.assessor, place));
         if let Some((definitions, None)) = led {
             let finding = pools::without_definition(place, split, definitions, self.source);
             findings.add([finding]);
@@ -392,6 +395,17 @@ impl Audit<'_> {
                  missing reservations are not looked for there"
             ));
         }
+        let ahead = snapshot
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.declared_ahead);
+        let ahead: Vec<_> = ahead.map(|(name, _)| name).collect();
+        if !ahead.is_empty() {
+            notes.push(format!(
+                "{NO_SANDBOXES_ANNOTATION} is in the future, and does not count: {}",
+                words::names(&ahead)
+            ));
+        }
         if counts.exempt > 0 {
             notes.push(format!("{} rows are exempted by a person", counts.exempt));
         }
@@ -460,11 +474,14 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
             }
             // Its row went meanwhile, or it has its reservation now.
             Problem::ReservationMissing => rows.any(|(place, own)| {
+                let row = finding.row.as_ref().map(|row| row.stored.value());
+                let sandbox = row.as_ref().and_then(|row| row["id"].as_str());
+                let sandbox = sandbox.unwrap_or_default();
                 let reserved = |network: &Option<Box<str>>| {
                     let names = ipgc_core::address::reservation_names(address, network.as_deref());
                     names.iter().any(|name| {
                         let at = again.reservation(namespace, name);
-                        at.is_some_and(|at| again.reservations[at].owner() == podref)
+                        at.is_some_and(|at| again.reservations[at].is_of(podref, sandbox))
                     })
                 };
                 reports(&podref)

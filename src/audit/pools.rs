@@ -93,6 +93,20 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
     })
 }
 
+/// The finding about a pool that is one node's slice by its name, and not by its rows.
+#[must_use]
+pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<Finding> {
+    let (node, podref) = place.disproved_slice.as_ref()?;
+    let other = assessor.node_of(podref.as_str()).unwrap_or_default();
+    let detail = format!(
+        "it is the slice of node {node} by its name, but pod {podref} on node {other} has a row in it: all nodes may run \
+         what nobody saw of it, not {node} alone"
+    );
+    let mut finding = about(Problem::SliceOfSeveralNodes, &place.key, detail);
+    finding.nodes = [&**node, other].into_iter().collect();
+    Some(finding)
+}
+
 /// The finding about a pool that no definition leads to.
 #[must_use]
 pub fn without_definition(

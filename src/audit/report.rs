@@ -128,6 +128,8 @@ pub enum Problem {
     Unreadable,
     /// A row of which nobody can tell whether it is needed.
     Unknown,
+    /// A pool that is one node's slice by its name, and in which a pod of another node has a row.
+    SliceOfSeveralNodes,
     /// A pool that no network attachment definition leads to.
     PoolWithoutDefinition,
     /// A slice of a node that is gone.
@@ -154,6 +156,7 @@ impl Problem {
             Self::Unknown => "unknown",
             Self::PoolWithoutDefinition => "pool-without-definition",
             Self::SliceOfGoneNode => "slice-of-gone-node",
+            Self::SliceOfSeveralNodes => "slice-of-several-nodes",
         }
     }
 }
@@ -267,8 +270,11 @@ pub struct ReservationReport {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `spec.podref`.
+    /// `spec.podref`; empty where there is none.
     pub podref: String,
+    /// `spec.containerid`, where there is no podref.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// `spec.ifname`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,

@@ -9,11 +9,12 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, full, reported},
+    assess::{Assessor, names_no_pod, reported},
     definitions::Definitions,
     index::{Orphan, Place},
     pods::is_going,
     report::{Finding, Problem},
+    words,
 };
 use crate::snapshot::Kind;
 
@@ -52,13 +53,18 @@ pub fn missing(
                 continue;
             };
             let found = &snapshot.reservations[at];
-            if found.owner() == content.podref.as_str() {
+            if found.is_of(content.podref.as_str(), &content.sandbox) {
                 return None;
             }
             others = Some(found);
         }
     }
     let detail = match others {
+        Some(other) if other.podref.is_empty() => {
+            "its pod lives, and its reservation names no pod and another sandbox: once you know that this one is gone, \
+             delete the reservation, and ipgc repair makes a new one"
+                .to_owned()
+        }
         Some(other) => format!("its pod lives, and its reservation is of {}", other.owner()),
         None => {
             "its pod lives, and it has no reservation: another range may give it away".to_owned()
@@ -90,7 +96,7 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let row = full(reserved).and_then(|it| it.as_row(address));
+            let row = reserved.whole().as_row(address).ok();
             let mut finding = assessor.found(&verdict, row.as_ref())?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
@@ -104,6 +110,9 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
             };
             finding.detail = format!("a reservation without a row; {}{and}", finding.detail).into();
             finding.address = Some(address.to_string());
+            if names_no_pod(&verdict) {
+                finding.command = Some(words::force(address).into());
+            }
             finding
         }
     };

@@ -145,7 +145,7 @@ impl Assessor<'_> {
                     "its pod runs and does not use it in this network, and nothing tells whose the row is"
                 };
                 let reason = format!("{why}; once nobody answers on it, free it by hand, or delete the pod");
-                (reason, Some(format!("ipgc release --force {}", row.address)))
+                (reason, Some(words::force(row.address)))
             }
         })
     }

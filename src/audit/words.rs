@@ -1,6 +1,6 @@
 //! How things are said: durations, waits and commands, in one place so that they are said alike.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use ipgc_core::{
     clearance::Wait,
@@ -71,7 +71,9 @@ pub fn stale(stale: &Stale) -> String {
         _ => return format!("{cause}; {wait}"),
     };
     let nodes = names(nodes);
-    format!("{cause}, and a kubelet may still be at its DELs; held until gone or fenced: {nodes}")
+    format!(
+        "{cause}, and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {nodes}"
+    )
 }
 
 /// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.
@@ -117,6 +119,12 @@ pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
     let force = if by_force { " --force" } else { "" };
     let are_names = is_dns_name(namespace) && is_dns_name(name);
     are_names.then(|| format!("kubectl -n {namespace} delete pod {name}{force}"))
+}
+
+/// The removal of whatever holds an address, once a person has typed it.
+#[must_use]
+pub fn force(address: IpAddr) -> String {
+    format!("ipgc release --force {address}")
 }
 
 /// The removal of a pool, if it is still as it was seen: whoever has an address of it since then keeps it. None where

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    fmt,
     net::IpAddr,
     sync::Arc,
 };
@@ -13,15 +14,20 @@ use ipgc_core::{
     judge::{Unknown, Verdict},
     patch::{Answer, UnreadablePatch},
     podref::PodRef,
-    pool::{PoolKey, Row},
+    pool::{PoolKey, Row, Unreadable as NoPod},
     proof::Presence,
+    reservation::Reservation,
 };
 use kube::Client;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use crate::{
-    audit::{assess::Assessor, filter::is_named},
+    audit::{
+        assess::{Assessor, names_no_pod},
+        blind_namespaces,
+        filter::is_named,
+    },
     calls::CallError,
     clock::Clock,
     collect::{
@@ -29,6 +35,7 @@ use crate::{
         picked::{Pick, Subject},
         pool_api::{ObserveError, PoolApi},
         prover::Prover,
+        reservation_api::ReservationApi,
     },
     core::evidence::Policy,
     leader::Leadership,
@@ -40,25 +47,30 @@ use crate::{
 pub enum Forced {
     /// Judged like anything else, but for its wait.
     Pick(Pick),
-    /// A row that says nothing that could be judged.
+    /// A row or a reservation that says nothing that could be judged.
     Unreadable(Unreadable),
 }
 
-/// A row that cannot be read.
+/// A row that cannot be read, or a reservation without a row that names no pod.
 #[derive(Clone, Debug)]
 pub struct Unreadable {
-    /// Its pool.
+    /// The pool that it is in, or would be.
     pub pool: PoolKey,
-    /// `metadata.uid` of it.
-    pub pool_uid: String,
-    /// Its key.
-    pub key: String,
-    /// The whole of it.
-    pub stored: serde_json::Value,
+    /// What it is.
+    pub subject: Subject,
     /// Its owner, if that can be read.
     pub podref: Option<PodRef>,
     /// Its address.
     pub address: IpAddr,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Subject::Row { stored, .. } => stored.fmt(f),
+            Subject::Reservation { name, .. } => write!(f, "reservation {name}"),
+        }
+    }
 }
 
 /// What there is at `address`, in the pool of this name if one is given.
@@ -122,9 +134,7 @@ pub fn at(
                 (Verdict::Unknown(Unknown::Unreadable(_)), podref) if !observed.is_exempt(row) => {
                     found.push(Forced::Unreadable(Unreadable {
                         pool: place.key.clone(),
-                        pool_uid: observed.uid().to_owned(),
-                        key: row.key().to_owned(),
-                        stored: row.stored().clone(),
+                        subject: subject(),
                         podref,
                         address,
                     }));
@@ -168,6 +178,7 @@ fn reservations(
         .filter(|pool| pool.exempts(address))
         .map(|pool| pool.key().namespace.clone())
         .collect();
+    let blind = blind_namespaces(assessor);
     for orphan in assessor.index.orphans(assessor.snapshot) {
         let reserved = orphan.reserved;
         if orphan.named.is_none_or(|(_, named)| named != address) {
@@ -186,6 +197,10 @@ fn reservations(
             why_not.push(format!("{name}: {}", Unknown::Exempt));
             continue;
         }
+        let subject = || Subject::Reservation {
+            name: reserved.name.to_string(),
+            uid: reserved.uid.to_string(),
+        };
         match (
             assessor.verdict_on_orphan(&orphan, address),
             reserved.owner().parse(),
@@ -193,13 +208,28 @@ fn reservations(
             (Verdict::Stale(_), Ok(podref)) => {
                 found.push(Forced::Pick(Pick {
                     pool,
-                    subject: Subject::Reservation {
-                        name: reserved.name.to_string(),
-                        uid: reserved.uid.to_string(),
-                    },
+                    subject: subject(),
                     podref,
                     address,
                     forced: true,
+                }));
+            }
+            (verdict, _) if names_no_pod(&verdict) => {
+                let mut kept = assessor.policy.keep_podrefs.iter();
+                if kept.any(|glob| glob.matches(reserved.owner())) {
+                    why_not.push(format!("{name}: {}", Unknown::KeptOwner));
+                    continue;
+                }
+                if blind.contains(&*reserved.namespace) {
+                    let why = "a pool of its namespace cannot be read, and may have its row";
+                    why_not.push(format!("{name}: {why}"));
+                    continue;
+                }
+                found.push(Forced::Unreadable(Unreadable {
+                    pool,
+                    subject: subject(),
+                    podref: None,
+                    address,
                 }));
             }
             (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
@@ -210,7 +240,7 @@ fn reservations(
     found
 }
 
-/// Why a row that cannot be read was not removed.
+/// Why something that cannot be read was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemoved {
     /// It is gone, or another stands in its place.
@@ -236,12 +266,24 @@ pub enum NotRemoved {
     Call(#[from] CallError),
 }
 
-/// Whether a pod of the snapshot speaks against removing a row that cannot be read: its owner, or one that
-/// reports its address in whatever network.
+/// Whether a pod of the snapshot speaks against removing what cannot be read: its owner, or one that reports its address
+/// in whatever network; or, against a reservation, a row that it has by now, or a person who exempted it.
 ///
 /// # Errors
 /// Which one.
-pub fn check_unreadable(snapshot: &Snapshot, row: &Unreadable) -> Result<(), NotRemoved> {
+pub fn check_unreadable(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    row: &Unreadable,
+) -> Result<(), NotRemoved> {
+    if let Subject::Reservation { .. } = &row.subject {
+        let assessor = Assessor::new(snapshot, policy);
+        let is_it = |forced: &Forced| matches!(forced, Forced::Unreadable(found) if found.subject == row.subject);
+        let found = reservations(&assessor, row.address, &|_| true, &mut Vec::new());
+        if !found.iter().any(is_it) {
+            return Err(NotRemoved::Gone);
+        }
+    }
     if let Some(podref) = &row.podref
         && snapshot.pod(podref.as_str()).is_some()
     {
@@ -254,28 +296,71 @@ pub fn check_unreadable(snapshot: &Snapshot, row: &Unreadable) -> Result<(), Not
     }
 }
 
-/// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
-/// the whole of it. With `dry_run` nothing is sent.
+/// Removes what cannot be read. With `dry_run` nothing is sent.
 ///
 /// # Errors
 /// Why not.
 pub async fn remove_unreadable(
     client: &Client,
+    it: &Unreadable,
+    dry_run: bool,
+) -> Result<(), NotRemoved> {
+    match &it.subject {
+        Subject::Row {
+            pool_uid,
+            key,
+            stored,
+        } => remove_row(client, it, (pool_uid, key, stored), dry_run).await,
+        Subject::Reservation { name, uid } => {
+            remove_reservation(client, it, (name, uid), dry_run).await
+        }
+    }
+}
+
+/// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
+/// it need not be claimed.
+async fn remove_reservation(
+    client: &Client,
+    it: &Unreadable,
+    (name, uid): (&str, &str),
+    dry_run: bool,
+) -> Result<(), NotRemoved> {
+    let api = ReservationApi::new(client.clone(), Arc::default());
+    let namespace = &it.pool.namespace;
+    let there = api.get(namespace, name).await?;
+    let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
+    let there = there.filter(is_it).ok_or(NotRemoved::Gone)?;
+    if dry_run {
+        return Ok(());
+    }
+    match api.delete(namespace, &there).await {
+        Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
+        _ => {}
+    }
+    info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");
+    Ok(())
+}
+
+/// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
+/// the whole of it.
+async fn remove_row(
+    client: &Client,
     row: &Unreadable,
+    (pool_uid, key, stored): (&str, &str, &serde_json::Value),
     dry_run: bool,
 ) -> Result<(), NotRemoved> {
     let clock = Clock::start();
     let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-    let pools = PoolApi::new(client.clone(), clock);
+    let pools = PoolApi::new(client.clone(), clock, Arc::default());
     let podrefs: BTreeSet<_> = row.podref.iter().cloned().collect();
     let observed = pools.observe(&row.pool, &podrefs).await?;
-    let observed = observed.filter(|observed| observed.uid() == row.pool_uid);
+    let observed = observed.filter(|observed| observed.uid() == pool_uid);
     let observed = observed.ok_or(NotRemoved::Gone)?;
-    let is_it = |there: &&Row| there.key() == row.key && *there.stored() == row.stored;
+    let is_it = |there: &&Row| there.key() == key && there.stored() == stored;
     let there = observed.rows().iter().find(is_it);
     let there = there.ok_or(NotRemoved::Gone)?;
     if let Some(podref) = &row.podref {
-        let prover = Prover::new(client.clone(), gate, TaskTracker::new());
+        let prover = Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default());
         let asked = [(podref.clone(), false)].into();
         let proof = prover.prove(observed.begin_proof(), &asked).await;
         match proof.presence(podref) {
@@ -292,7 +377,7 @@ pub async fn remove_unreadable(
         Err(error) if error.answer() == Answer::Unclear => {
             // It may have been done, or may be done yet.
             let now = pools.observe(&row.pool, &podrefs).await?;
-            let now = now.filter(|observed| observed.uid() == row.pool_uid);
+            let now = now.filter(|observed| observed.uid() == pool_uid);
             let is_there = now.is_some_and(|observed| observed.rows().iter().any(|it| is_it(&it)));
             if is_there {
                 return Err(error.into());
@@ -300,6 +385,6 @@ pub async fn remove_unreadable(
         }
         done => done?,
     }
-    info!(pool = %row.pool, key = row.key, address = %row.address, stored = %row.stored, "freed row that cannot be read");
+    info!(pool = %row.pool, key, address = %row.address, %stored, "freed row that cannot be read");
     Ok(())
 }

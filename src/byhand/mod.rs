@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`report`] | the stale rows of a report of `ipgc audit` |
 //! | [`force`] | the rows and reservations of single addresses |
+//! | [`held`] | all that a node holds |
 //! | [`release`] | a run of the collector that touches nothing but what was picked |
 //! | [`repair`] | reservations that rows of live pods lack |
 //!
@@ -12,6 +13,7 @@
 //! Nothing here asks anybody or prints.
 
 pub mod force;
+pub mod held;
 pub mod release;
 pub mod repair;
 pub mod report;

@@ -84,7 +84,7 @@ pub async fn release(
         news.tell(&fates, &mut tell);
         return Ok(());
     }
-    let reservations = ReservationApi::new(clients.0.clone());
+    let reservations = ReservationApi::new(clients.0.clone(), Arc::default());
     let missing = access::missing(&clients.0, &config).await;
     let missing = missing.map_err(ReleaseError::Ask)?;
     if !missing.is_empty() {

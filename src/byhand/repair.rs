@@ -147,9 +147,9 @@ impl Repairer {
         let clock = Clock::start();
         let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
         Self {
-            pools: PoolApi::new(client.clone(), clock),
-            prover: Prover::new(client.clone(), gate, TaskTracker::new()),
-            reservations: ReservationApi::new(client.clone()),
+            pools: PoolApi::new(client.clone(), clock, Arc::default()),
+            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
+            reservations: ReservationApi::new(client.clone(), Arc::default()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Repairer {
         let names = missing.names().into_iter().collect();
         let found = self.reservations.named(namespace, &names).await?;
         if let Some((name, found)) = found.into_iter().next() {
-            return if found.owner() == row.podref.as_str() {
+            return if found.is_of(&row) {
                 Ok(name)
             } else {
                 Err(NotMade::Exists(name))
@@ -187,7 +187,7 @@ impl Repairer {
             Err(error) if error.answer() == Answer::Unclear => {
                 // It may be there all the same.
                 let found = self.reservations.get(namespace, &name).await?;
-                let is_ours = |found: &Reservation| found.owner() == row.podref.as_str();
+                let is_ours = |found: &Reservation| found.is_of(&row);
                 Some(found.filter(is_ours).ok_or(error)?)
             }
             made => made?,

@@ -3,14 +3,17 @@
 //! A report says what was stale when it was made, and nothing of now. Only which rows it means counts, and
 //! since when they were as they are.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use ipgc_core::{podref::PodRef, pool::PoolKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    audit::report::{Finding, Problem, REPORT_VERSION, Report},
+    audit::{
+        report::{Finding, Problem, REPORT_VERSION, Report},
+        words,
+    },
     collect::picked::{Pick, Picked, Subject},
 };
 
@@ -64,6 +67,36 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
         })
     });
     Ok(Picked::new(picks.collect::<Result<_, _>>()?, age))
+}
+
+/// What to say of a report without anything to free.
+#[must_use]
+pub fn nothing_in(report: &Report) -> String {
+    let findings = report.findings.iter();
+    let held = findings.filter(|finding| finding.problem == Problem::HeldUnfenced);
+    // Only what silent nodes hold bears the command that declares them empty.
+    let (silent, ready): (Vec<_>, Vec<_>) = held.partition(|finding| finding.command.is_some());
+    let of = |held: &[&Finding]| {
+        let nodes: BTreeSet<_> = held.iter().flat_map(|it| it.nodes.iter()).collect();
+        words::names(&Vec::from_iter(nodes))
+    };
+    let mut text = vec!["nothing in it is stale".to_owned()];
+    if !silent.is_empty() {
+        text.push(format!(
+            "{} are held by silent nodes, which --assume-dead names if they run nothing: {}",
+            silent.len(),
+            of(&silent)
+        ));
+    }
+    if !ready.is_empty() {
+        text.push(format!(
+            "{} are held by nodes that --assume-dead cannot name, as those that are ready: --held-by node/NAME frees what \
+             one of them holds, if nothing answers on it: {}",
+            ready.len(),
+            of(&ready)
+        ));
+    }
+    text.join("; ")
 }
 
 fn pick(finding: &Finding) -> Result<Pick, String> {

@@ -31,7 +31,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Exit code: 0 nothing found, 1 findings, 2 error
 
---grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+--grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
 with them.
 
 Examples:

@@ -34,7 +34,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Exit code: 0 explained, 2 nothing is known of it, or error
 
---grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+--grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
 with them.
 
 Examples:

@@ -33,13 +33,14 @@ use super::{
 use crate::{
     audit::{
         explain::{Subject as Asked, explain, text},
-        report::{Problem, Report, Source},
+        report::{Report, Source},
         table::clean,
         words,
     },
     byhand::{
         Fate, Pick, Picked, Subject,
         force::{self, Forced, Unreadable},
+        held::{HeldBy, held_by},
         release::release,
         report,
     },
@@ -65,6 +66,10 @@ pub struct Args {
     /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
     #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes")]
     force: Vec<IpAddr>,
+
+    /// Free all that this node holds: the addresses are listed, and the name of the node has to be typed
+    #[arg(long, value_name = "node/NAME", group = "what", value_parser = node_name, conflicts_with_all = ["yes", "pool"])]
+    held_by: Option<String>,
 
     /// Where several networks hold an address that is forced: the pool, by its name or as NAMESPACE/NAME
     #[arg(long, value_name = "POOL")]
@@ -100,7 +105,11 @@ Examples:
   ipgc audit -o json > report.json; ipgc release --from report.json
   ipgc release --from report.json --dry-run --yes
   ipgc release --from report.json --assume-dead worker-3
-  ipgc release --force 10.0.0.7";
+  ipgc release --force 10.0.0.7
+  ipgc release --held-by node/worker-3
+
+A node that is silent is fenced better, if it is off; --held-by is for what no fence frees, as what a node holds that
+is ready.";
 
 /// Where it is logged what was freed, with all that is needed to reconstruct it.
 const FREES: [&str; 3] = [
@@ -134,6 +143,9 @@ struct Agreed {
 
 impl Args {
     async fn release(&self) -> Result<ExitCode, String> {
+        if let Some(warning) = self.live.warning() {
+            eprintln!("ipgc: {warning}");
+        }
         // What is wrong with it is known without a cluster.
         let of_report = self
             .from
@@ -144,7 +156,10 @@ impl Args {
         let said_dead = self.said_dead(&clients.0).await?;
         let agreed = match of_report {
             Some((picked, made)) => self.agree(picked, &made)?,
-            None => self.force().await?,
+            None => match &self.held_by {
+                Some(node) => self.held_by(node).await?,
+                None => self.force().await?,
+            },
         };
         let Agreed {
             picks,
@@ -210,7 +225,7 @@ impl Args {
         let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now());
         let picked = picked.map_err(named)?;
         if picked.picks().is_empty() {
-            return Err(named(nothing_in(&report)));
+            return Err(named(report::nothing_in(&report)));
         }
         let asks = !self.yes && !self.dry_run;
         if asks && file == Path::new("-") {
@@ -221,7 +236,8 @@ impl Args {
 
     fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
         if !self.yes && !self.dry_run {
-            eprintln!("{}", listing(&picked, made, &self.assume_dead));
+            let of = format!("stale by the report of {made}:");
+            eprintln!("{}", listing(&picked, of, &self.assume_dead));
             if !agrees("Free those that are still so?")? {
                 return Ok(Agreed::default());
             }
@@ -241,7 +257,7 @@ impl Args {
         for address in addresses {
             let forced = force::at(&snapshot, &policy, address, self.pool.as_deref())?;
             if let Forced::Unreadable(row) = &forced {
-                let checked = force::check_unreadable(&snapshot, row);
+                let checked = force::check_unreadable(&snapshot, &policy, row);
                 checked.map_err(|reason| format!("{address} is kept: {reason}"))?;
             }
             found.push((address, forced));
@@ -275,23 +291,50 @@ impl Args {
         })
     }
 
+    /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
+    async fn held_by(&self, node: &str) -> Result<Agreed, String> {
+        let HeldBy { picked, others } = held_by(&self.snapshot().await?, &self.live.policy(), node);
+        let found = picked.picks().len();
+        if found == 0 {
+            return Err(format!("node {node} holds nothing that could be freed"));
+        }
+        let of = format!("held by node {node}:");
+        eprintln!("{}", listing(&picked, of, &self.assume_dead));
+        if !others.is_empty() {
+            let others = words::names(&Vec::from_iter(others));
+            eprintln!("nobody saw where all of them ran: these nodes hold some as well: {others}");
+        }
+        if !self.dry_run {
+            let question =
+                "\nIf nothing answers on any of them any more, type the name of the node: ";
+            if ask(question)? != node {
+                eprintln!("{node} was not typed, all of it stays");
+                return Ok(Agreed::default());
+            }
+        }
+        Ok(Agreed {
+            picks: Some(picked),
+            ..Agreed::default()
+        })
+    }
+
     async fn snapshot(&self) -> Result<Snapshot, String> {
         let (client, scan) = self.live.scan(None).await?;
         let read = live::read(&client, &scan, &mut |_, _| {}).await;
         read.map_err(|error| error.to_string())
     }
 
-    /// Removes a row that cannot be read, if it may go. What was asked may have taken a while, so all is read
+    /// Removes what cannot be read, if it may go. What was asked may have taken a while, so all is read
     /// again.
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;
-        let removed = match force::check_unreadable(&snapshot, row) {
+        let removed = match force::check_unreadable(&snapshot, &self.live.policy(), row) {
             Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
             Err(reason) => Err(reason),
         };
         let said = match &removed {
             Ok(()) if self.dry_run => "would be freed (it cannot be read)".to_owned(),
-            Ok(()) => format!("freed {}", row.stored),
+            Ok(()) => format!("freed {row}"),
             Err(reason) => format!("kept: {reason}"),
         };
         line(&row.address.to_string(), &row.pool.to_string(), "-", &said)?;
@@ -433,8 +476,8 @@ fn said(fate: &Fate, now: Moment) -> String {
 }
 
 /// What is asked about.
-fn listing(picked: &Picked, made: &str, assume_dead: &[String]) -> String {
-    let mut lines = vec![format!("stale by the report of {made}:")];
+fn listing(picked: &Picked, of: String, assume_dead: &[String]) -> String {
+    let mut lines = vec![of];
     for pick in picked.picks().iter().take(LISTED) {
         let Pick {
             address,
@@ -462,23 +505,11 @@ fn listing(picked: &Picked, made: &str, assume_dead: &[String]) -> String {
     lines.join("\n")
 }
 
-/// A report without anything to free.
-fn nothing_in(report: &Report) -> String {
-    let findings = report.findings.iter();
-    let held = findings.filter(|finding| finding.problem == Problem::HeldUnfenced);
-    let nodes: BTreeSet<_> = held
-        .clone()
-        .flat_map(|finding| finding.nodes.iter())
-        .collect();
-    let nodes: Vec<_> = nodes.into_iter().collect();
-    match held.count() {
-        0 => "nothing in it is stale".to_owned(),
-        count => format!(
-            "nothing in it is stale; {count} are held by silent nodes, which --assume-dead names if they run \
-             nothing: {}",
-            words::names(&nodes)
-        ),
-    }
+/// The name of a node, as `ipgc explain` is given it.
+fn node_name(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("node/").filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| format!("{text:?} is not node/NAME"))?;
+    Ok(name.to_owned())
 }
 
 fn read(file: &Path) -> Result<Report, String> {

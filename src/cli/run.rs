@@ -162,6 +162,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(config) => config,
         Err(reason) => return super::usage(&reason),
     };
+    if let Some(warning) = args.waits.warning() {
+        warn!("{warning}");
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -350,6 +353,7 @@ mod tests {
             "--cooldown=3s",
             "--grace=4s",
             "--del-budget=5s",
+            "--add-budget=15s",
             "--max-pod-grace=6s",
             "--leftover-grace=7s",
             "--keep-podref=a/*",
@@ -382,8 +386,9 @@ mod tests {
             policy.del_budget,
             policy.max_pod_grace,
             policy.leftover_grace,
+            policy.add_budget,
         ];
-        assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7]);
+        assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7, 15]);
         let after = |seconds| Duration::from_secs(seconds);
         assert_eq!(policy.unfenced, Unfenced::FreeAfter(after(10)));
         assert_eq!(policy.unwitnessed_hold, Some(after(11)));
@@ -409,6 +414,7 @@ mod tests {
                 policy.del_budget,
                 policy.max_pod_grace,
                 policy.leftover_grace,
+                policy.add_budget,
             ]
         };
         assert_eq!(waits(&flags.policy), waits(&library.policy));
@@ -434,6 +440,29 @@ mod tests {
         assert_eq!(lease(&["--leader-elect=false"]), None);
         assert!(config(&["--lease-namespace="]).is_err());
         assert!(config(&["--leader-elect=false", "--lease-namespace="]).is_ok());
+    }
+
+    #[test]
+    fn waits_of_less_than_a_kubelet_needs_are_told() {
+        let warning = |args: &[&str]| {
+            let args = ["ipgc"].iter().chain(args);
+            Only::try_parse_from(args).unwrap().args.waits.warning()
+        };
+        for enough in [
+            &[][..],
+            &["--grace=0s"],
+            &["--del-budget=0s"],
+            &["--grace=1m30s", "--del-budget=0s", "--max-pod-grace=0s"],
+        ] {
+            assert_eq!(warning(enough), None, "{enough:?}");
+        }
+        let none = ["--grace=0s", "--del-budget=0s", "--max-pod-grace=0s"];
+        let text = warning(&none).unwrap();
+        assert!(
+            text.contains("goes after 0s") && text.contains("1m30s"),
+            "{text}"
+        );
+        assert!(warning(&["--grace=1s", "--del-budget=50s"]).is_some());
     }
 
     #[test]

@@ -68,6 +68,12 @@ pub struct Read {
 }
 
 impl Live {
+    /// What to say of waits that are too short.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        self.waits.warning()
+    }
+
     /// The waits to judge with.
     #[must_use]
     pub fn policy(&self) -> Policy {

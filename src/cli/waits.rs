@@ -4,7 +4,13 @@
 use std::time::Duration;
 
 use super::values::{duration, glob};
-use crate::core::{evidence::Policy, podref::Glob};
+use crate::{
+    audit::words::duration as duration_text,
+    core::{
+        evidence::{KUBELET_NEEDS, Policy},
+        podref::Glob,
+    },
+};
 
 /// What to judge with.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,6 +25,11 @@ pub struct Args {
     /// Time allowed for the CNI DEL of one address, part of the wait after a pod's end
     #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
     del_budget: Duration,
+
+    /// Longest time of a CNI ADD: where a pod of the same name may come back, a reservation is deleted so long after it was
+    /// claimed
+    #[arg(long, env = "IPGC_ADD_BUDGET", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    add_budget: Duration,
 
     /// Cap of a pod's termination grace period within that wait
     #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
@@ -41,12 +52,25 @@ pub struct Args {
 }
 
 impl Args {
+    /// What to say of waits that add up to less than a kubelet needs.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let wait = self.policy().too_short_a_wait()?;
+        Some(format!(
+            "waits are too short for a pod that was not seen ending well: an address goes after {}, and its kubelet may \
+             need {} to stop its sandbox (--grace, --max-pod-grace, --del-budget)",
+            duration_text(wait),
+            duration_text(KUBELET_NEEDS),
+        ))
+    }
+
     /// As a policy, which is the default in all else.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
             grace: self.grace,
             del_budget: self.del_budget,
+            add_budget: self.add_budget,
             max_pod_grace: self.max_pod_grace,
             leftover_grace: self.leftover_grace,
             keep_podrefs: self.keep_podref.clone(),

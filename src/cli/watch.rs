@@ -72,7 +72,7 @@ remembered for 5 minutes. What comes and goes between two looks is not seen.
 
 Exit code: 0 ended by SIGINT, SIGTERM or whoever reads it, 2 error
 
---grace, --del-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
+--grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
 with them.
 
 Examples:

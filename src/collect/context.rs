@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    history::History,
     lock::lock,
     pulse::Pulse,
     report::{Counters, Events},
@@ -48,6 +49,8 @@ pub struct Context {
     pub releaser: Releaser,
     /// Evidence.
     pub knowledge: Arc<Knowledge>,
+    /// Whether the API server's data went back in time.
+    pub history: Arc<History>,
     /// Told when the Leases of nodes are of interest.
     pub waits: Arc<NodeWaits>,
     /// What was told of a pool, by a hash of its uid and a key, and when: of two with one hash, the second is not told.

@@ -4,7 +4,7 @@
 //! see. So the names of all pools are listed (metadata only), and listed again when a name is not
 //! found or the list is old. The slices of nodes are looked up the same way.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::{Range, pool_name},
@@ -18,6 +18,7 @@ use crate::{
     api::{IpPool, NodeSlicePool},
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
+    history::History,
 };
 
 /// Age at which a list is read again even if the name is found: a pool of the same name may have
@@ -30,6 +31,7 @@ pub struct Directory {
     /// Look only here, if set.
     namespace: Option<String>,
     clock: Clock,
+    history: Arc<History>,
     pools: Mutex<Listed<String>>,
     slices: Mutex<Listed<Slice>>,
 }
@@ -72,11 +74,17 @@ impl<V> Listed<V> {
 impl Directory {
     /// A directory of the pools in `namespace`, or everywhere.
     #[must_use]
-    pub fn new(client: Client, namespace: Option<String>, clock: Clock) -> Self {
+    pub fn new(
+        client: Client,
+        namespace: Option<String>,
+        clock: Clock,
+        history: Arc<History>,
+    ) -> Self {
         Self {
             client,
             namespace,
             clock,
+            history,
             pools: Mutex::default(),
             slices: Mutex::default(),
         }
@@ -168,7 +176,9 @@ impl Directory {
         };
         let mut params = ListParams::default().limit(PAGE);
         loop {
+            let asked = self.history.ask::<IpPool>(&params);
             let page = call(api.list_metadata(&params)).await?;
+            self.history.hear(asked.as_ref(), &page.metadata);
             let next = next_page(&params, &page.metadata);
             for pool in page.items {
                 if let (Some(name), Some(namespace)) = (pool.metadata.name, pool.metadata.namespace)
@@ -191,7 +201,9 @@ impl Directory {
         };
         let mut params = ListParams::default().limit(PAGE);
         loop {
+            let asked = self.history.ask::<NodeSlicePool>(&params);
             let page = call(api.list(&params)).await?;
+            self.history.hear(asked.as_ref(), &page.metadata);
             let next = next_page(&params, &page.metadata);
             for pool in page.items {
                 let pool = match pool.0 {

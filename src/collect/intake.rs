@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
-    node::{Blocked, Nodes},
+    node::{Blocked, NO_SANDBOXES_ANNOTATION, Nodes},
     time::Moment,
 };
 use kube::core::DeserializeGuard;
@@ -146,7 +146,8 @@ pub struct NodeSink {
     pub waits: Arc<NodeWaits>,
     /// The present.
     pub clock: Clock,
-    listed: HashSet<String>,
+    /// The names in the list that is being read, if one is.
+    listed: Option<HashSet<String>>,
 }
 
 impl NodeSink {
@@ -157,14 +158,14 @@ impl NodeSink {
             nodes,
             waits,
             clock,
-            listed: HashSet::new(),
+            listed: None,
         }
     }
 }
 
 impl Sink<LeanNode> for NodeSink {
     fn begin_list(&mut self) {
-        self.listed.clear();
+        self.listed = Some(HashSet::new());
     }
 
     fn apply(&mut self, node: LeanNode) {
@@ -174,11 +175,21 @@ impl Sink<LeanNode> for NodeSink {
         let changed = {
             let mut nodes = lock(&self.nodes);
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
-            let changed = before != Some(&state);
-            nodes.apply(&name, state, self.clock.now());
+            let changed = before.is_none_or(|before| !before.says_the_same(&state));
+            if changed && state.declared_ahead {
+                warn!(
+                    node = name,
+                    "annotation {NO_SANDBOXES_ANNOTATION} of a node is in the future, and does not count"
+                );
+            }
+            if let Some(listed) = &mut self.listed {
+                nodes.read(&name, Some(state), self.clock.now());
+                listed.insert(name);
+            } else {
+                nodes.apply(&name, state, self.clock.now());
+            }
             changed
         };
-        self.listed.insert(name);
         // Kubelets write their node every few minutes, whether anything changed or not.
         if changed {
             self.waits.notify();
@@ -187,14 +198,13 @@ impl Sink<LeanNode> for NodeSink {
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            self.listed.remove(&name);
             lock(&self.nodes).remove(&name, self.clock.now());
             self.waits.notify();
         }
     }
 
     fn end_list(&mut self) {
-        let listed = std::mem::take(&mut self.listed);
+        let listed = self.listed.take().unwrap_or_default();
         lock(&self.nodes).retain(|name| listed.contains(name), self.clock.now());
         self.waits.notify();
     }

@@ -13,7 +13,7 @@ use ipgc_core::{
     pool::{PoolKey, Row, RowContent},
 };
 
-use super::resolve::Route;
+use super::{release::Wanted, resolve::Route};
 use crate::lock::lock;
 
 /// One item on its way through the queue. It outlives failed tries, and so does its progress.
@@ -40,6 +40,8 @@ pub struct Found {
 pub struct Progress {
     /// Rows whose removal was asked for and whose reservations are not done.
     pub removed: Vec<Removed>,
+    /// Reservations without a row that were claimed and wait, each with the pool that its row would be in.
+    pub claimed: Vec<(PoolKey, Wanted)>,
     /// Whether it was said already that some networks lead nowhere.
     pub unresolved_reported: bool,
 }

@@ -12,13 +12,14 @@ use std::{
 use ipgc_core::{
     judge::{Cause, Release},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey, RowCount},
 };
 
 use super::{
     item::{Item, Removed},
     job::{Job, Outcome},
     knowledge::{Knowledge, Known},
+    release::Wanted,
 };
 
 /// All jobs of one turn on one pool.
@@ -54,15 +55,12 @@ impl Jobs {
     /// What is known of the podrefs at this moment, of which the pool has these rows.
     #[must_use]
     pub fn known(&self, knowledge: &Knowledge, observed: &ObservedPool) -> HashMap<PodRef, Known> {
-        let mut rows = HashMap::<&str, usize>::with_capacity(observed.rows().len());
-        for podref in observed.rows().iter().filter_map(|row| row.podref_text()) {
-            *rows.entry(podref).or_default() += 1;
-        }
+        let rows = RowCount::by_podref(observed.rows());
         let known = self.by_podref.iter().map(|(podref, jobs)| {
             let own = jobs
                 .iter()
                 .filter_map(|job| job.item.incarnation().cloned());
-            let here = rows.get(podref.as_str()).copied().unwrap_or(0);
+            let here = rows.get(podref.as_str()).copied().unwrap_or_default();
             let mut known = knowledge.of(podref, &own.collect::<Vec<_>>(), here);
             known.siblings = jobs.iter().find_map(|job| job.item.finds().siblings);
             (podref.clone(), known)
@@ -87,6 +85,34 @@ impl Jobs {
             named.map(|name| (Arc::clone(&job.item), name.clone()))
         });
         orphans.collect()
+    }
+
+    /// The reservations without a row that were claimed earlier, and wait.
+    #[must_use]
+    pub fn claimed(&self) -> Vec<Wanted> {
+        let mut all = Vec::new();
+        for job in self.all() {
+            let progress = job.item.progress();
+            let own = progress.claimed.iter();
+            let own = own.filter(|(pool, _)| *pool == self.pool);
+            all.extend(own.map(|(_, wanted)| wanted.clone()));
+        }
+        all
+    }
+
+    /// From now on these are the ones that wait.
+    pub fn note_claimed(&self, claimed: Vec<Wanted>) {
+        for job in self.all() {
+            let known = &mut job.item.progress().claimed;
+            known.retain(|(pool, _)| *pool != self.pool);
+        }
+        for wanted in claimed {
+            let jobs = self.by_podref.get(&wanted.row.podref);
+            if let Some(job) = jobs.and_then(|jobs| jobs.last()) {
+                let claimed = (self.pool.clone(), wanted);
+                job.item.progress().claimed.push(claimed);
+            }
+        }
     }
 
     /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that
@@ -184,8 +210,10 @@ impl Jobs {
         let all = std::mem::take(&mut self.by_podref).into_iter();
         let (with, without) = all.partition(|(_, jobs)| {
             jobs.iter().any(|job| {
-                let removed = &job.item.progress().removed;
-                !job.orphans.is_empty() || removed.iter().any(|it| self.is_gone(it))
+                let progress = job.item.progress();
+                !job.orphans.is_empty()
+                    || progress.removed.iter().any(|it| self.is_gone(it))
+                    || progress.claimed.iter().any(|(pool, _)| *pool == self.pool)
             })
         });
         self.by_podref = with;

@@ -6,7 +6,7 @@
 //! come last, in this order.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -16,10 +16,10 @@ use ipgc_core::{
     breaker::{Breaker, Limits, Open},
     clearance::{Clearance, Facts, Living, Other},
     definitions::{Networks, Scope, networks_of},
-    evidence::Ended,
-    node::Nodes,
+    evidence::{DEFAULT_POD_GRACE, Ended, Policy},
+    node::{Nodes, Standing},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row, RowContent},
+    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     proof::Presence,
     reservation::Reservation,
     sighting::{Sighting, Sightings},
@@ -52,6 +52,10 @@ pub struct Knowledge {
     pub definitions: Arc<Mutex<NadIndex>>,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+    /// Since when the API server's data has not gone back in time: no evidence from before counts.
+    pub trusted_since: Mutex<Moment>,
+    /// Held while nodes are read, which are the same for many who need them at the same time.
+    pub reading_nodes: tokio::sync::Mutex<()>,
 }
 
 /// The pools that a sweep saw, and whether their range overlaps another's in the same network.
@@ -116,6 +120,13 @@ impl Known {
         }
     }
 
+    /// Whether its end alone frees its rows: no node matters then.
+    fn needs_no_node(&self) -> bool {
+        let mut ended = self.ended.iter();
+        let is_absent = matches!(self.presumed, Presumed::Absent);
+        is_absent && !self.name_may_return() && ended.all(|end| end.settled)
+    }
+
     /// The node of its pod, if one lives.
     #[must_use]
     pub fn node(&self) -> Option<Box<str>> {
@@ -135,14 +146,15 @@ impl Known {
 
 impl Knowledge {
     /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
-    /// the index may have forgotten. It has `rows` rows in the pool at hand.
+    /// the index may have forgotten. It has `here` rows in the pool at hand.
     #[must_use]
-    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], rows: usize) -> Known {
+    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
+        let trusted_since = *lock(&self.trusted_since);
         let pods = lock(&self.pods);
         // As long as a list is read, it is not known what was missed before it.
         let fresh = self.freshness.is_fresh() && !pods.is_listing();
         let mut ended = pods.ended(podref);
-        for own in own {
+        for own in own.iter().filter(|own| own.at >= trusted_since) {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {
                 ended.push(Arc::clone(own));
             }
@@ -155,18 +167,30 @@ impl Knowledge {
             Presumed::Absent | Presumed::Other => None,
         };
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
-        let counted = pods.count(podref.as_str());
-        let all_rows = counted.rows().max(rows);
+        let mut counted = pods.count(podref.as_str());
+        counted.raise(here);
         Known {
-            rows: expected.max().unwrap_or(0).max(all_rows),
-            // In one pool each of its rows is of another interface.
-            interfaces: counted.interfaces().max(rows),
+            rows: expected.max().unwrap_or(0).max(counted.rows()),
+            interfaces: counted.interfaces(),
             presumed,
             siblings: None,
             longest_grace: pods.longest_grace(),
             ended,
             fresh,
         }
+    }
+
+    /// The API server's data went back in time: all that was seen is forgotten, as by a restart. To count it as a gap
+    /// in the watch would not do, for a good end that was seen stays good over a gap, and whoever ended so may be there
+    /// again.
+    pub fn distrust(&self, now: Moment) {
+        self.freshness.lose();
+        *lock(&self.trusted_since) = now;
+        lock(&self.pods).distrust(now);
+        lock(&self.nodes).distrust(now);
+        *lock(&self.sightings) = Sightings::default();
+        lock(&self.slices).clear();
+        *lock(&self.overlaps) = Overlaps::default();
     }
 
     /// The pools by the last sweep.
@@ -230,6 +254,40 @@ impl Knowledge {
             longest_grace: known.longest_grace,
             fresh: known.fresh,
         })
+    }
+
+    /// The nodes that verdicts on these rest on, as far as the watch of nodes tells, which may be dead: those that count
+    /// as at work, gone or fenced. `pool` is where the rows are.
+    #[must_use]
+    pub fn nodes_to_read<'k>(
+        &self,
+        pool: &PoolKey,
+        known: impl Iterator<Item = &'k Known>,
+        policy: &Policy,
+        now: Moment,
+    ) -> BTreeSet<Box<str>> {
+        let slice = lock(&self.slices).get(pool).cloned();
+        let nodes = lock(&self.nodes);
+        let mut names = BTreeSet::new();
+        let mut waits = BTreeSet::new();
+        for known in known.filter(|known| !known.needs_no_node()) {
+            // What the pod's own end proves needs no node.
+            let ends = known.ended.iter().filter(|end| !end.settled);
+            names.extend(ends.filter_map(|end| end.last.node.clone()));
+            names.extend(known.node());
+            let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
+            let wait = policy.wait(Some(grace), known.rows);
+            waits.extend([wait, wait.max(policy.leftover_grace)]);
+        }
+        names.retain(|name| {
+            let standing = nodes.standing(name, now, now);
+            !matches!(standing, Standing::Listening | Standing::Silent)
+        });
+        for wait in waits {
+            let suspects = nodes.unconfirmed(slice.as_deref(), wait, now);
+            names.extend(suspects.map(Into::into));
+        }
+        names
     }
 
     /// Many rows are about to be judged: what is the same for all of them is reckoned once.

@@ -2,8 +2,8 @@
 //! are at work, and who waits for something to happen on them.
 //!
 //! Leases are read only while something waits for nodes, and for one wait after a gap, so that later
-//! ends need not wait for it: all in one metadata list, since the resourceVersion of a Lease changes
-//! whenever its kubelet renews it.
+//! ends need not wait for it: all in one list, since the resourceVersion of a Lease changes whenever its kubelet
+//! renews it.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -16,11 +16,15 @@ use ipgc_core::{
     node::{Nodes, Pulse, SILENCE},
     time::Moment,
 };
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
-use kube::{
-    Api, Client,
-    api::{ListParams, PartialObjectMeta},
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Node},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
 };
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, Request},
+};
+use serde::Deserialize;
 use tokio::{sync::Notify, time::sleep};
 use tracing::warn;
 
@@ -29,6 +33,7 @@ use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
+    history::History,
     lock::lock,
     watch::PodIndex,
 };
@@ -166,6 +171,44 @@ impl NodeWaits {
     }
 }
 
+/// A page of Leases. Every field of a Lease may be absent.
+#[derive(Deserialize)]
+struct LeasePage {
+    metadata: ListMeta,
+    items: Vec<LeanLease>,
+}
+
+/// What a Lease tells of its kubelet.
+#[derive(Deserialize)]
+struct LeanLease {
+    metadata: LeaseMetadata,
+    spec: Option<LeaseHolder>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeaseMetadata {
+    name: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeaseHolder {
+    holder_identity: Option<String>,
+}
+
+impl LeanLease {
+    /// Its name and its version, if the kubelet of that node holds it: what anybody else writes is no sign that the
+    /// kubelet is at work.
+    fn renewal(self) -> Option<(String, String)> {
+        let name = self.metadata.name?;
+        let holder = self.spec?.holder_identity;
+        let is_held = holder.is_some_and(|holder| holder == name);
+        is_held.then_some((name, self.metadata.resource_version?))
+    }
+}
+
 /// The keeper of that knowledge.
 pub struct NodeKeeper {
     /// Reads nodes and Leases.
@@ -174,6 +217,8 @@ pub struct NodeKeeper {
     pub nodes: Arc<Mutex<Nodes>>,
     /// Who waits.
     pub waits: Arc<NodeWaits>,
+    /// Learns of the versions of lists.
+    pub history: Arc<History>,
     /// Reads single nodes.
     pub prover: Prover,
     /// Pods, whose grace the waits depend on.
@@ -194,6 +239,7 @@ impl NodeKeeper {
         let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
+        let mut confirmed_at: Option<Moment> = None;
         // When nodes that could not be listed are listed again.
         let mut list_again: Option<Moment> = None;
         loop {
@@ -219,6 +265,15 @@ impl NodeKeeper {
                     Err(error) => {
                         warn!(%error, "Leases cannot be read, rows that depend on them wait");
                     }
+                }
+            }
+            // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
+            let confirm_every = (self.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
+            if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
+            {
+                confirmed_at = Some(now);
+                if let Err(error) = self.confirm_boots().await {
+                    warn!(%error, "nodes cannot be listed, whether they still run on the boot that is known");
                 }
             }
             self.wake(&mut last);
@@ -247,7 +302,9 @@ impl NodeKeeper {
         let mut params = ListParams::default().limit(PAGE);
         let mut names = Vec::new();
         loop {
+            let heard = self.history.ask::<Node>(&params);
             let page = call(api.list_metadata(&params)).await?;
+            self.history.hear(heard.as_ref(), &page.metadata);
             let next = next_page(&params, &page.metadata);
             // What they are, the watch tells: this list may be older than a removal that it told.
             names.extend(page.items.into_iter().filter_map(|node| node.metadata.name));
@@ -284,32 +341,58 @@ impl NodeKeeper {
         Ok(())
     }
 
+    /// Nodes whose objects are as the watch told them still run on the boot that is known.
+    async fn confirm_boots(&self) -> Result<(), CallError> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE);
+        // All pages show what the first one showed.
+        let asked = self.clock.now();
+        loop {
+            let page = call(api.list_metadata(&params)).await?;
+            let next = next_page(&params, &page.metadata);
+            let mut nodes = lock(&self.nodes);
+            for meta in page.items.into_iter().map(|node| node.metadata) {
+                if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
+                    nodes.confirm_boot(&name, &version, asked, self.policy.grace);
+                }
+            }
+            drop(nodes);
+            match next {
+                Some(next) => params = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
     /// When they were asked for.
     async fn read_leases(&self) -> Result<Moment, CallError> {
-        let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let mut params = ListParams::default().limit(PAGE);
         let mut versions = HashMap::new();
         // All pages show what the first one showed.
-        let asked = self.clock.now();
+        let (asked, epoch) = (self.clock.now(), self.history.epoch());
         let mut answered = None;
         let seen = loop {
-            let page = call(api.list_metadata(&params)).await?;
+            let heard = self.history.ask::<Lease>(&params);
+            let request = Request::new(Lease::url_path(&(), Some(LEASES))).list(&params);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let page: LeasePage = call(self.client.request(request)).await?;
+            self.history.hear(heard.as_ref(), &page.metadata);
             let seen = *answered.get_or_insert_with(|| self.clock.now());
             let next = next_page(&params, &page.metadata);
-            let version = |lease: PartialObjectMeta<Lease>| {
-                Some((lease.metadata.name?, lease.metadata.resource_version?))
-            };
-            versions.extend(page.items.into_iter().filter_map(version));
+            versions.extend(page.items.into_iter().filter_map(LeanLease::renewal));
             match next {
                 Some(next) => params = next,
                 None => break seen,
             }
         };
         let mut nodes = lock(&self.nodes);
-        let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            let version = versions.get(&name).map(String::as_str);
-            nodes.hear(&name, version, asked, seen);
+        // Of two times, each version differs from what it was.
+        if self.history.epoch() == epoch {
+            let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
+            for name in names {
+                let version = versions.get(&name).map(String::as_str);
+                nodes.hear(&name, version, asked, seen);
+            }
         }
         Ok(asked)
     }

@@ -20,6 +20,7 @@ use crate::{
     api::IpPool,
     calls::{CallError, bytes, call, next_page, text},
     clock::{Clock, cpu_time},
+    history::History,
 };
 
 /// Reads and writes pools.
@@ -27,6 +28,7 @@ use crate::{
 pub struct PoolApi {
     client: Client,
     clock: Clock,
+    history: Arc<History>,
     /// Bounds how many are in memory at a time.
     observing: Arc<Semaphore>,
 }
@@ -91,10 +93,11 @@ pub struct PoolPage {
 impl PoolApi {
     /// Talks through `client`.
     #[must_use]
-    pub fn new(client: Client, clock: Clock) -> Self {
+    pub fn new(client: Client, clock: Clock, history: Arc<History>) -> Self {
         Self {
             client,
             clock,
+            history,
             observing: Arc::new(Semaphore::new(OBSERVED_AT_A_TIME)),
         }
     }
@@ -138,11 +141,12 @@ impl PoolApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        choose: impl FnMut(&[Glance<'_>]) -> Vec<bool>,
+        choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
     ) -> Result<PoolPage, ObserveError> {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
+        let asked = self.history.ask::<IpPool>(params);
         let mut text = bytes(&self.client, request).await?;
         let read_at = self.clock.now();
         let bytes = text.len();
@@ -150,6 +154,7 @@ impl PoolApi {
         cut_managed_fields(&mut text);
         let text = String::from_utf8(text).map_err(CallError::from)?;
         let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, choose)?;
+        self.history.hear(asked.as_ref(), &metadata);
         let pools = pools.into_iter();
         let pools = pools
             .map(|pool| pool.map_err(|(text, reason)| (excerpt(text).to_owned(), reason)))
@@ -170,10 +175,13 @@ impl PoolApi {
         let mut names = Vec::new();
         let mut params = ListParams::default().limit(PAGE_OF_NAMES);
         loop {
+            let asked = self.history.ask::<IpPool>(&params);
             let page = page_of_names::<IpPool>(&self.client, namespace, &params, |name| {
                 names.push(name.into_owned());
             });
-            match next_page(&params, &page.await?) {
+            let page = page.await?;
+            self.history.hear(asked.as_ref(), &page);
+            match next_page(&params, &page) {
                 Some(next) => params = next,
                 None => return Ok(names),
             }

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     calls::{CallError, call, next_page, pages_left},
+    history::History,
     watch::{LeanNode, LeanPod},
 };
 
@@ -36,6 +37,9 @@ const CONCURRENCY: usize = 8;
 /// Pods to a page with all that they are, in JSON: about two megabytes.
 const PAGE_OF_STATES: u32 = 250;
 
+/// Single nodes that are read for the price of a page of them.
+const READS_FOR_PAGE: usize = 16;
+
 /// The pods that are asked about, and for each whether its state is needed.
 pub type Asked = BTreeMap<PodRef, bool>;
 
@@ -45,17 +49,19 @@ pub struct Prover {
     client: Client,
     rolls: Rolls,
     gate: Arc<Gate>,
+    history: Arc<History>,
 }
 
 impl Prover {
     /// Reads through `client`, and shuts the gate when it is refused. What is read for many runs in
     /// `tasks`.
     #[must_use]
-    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker) -> Self {
+    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker, history: Arc<History>) -> Self {
         Self {
-            rolls: Rolls::new(client.clone(), tasks),
+            rolls: Rolls::new(client.clone(), tasks, Arc::clone(&history)),
             client,
             gate,
+            history,
         }
     }
 
@@ -162,6 +168,7 @@ impl Prover {
         let api: Api<LeanPod> = Api::namespaced(self.client.clone(), namespace);
         let mut params = ListParams::default().limit(PAGE_OF_STATES);
         loop {
+            let asked = self.history.ask::<LeanPod>(&params);
             let page = match call(api.list(&params)).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -172,6 +179,7 @@ impl Prover {
                     return Vec::new();
                 }
             };
+            self.history.hear(asked.as_ref(), &page.metadata);
             let (next, left) = (
                 next_page(&params, &page.metadata),
                 pages_left(&params, &page.metadata),
@@ -205,7 +213,7 @@ impl Prover {
         error.to_string().into()
     }
 
-    /// Nodes, read from now on: whether they are fenced counts only if they still are.
+    /// Nodes, read from now on: what they are counts only if they still are. Many are listed.
     ///
     /// # Errors
     /// When one of them cannot be read.
@@ -215,20 +223,47 @@ impl Prover {
     ) -> Result<Vec<(String, Option<NodeState>)>, CallError> {
         let nodes: Api<LeanNode> = Api::all(self.client.clone());
         let nodes = &nodes;
-        let reads: Vec<_> = names
-            .iter()
+        let mut wanted: BTreeSet<&str> = names.iter().map(|name| &**name).collect();
+        let mut read = Vec::with_capacity(names.len());
+        let mut page =
+            (wanted.len() > READS_FOR_PAGE).then(|| ListParams::default().limit(PAGE_OF_STATES));
+        while let Some(params) = page {
+            let asked = self.history.ask::<LeanNode>(&params);
+            let list = call(nodes.list(&params)).await?;
+            self.history.hear(asked.as_ref(), &list.metadata);
+            page = next_page(&params, &list.metadata);
+            let left = pages_left(&params, &list.metadata);
+            let listed = list.items.into_iter().filter_map(LeanNode::into_state);
+            for (name, state) in listed {
+                if wanted.remove(&*name) {
+                    read.push((name, Some(state)));
+                }
+            }
+            if page.is_none() {
+                // All pages of one list are one revision: those that were in none of them do not exist.
+                let absent = std::mem::take(&mut wanted).into_iter();
+                read.extend(absent.map(|name| (name.to_owned(), None)));
+            } else if left * READS_FOR_PAGE > wanted.len() {
+                break;
+            }
+        }
+        let reads: Vec<_> = wanted
+            .into_iter()
             .map(|name| async move {
                 match call(nodes.get(name)).await {
-                    Ok(node) => Ok((name.to_string(), node.into_state().map(|(_, state)| state))),
+                    Ok(node) => Ok((name.to_owned(), node.into_state().map(|(_, state)| state))),
                     Err(error) if error.is_absence_of::<LeanNode>(name) => {
-                        Ok((name.to_string(), None))
+                        Ok((name.to_owned(), None))
                     }
                     Err(error) => Err(error),
                 }
             })
             .collect();
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-        reads.try_collect().await
+        let mut reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        while let Some(node) = reads.try_next().await? {
+            read.push(node);
+        }
+        Ok(read)
     }
 
     async fn get(&self, podref: &PodRef) -> Presence {

@@ -3,7 +3,10 @@
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::{
@@ -23,6 +26,7 @@ use serde_json::value::RawValue;
 use crate::{
     api,
     calls::{CallError, next_page, text},
+    history::History,
 };
 
 /// Reservations to a page of a list: about half a kilobyte each.
@@ -34,7 +38,7 @@ const CONCURRENCY: usize = 8;
 
 /// Reads and writes reservations.
 #[derive(Clone)]
-pub struct ReservationApi(Client);
+pub struct ReservationApi(Client, Arc<History>);
 
 #[derive(Deserialize)]
 struct RawPage<'a> {
@@ -47,8 +51,8 @@ struct RawPage<'a> {
 impl ReservationApi {
     /// Talks through `client`.
     #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self(client)
+    pub fn new(client: Client, history: Arc<History>) -> Self {
+        Self(client, history)
     }
 
     /// Reservations by their names: a few one by one, more from a list of the namespace. Those that
@@ -109,8 +113,10 @@ impl ReservationApi {
         params: &ListParams,
         mut wanted: impl FnMut(ReservationGlance<'_>) -> bool,
     ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
+        let asked = self.1.ask::<api::Reservation>(params);
         let text = self.text(of(namespace).list(params)).await?;
         let page: RawPage = serde_json::from_str(&text)?;
+        self.1.hear(asked.as_ref(), &page.metadata);
         let items = page.items.into_iter();
         let reservations = items.filter_map(|item| Reservation::parse_if(item.get(), &mut wanted));
         Ok((reservations.collect(), next_page(params, &page.metadata)))

@@ -19,7 +19,10 @@ use super::{
     batches::{Batches, Inbox},
     names::page_of_names,
 };
-use crate::calls::{CallError, next_page, pages_left};
+use crate::{
+    calls::{CallError, next_page, pages_left},
+    history::History,
+};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
@@ -32,6 +35,7 @@ const PAGE_FOR_POD: usize = 50;
 #[derive(Clone)]
 pub struct Rolls {
     client: Client,
+    history: Arc<History>,
     questions: Arc<Batches<String, Question>>,
 }
 
@@ -55,9 +59,10 @@ struct Question {
 impl Rolls {
     /// Reads through `client`, in `tasks`.
     #[must_use]
-    pub fn new(client: Client, tasks: TaskTracker) -> Self {
+    pub fn new(client: Client, tasks: TaskTracker, history: Arc<History>) -> Self {
         Self {
             client,
+            history,
             questions: Arc::new(Batches::new(tasks)),
         }
     }
@@ -74,23 +79,23 @@ impl Rolls {
     ) -> Option<Result<(Instant, Roll), Arc<CallError>>> {
         let (answer, answered) = oneshot::channel();
         let question = Question { wanted, answer };
-        let client = self.client.clone();
+        let (client, history) = (self.client.clone(), Arc::clone(&self.history));
         self.questions
             .submit(namespace.to_owned(), question, |inbox| async move {
-                serve(inbox, &client).await;
+                serve(inbox, &client, &history).await;
             });
         answered.await.ok()
     }
 }
 
-async fn serve(mut inbox: Inbox<String, Question>, client: &Client) {
+async fn serve(mut inbox: Inbox<String, Question>, client: &Client, history: &History) {
     while let Some(questions) = inbox.take() {
         let wanted: BTreeSet<&str> = questions
             .iter()
             .flat_map(|question| question.wanted.iter().map(PodRef::name))
             .collect();
         let begun = Instant::now();
-        let names = read(client, inbox.key(), &wanted).await;
+        let names = read(client, history, inbox.key(), &wanted).await;
         let names = names.map_err(Arc::new);
         for question in questions {
             let roll = match &names {
@@ -131,6 +136,7 @@ impl Names {
 /// that was not found yet.
 async fn read(
     client: &Client,
+    history: &History,
     namespace: &str,
     wanted: &BTreeSet<&str>,
 ) -> Result<Names, CallError> {
@@ -139,12 +145,14 @@ async fn read(
     let mut params = ListParams::default().limit(limit);
     let mut present = HashSet::new();
     loop {
+        let asked = history.ask::<Pod>(&params);
         let metadata = page_of_names::<Pod>(client, namespace, &params, |name| {
             if wanted.contains(&*name) {
                 present.insert(name.into_owned());
             }
         });
         let metadata = metadata.await?;
+        history.hear(asked.as_ref(), &metadata);
         let Some(next) = next_page(&params, &metadata) else {
             // All pages of one list are one revision: who was in none of them is absent.
             return Ok(Names {

@@ -73,7 +73,7 @@ pub async fn second_look(
                     .address()
                     .is_some_and(|address| addresses.contains(&address))
         };
-        let page = context.pools.page(namespace, &params, |rows| {
+        let page = context.pools.page(namespace, &params, |_, rows| {
             rows.iter().map(is_wanted).collect()
         });
         let page = page.await?;

@@ -121,8 +121,14 @@ impl Shared {
                 }
             }
         }
+        let claimed: Vec<_> = item
+            .progress()
+            .claimed
+            .iter()
+            .map(|(pool, _)| pool.clone())
+            .collect();
         let Found { pools: found, .. } = item.finds();
-        for pool in found.keys() {
+        for pool in found.keys().chain(&claimed) {
             resolved.pools.entry(pool.clone()).or_default();
         }
         self.report_unresolved(&item, &resolved);
@@ -179,8 +185,13 @@ impl Shared {
 
     fn give_back(&self, key: &str, item: &Arc<Item>, outcome: Outcome) {
         let pod = item.podref();
+        let is_begun = || {
+            let progress = item.progress();
+            !(progress.removed.is_empty() && progress.claimed.is_empty())
+        };
         if let Some(picked) = &self.picked
             && matches!(outcome, Outcome::Done | Outcome::Waiting(_))
+            && !is_begun()
         {
             picked.settled(pod);
         }

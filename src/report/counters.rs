@@ -64,6 +64,8 @@ counters! {
     sweeps_ended: Counter,
     /// Sweeps that failed.
     sweeps_failed: Counter,
+    /// How often the API server's data went back in time.
+    history_went_back: Counter,
     /// Pools that are not readable as such.
     pools_unreadable: Counter,
     /// network-status or networks annotations that do not parse.

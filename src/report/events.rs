@@ -54,6 +54,9 @@ pub const CLAIMS_FORBIDDEN: &str = "IPReservationClaimsForbidden";
 /// Reason of the events on a failure.
 pub const FAILED: &str = "IPAddressGarbageCollectionFailed";
 
+/// Reason of the event on data that went back in time.
+pub const HISTORY: &str = "HistoryWentBack";
+
 const CONTROLLER: &str = "ipgc.dev/ipgc";
 /// Limit of `note` in events.k8s.io/v1, in bytes.
 const MAX_NOTE: usize = 1_024;
@@ -163,8 +166,8 @@ impl Events {
                 "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
                  {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
                  is lost takes one. If it is still at it, they are freed by their DEL once \
-                 whereabouts reaches the API server. Else once all such nodes are removed or fenced; \
-                 or by hand, all of the pod's, if nobody answers on any: ipgc release --force ADDRESS"
+                 whereabouts reaches the API server. Else once all such nodes are booted anew, removed or fenced; \
+                 or by hand, if nothing answers on any: ipgc release --held-by node/{first}"
             )
         } else {
             format!(
@@ -225,9 +228,21 @@ impl Events {
         self.take("Warning", CLAIMS_FORBIDDEN, regarding, note);
     }
 
+    /// The API server's data went back in time. It regards the namespace that each cluster has.
+    pub fn history_went_back(&self, note: &str) {
+        let regarding = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: Some("kube-system".to_owned()),
+            ..ObjectReference::default()
+        };
+        self.take("Warning", HISTORY, regarding, note.to_owned());
+    }
+
     fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
-        // What is gone was removed by this copy, whoever leads by now.
-        if self.silent || (reason != COLLECTED && !self.leadership.is_held()) {
+        // What is gone was removed by this copy, whoever leads by now; and after history went back nobody leads.
+        let is_own = [COLLECTED, HISTORY].contains(&reason);
+        if self.silent || !(is_own || self.leadership.is_held()) {
             return;
         }
         let reserve = if kind == "Normal" { RESERVE } else { 0 };
@@ -241,7 +256,8 @@ impl Events {
         let name = &name[..name.floor_char_boundary(230)];
         let event = Event {
             metadata: ObjectMeta {
-                namespace: regarding.namespace.clone(),
+                // Events on what is in no namespace are in this one.
+                namespace: Some(regarding.namespace.clone().unwrap_or("default".to_owned())),
                 name: Some(format!("{name}.{:016x}", rand::random::<u64>())),
                 ..ObjectMeta::default()
             },

@@ -101,6 +101,9 @@ impl Exporter {
         let help = "Pods whose rows could not be freed within the retries, left to the sweep";
         let value = counters.retries_exhausted.get();
         count(&mut families.counter("retries_exhausted", help)?, value)?;
+        let help = "How often the API server's data went back in time, as when etcd is restored from a backup";
+        let value = counters.history_went_back.get();
+        count(&mut families.counter("history_went_back", help)?, value)?;
         let help = "Events that were not sent";
         let value = counters.events_dropped.get();
         count(&mut families.counter("events_dropped", help)?, value)?;

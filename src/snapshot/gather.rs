@@ -147,7 +147,8 @@ impl Gather {
                 if let Some(reservation) = Reservation::parse(text) {
                     self.whole_reservation(reservation);
                 } else {
-                    let reason = "it has no name, uid, resourceVersion or podref";
+                    let reason =
+                        "it has no name, uid, resourceVersion or spec, or a field that is no text";
                     self.unreadable(kind, text, &reason);
                 }
             }

@@ -289,12 +289,7 @@ impl Snapshot {
                 nodes.apply(name, state.clone(), NOW);
             }
             nodes.retain(|_| true, NOW);
-            // Those that are ready all block alike, until W from now: one of them stands for all, or each row would
-            // ask each node.
-            let mut ready = self.nodes.iter().filter(|(_, state)| state.ready).take(1);
-            let others = self.nodes.iter().filter(|(_, state)| !state.ready);
-            let suspects = others.chain(ready.next());
-            nodes.suspect(suspects.map(|(name, _)| &**name), NOW);
+            nodes.suspect(self.nodes.keys().map(|name| &**name), NOW);
             nodes.take_stock(NOW);
         }
         nodes

@@ -14,7 +14,7 @@ use std::{
     mem,
 };
 
-use ipgc_core::pool::{RowCount, interface_number};
+use ipgc_core::pool::{InterfaceTag, RowCount};
 
 /// Names of absent pods with rows, and how many rows each has.
 type Names = HashMap<u64, RowCount>;
@@ -52,7 +52,7 @@ impl Census {
     /// It found a row of a pod that is not there, or cannot have it.
     pub fn note(&mut self, podref: &str, interface: Option<&str>) {
         let count = self.next.entry(hash_of(podref)).or_default();
-        count.add(interface.and_then(interface_number));
+        count.add(interface.and_then(InterfaceTag::of));
     }
 
     /// It has read every pool, a wait after the list. Whoever has rows left is counted as before: what went may

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use tower::{service_fn, timeout::TimeoutLayer};
 
 use super::{is_of_pods, is_watch};
-use crate::{clock::Clock, lock::lock};
+use crate::{clock::Clock, history::History, lock::lock};
 
 /// Longest silence of a fresh watch: a minute from bookmark to bookmark, and half of one to spare.
 const FRESH: Duration = Duration::from_secs(90);
@@ -38,7 +38,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// within so short a time is told in time: it is less than the shortest cooldown.
 const TAKEN_UP: Duration = Duration::from_millis(500);
 
-/// When the pod watch was last heard. Lists do not count: what they tell is as old as their first page.
+/// When the pod watch was last heard: by an event or a bookmark. The head of its answer does not count: a server
+/// whose data went back in time gives one to a watch that asks for a version of the future, and then says nothing.
+/// Lists do not count either: what they tell is as old as their first page.
 #[derive(Debug)]
 pub struct Freshness {
     clock: Clock,
@@ -90,7 +92,8 @@ impl Freshness {
         let mut state = lock(&self.state);
         state.before = state.heard.unwrap_or(state.until);
         state.head = now;
-        state.hear(now);
+        // Taken up at once, it goes on. Else something has to be heard first.
+        state.ended.take_if(|ended| now.since(*ended) <= TAKEN_UP);
     }
 
     /// Something was heard.
@@ -142,22 +145,30 @@ impl Freshness {
     }
 
     /// The client for watches: what it hears of pods is noted here, and the heads of its answers
-    /// are under a deadline.
+    /// are under a deadline. When a watch has begun, it is asked whether the data went back in time.
     #[must_use]
-    pub fn listen(self: &Arc<Self>, client: Client) -> Client {
+    pub fn listen(self: &Arc<Self>, client: Client, history: &Arc<History>) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let freshness = Arc::clone(self);
+        let (freshness, history) = (Arc::clone(self), Arc::clone(history));
         let send = service_fn(move |request: http::Request<Body>| {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
+            let history = Arc::clone(&history);
             let is_heard = is_of_pods(&request) && is_watch(&request);
+            let asked = is_watch(&request).then(|| history.ask_for_watch(&request));
+            let asked = asked.flatten();
+            let path = request.uri().path().to_owned();
             async move {
                 let response = client.send(request).await?;
+                let has_begun = response.status().is_success();
+                if let Some(asked) = asked.filter(|_| has_begun) {
+                    let history = Arc::downgrade(&history);
+                    tokio::spawn(History::look(history, client, path, asked));
+                }
                 // A watch that is taken up again is served from where it ended, at once.
-                let watch =
-                    (is_heard && response.status().is_success()).then(|| Watch::of(freshness));
+                let watch = (is_heard && has_begun).then(|| Watch::of(freshness));
                 Ok::<_, kube::Error>(response.map(|body| {
                     body.map_frame(move |frame| {
-                        if let Some(watch) = &watch {
+                        if let Some(watch) = watch.as_ref().filter(|_| frame.is_data()) {
                             watch.0.hear();
                         }
                         frame
@@ -199,8 +210,11 @@ mod tests {
     async fn heard() -> (Arc<Freshness>, Watch, Moment) {
         let freshness = Arc::new(Freshness::new(Clock::start()));
         let watch = Watch::of(Arc::clone(&freshness));
-        seconds(60).await;
-        freshness.hear();
+        for _ in 0..2 {
+            assert!(!freshness.is_fresh(), "the head of its answer is no word");
+            seconds(60).await;
+            freshness.hear();
+        }
         assert!(freshness.is_fresh());
         let now = freshness.clock.now();
         (freshness, watch, now)

@@ -4,12 +4,15 @@
 
 use std::borrow::Cow;
 
-use ipgc_core::node::{NodeState, OUT_OF_SERVICE_TAINT};
-use jiff::Timestamp;
+use ipgc_core::node::{Boot, NodeState, OUT_OF_SERVICE_TAINT};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde::Deserialize;
+
+/// A person's clock may be so much ahead of ours.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
@@ -91,8 +94,31 @@ struct Taint {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Status {
     conditions: Option<Vec<Condition>>,
+    node_info: Option<NodeInfo>,
+}
+
+#[derive(Deserialize)]
+struct NodeInfo {
+    #[serde(rename = "bootID")]
+    boot: Option<Box<str>>,
+    #[serde(rename = "machineID")]
+    machine: Option<Box<str>>,
+    #[serde(rename = "systemUUID")]
+    system: Option<Box<str>>,
+}
+
+impl NodeInfo {
+    /// `None` where one of the names is missing: two machines without a name are not known to be one.
+    fn boot(self) -> Option<Boot> {
+        let named = |name: Option<Box<str>>| name.filter(|name| !name.is_empty());
+        Some(Boot {
+            machine: (named(self.machine)?, named(self.system)?),
+            id: named(self.boot)?,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -108,7 +134,10 @@ impl From<Wire> for LeanNode {
     fn from(wire: Wire) -> Self {
         let metadata = wire.metadata.unwrap_or_default();
         let spec = wire.spec.unwrap_or_default();
-        let conditions = wire.status.unwrap_or_default().conditions;
+        let Status {
+            conditions,
+            node_info,
+        } = wire.status.unwrap_or_default();
         let ready = conditions
             .unwrap_or_default()
             .into_iter()
@@ -116,15 +145,20 @@ impl From<Wire> for LeanNode {
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
         let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
         let declared = time(declared.as_deref());
+        let now = Timestamp::now();
+        let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let changed = ready
             .as_ref()
             .map(|ready| ready.last_transition_time.as_deref());
         Self {
             state: NodeState {
                 uid: metadata.uid.unwrap_or_default().into(),
+                version: metadata.resource_version.clone().unwrap_or_default().into(),
+                boot: node_info.and_then(NodeInfo::boot),
                 ready: ready
                     .as_ref()
                     .is_some_and(|ready| ready.status.as_deref() == Some("True")),
+                ready_changed: changed.flatten().map(Into::into),
                 out_of_service: spec
                     .taints
                     .unwrap_or_default()
@@ -132,9 +166,10 @@ impl From<Wire> for LeanNode {
                     .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
                 // A statement about a node whose changes bear no time cannot be told from an old one.
                 declared_empty: match (declared, changed.map(time)) {
-                    (Some(declared), Some(Some(changed))) => declared > changed,
+                    (Some(declared), Some(Some(changed))) => declared > changed && !is_ahead,
                     _ => false,
                 },
+                declared_ahead: is_ahead,
             },
             meta: ObjectMeta {
                 name: metadata.name,
@@ -189,6 +224,16 @@ mod tests {
         #[case] fenced: bool,
     ) {
         assert_eq!(with(ready, taint, declared).is_fenced(), fenced);
+    }
+
+    /// It would be later than every change to come: the node could come back, and fall silent with new pods.
+    #[rstest]
+    #[case::as_clocks_differ(4, true)]
+    #[case::in_the_future(6, false)]
+    fn a_statement_about_the_future_does_not_count(#[case] minutes: i64, #[case] counts: bool) {
+        let declared = Timestamp::now() + SignedDuration::from_mins(minutes);
+        let state = with("Unknown", "x", &declared.to_string());
+        assert_eq!((state.is_fenced(), state.declared_ahead), (counts, !counts));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod protobuf;
 mod uid;
 mod usage;
 
-use std::{fmt::Debug, pin::pin, time::Duration};
+use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
 use kube::{
@@ -40,7 +40,7 @@ pub use self::{
     pod_index::{Others, PodIndex, Presumed, RowGlance},
     usage::{Networks, Usage},
 };
-use crate::{backoff::Backoff, calls::with_causes};
+use crate::{backoff::Backoff, calls::with_causes, history::History};
 
 /// Objects to a page of a list: three megabytes of pods in protobuf. Pages of 250 took longer
 /// to list 10,000 pods (docs/performance.md).
@@ -62,27 +62,42 @@ pub trait Sink<K> {
     fn interrupted(&mut self) {}
 }
 
-/// Follows all objects of `api` for ever. `synced` turns true when the first list is complete.
-pub async fn follow<K>(api: Api<K>, mut sink: impl Sink<K>, synced: watch::Sender<bool>)
-where
+/// Follows all objects of `api` for ever, and anew when the API server's data went back in time. `synced` turns true
+/// when the first list is complete.
+pub async fn follow<K>(
+    api: Api<K>,
+    mut sink: impl Sink<K>,
+    synced: watch::Sender<bool>,
+    history: Arc<History>,
+) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let kind = K::plural(&());
     let config = watcher::Config::default().page_size(PAGE_SIZE);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+    let mut epoch = history.subscribe();
     loop {
+        epoch.mark_unchanged();
         let mut events = pin!(watcher(api.clone(), config.clone()));
         let mut listing = true;
         loop {
-            let event = if listing {
-                let Ok(event) = timeout(LIST_DEADLINE, events.try_next()).await else {
-                    warn!(%kind, "list hangs, starting over");
+            let longest = if listing {
+                LIST_DEADLINE
+            } else {
+                Duration::MAX
+            };
+            let event = tokio::select! {
+                biased;
+                Ok(()) = epoch.changed() => {
                     sink.interrupted();
                     break;
-                };
-                event
-            } else {
-                events.try_next().await
+                }
+                event = timeout(longest, events.try_next()) => event,
+            };
+            let Ok(event) = event else {
+                warn!(%kind, "list hangs, starting over");
+                sink.interrupted();
+                break;
             };
             match event {
                 Ok(Some(Event::Init)) => {

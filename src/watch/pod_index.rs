@@ -157,6 +157,17 @@ impl PodIndex {
         Some(self.end(gone, true, now))
     }
 
+    /// The API server's data went back in time. Whoever ended may be there again and run, and whoever lives may never
+    /// have been: as in the beginning nothing is known, until a list has come to its end.
+    pub fn distrust(&mut self, now: Moment) {
+        *self = Self {
+            listing: true,
+            listed_at: now,
+            longest_grace: self.longest_grace,
+            ..Self::default()
+        };
+    }
+
     /// A list begins, the first one or one after a lost watch. States may have been missed since
     /// the watch was heard last; what was observed of a pod since then, it may not have lived to
     /// see.
@@ -289,6 +300,19 @@ impl PodIndex {
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
         (reported && !live.is_deleting()).then_some(Held::Reported)
+    }
+
+    /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the
+    /// slice of `node`.
+    #[must_use]
+    pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
+        let live = self.live.get(podref);
+        let live = live.map(|(podref, packed)| packed.unpack(podref).state);
+        let ended = podref.parse().ok().map(|podref| self.ended(&podref));
+        let ended = ended.into_iter().flatten().map(|end| end.last.clone());
+        live.into_iter()
+            .chain(ended)
+            .any(|pod| pod.disproves_slice(node, address))
     }
 
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.

@@ -72,5 +72,5 @@ pub use resources::Resource;
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use status::{Cause, Failure};
-pub use store::ChangeKind;
+pub use store::{Backup, ChangeKind};
 pub use watch_faults::{Cut, EventRuleBuilder};

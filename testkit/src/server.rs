@@ -22,7 +22,7 @@ use crate::log::{Log, Requests};
 use crate::object::TypeMeta;
 use crate::resources::{Registry, Resource};
 use crate::service::ApiService;
-use crate::store::Store;
+use crate::store::{Backup, Store};
 use crate::watch_faults::{Cut, EventRuleBuilder, EventSelect};
 
 /// Behaviour that a real server takes from its flags.
@@ -299,6 +299,20 @@ impl Server {
         let revision = store.revision();
         store.compact(revision);
         store.wake_all();
+    }
+
+    /// A copy of all objects, for [`Server::restore`].
+    #[must_use]
+    pub fn back_up(&self) -> Backup {
+        self.inner.store().back_up()
+    }
+
+    /// Restores a copy, as when etcd is restored from a backup and the API server started again: revisions go
+    /// back to that of the copy, and all watches break. A watch that asks for a later revision is told nothing
+    /// until there is one.
+    pub fn restore(&self, backup: Backup) {
+        self.inner.store().restore(backup);
+        self.cut(Match::any(), Cut::Broken);
     }
 
     /// All requests so far.

@@ -110,6 +110,13 @@ impl Page {
 /// The revision asked for is compacted.
 pub(crate) struct Compacted;
 
+/// A copy of all objects, as a backup of etcd is one.
+#[derive(Clone, Debug)]
+pub struct Backup {
+    revision: u64,
+    tables: Vec<Vec<(Key, Arc<Object>)>>,
+}
+
 /// All state of the server.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -337,6 +344,36 @@ impl Store {
 
     pub(crate) fn history(&self, table: usize) -> &[Arc<Change>] {
         &self.tables[table].history
+    }
+
+    /// A copy of what is there now.
+    pub(crate) fn back_up(&self) -> Backup {
+        let tables = 0..self.tables.len();
+        let tables = tables.map(|table| {
+            let live = self.live(table, None);
+            live.map(|(key, object)| (key.clone(), Arc::clone(object)))
+                .collect()
+        });
+        Backup {
+            revision: self.revision,
+            tables: tables.collect(),
+        }
+    }
+
+    /// Puts a copy in the place of all objects: revisions go on from that of the copy.
+    pub(crate) fn restore(&mut self, backup: Backup) {
+        self.revision = backup.revision;
+        self.compacted = backup.revision;
+        self.mark = (Instant::now(), backup.revision);
+        for (table, objects) in self.tables.iter_mut().zip(backup.tables) {
+            table.log.clear();
+            table.forgotten = backup.revision;
+            let version = |object: Arc<Object>| vec![(object.revision, Some(object))];
+            table.objects = objects
+                .into_iter()
+                .map(|(key, object)| (key, version(object)))
+                .collect();
+        }
     }
 
     /// Tells whoever waits for writes of a resource to look again.

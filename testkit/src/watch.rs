@@ -98,7 +98,7 @@ impl ResourceCall<'_> {
                 .bookmarks
                 .then_some(options.bookmark_interval)
                 .flatten()
-                .map(|interval| (now + interval, interval)),
+                .map(|interval| (next_bookmark(now, interval, now + lifetime), interval)),
         };
         if cursor < store.compacted() {
             let oldest = store.compacted();
@@ -115,6 +115,13 @@ impl ResourceCall<'_> {
         );
         Ok(response)
     }
+}
+
+/// As the API server has it: in regular intervals, and two seconds before the end.
+fn next_bookmark(now: Instant, interval: Duration, deadline: Instant) -> Instant {
+    let last = deadline - Duration::from_secs(2);
+    let next = now + interval;
+    if last > now { next.min(last) } else { next }
 }
 
 enum Phase {
@@ -340,8 +347,12 @@ impl Watch {
             && now >= due
             && matches!(self.next_change(), Ok(None))
         {
-            self.bookmark = Some((now + interval, interval));
-            self.queue_bookmark(false);
+            let next = next_bookmark(now, interval, self.deadline);
+            self.bookmark = Some((next, interval));
+            // A watch that began at a revision of the future is not told of the present.
+            if self.cursor <= self.server.inner.store().revision() {
+                self.queue_bookmark(false);
+            }
         }
     }
 

@@ -87,15 +87,19 @@ async fn a_name_that_is_none_stands_in_no_command() {
 #[tokio::test]
 async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
     let server = sliced(["n1", "n2"]);
-    let pool = server.edit("ippools", NS, "blue-n1-10.0.0.0-24", |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
-        pool["spec"]["allocations"]["2"] =
-            fixtures::row(&fixtures::sandbox(2), "default/job", "net1");
-    });
-    assert!(pool);
-    let job = pod("job", 2)
+    for (pool, key, podref) in [
+        ("blue-n1-10.0.0.0-24", "1", "default/gone"),
+        ("blue-n2-10.0.1.0-24", "2", "default/job"),
+    ] {
+        let found = server.edit("ippools", NS, pool, |pool| {
+            pool["spec"]["allocations"][key] = fixtures::row(&fixtures::sandbox(1), podref, "net1");
+        });
+        assert!(found);
+    }
+    let job = fixtures::pod(NS, "job")
         .node("n2")
+        .networks("net")
+        .reports("default/net", "net1", &["10.0.1.2"])
         .owner("Job", "jobs")
         .ended("Succeeded");
     server.put(job.build());

@@ -392,7 +392,7 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
 }
 
 #[test]
-fn rows_of_three_interfaces_go_by_their_own_del() {
+fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     let server = server();
     put_pool(
         &server,
@@ -405,9 +405,10 @@ fn rows_of_three_interfaces_go_by_their_own_del() {
     let explanation = ask(&server, "10.0.0.2").unwrap();
     let changes = &row(&explanation).changes;
     for word in [
-        "its own DEL",
-        "gone for 5m30s, or are fenced: n1",
-        "ipgc release --force",
+        "if its kubelet still calls DEL",
+        "booted anew",
+        "gone for 5m30s, or are fenced, which counts while they are not ready: n1",
+        "ipgc release --held-by node/NAME",
     ] {
         assert!(changes.iter().any(|it| it.contains(word)), "{changes:#?}");
     }
@@ -415,4 +416,54 @@ fn rows_of_three_interfaces_go_by_their_own_del() {
         !changes.iter().any(|it| it.contains("annotate")),
         "{changes:#?}"
     );
+    let told = text(&ask(&server, "node/n1").unwrap());
+    for word in [
+        "3 would be held no more, once it is shut down: no fence counts while it is ready",
+        "by hand      ipgc release --held-by node/n1",
+    ] {
+        assert!(told.contains(word), "{told}");
+    }
+}
+
+#[test]
+fn a_reservation_that_names_no_pod_says_so_and_what_removes_it() {
+    let server = outage();
+    for (name, spec) in [
+        ("10.0.0.8", json!({ "containerid": fixtures::sandbox(8) })),
+        ("10.0.0.7", json!({})),
+        (
+            "10.0.0.6",
+            json!({ "podref": "default/gone", "claim": "c" }),
+        ),
+    ] {
+        let mut reservation = fixtures::reservation(NS, name, "", "");
+        reservation["spec"] = spec;
+        server.put(reservation);
+    }
+    let force = "ipgc release --force";
+    for (address, of, by_hand) in [
+        (
+            "10.0.0.8",
+            format!("10.0.0.8 of sandbox {}", fixtures::sandbox(8)),
+            format!("{force} 10.0.0.8"),
+        ),
+        (
+            "10.0.0.7",
+            "10.0.0.7 of no pod".to_owned(),
+            format!("{force} 10.0.0.7"),
+        ),
+        (
+            "10.0.0.6",
+            "10.0.0.6 of default/gone".to_owned(),
+            "kubectl delete".to_owned(),
+        ),
+    ] {
+        let said = text(&ask(&server, address).unwrap());
+        assert!(said.contains(&of) && said.contains(&by_hand), "{said}");
+        assert_eq!(
+            said.contains("there is no such pod"),
+            address == "10.0.0.6",
+            "{said}"
+        );
+    }
 }

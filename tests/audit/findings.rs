@@ -100,6 +100,25 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     assert_eq!(only(&report).problem, Problem::Stale);
 }
 
+#[tokio::test]
+async fn a_statement_about_the_future_is_told_and_does_not_count() {
+    let server = server();
+    put_pool(&server, &[(2, "default/gone")]);
+    server.put(fixtures::node("n2", false));
+    server.edit("nodes", "", "n2", |node| {
+        let ahead = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = ahead.to_string().into();
+    });
+    let report = live(&server).await.unwrap();
+    assert_eq!(report.totals.split.unfenced, 1);
+    let says = "ipgc.dev/no-sandboxes is in the future, and does not count: n2";
+    assert!(
+        report.notes.iter().any(|note| note == says),
+        "{:?}",
+        report.notes
+    );
+}
+
 /// A kubelet at work may never get through three DELs that are lost.
 #[tokio::test]
 async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
@@ -195,6 +214,70 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     assert_eq!(finding.pods, ["default/web-1"]);
     assert!(finding.detail.contains(says), "{}", finding.detail);
     assert_eq!(finding.reservation.is_some(), of.is_some());
+}
+
+/// As an old CRD keeps it, which drops the podref.
+async fn with_spec(spec: serde_json::Value) -> Report {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.edit("overlappingrangeipreservations", NS, "10.0.0.1", |it| {
+        it["spec"] = spec;
+    });
+    report(&server).await
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    let id = &pool["spec"]["allocations"]["1"]["id"];
+    let report = with_spec(json!({ "containerid": id })).await;
+    assert_eq!(report.findings, []);
+    for spec in [json!({ "containerid": fixtures::sandbox(7) }), json!({})] {
+        let report = with_spec(spec).await;
+        let finding = only(&report);
+        assert_eq!(finding.problem, Problem::ReservationMissing);
+        let says = "its pod lives, and its reservation names no pod and another sandbox";
+        assert!(finding.detail.starts_with(says), "{}", finding.detail);
+    }
+}
+
+#[rstest]
+#[case::no_pod(
+    json!({ "containerid": fixtures::sandbox(7) }),
+    "a reservation without a row; its podref is not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::neither(
+    json!({}),
+    "a reservation without a row; its podref is not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::a_field_that_is_not_known(
+    json!({ "podref": "default/gone", "ipamclaim": "c" }),
+    "a reservation without a row; it has an unknown field \"ipamclaim\"",
+    None
+)]
+#[tokio::test]
+async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
+    #[case] spec: serde_json::Value,
+    #[case] says: &str,
+    #[case] command: Option<&str>,
+) {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
+    lone["spec"] = spec;
+    server.put(lone);
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::Unreadable);
+    assert_eq!(finding.detail, says);
+    assert_eq!(finding.command.as_deref(), command);
+    assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
 }
 
 #[tokio::test]

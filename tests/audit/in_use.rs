@@ -246,8 +246,12 @@ fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
         "default/other",
         "net1",
     ));
-    let found = dump(&server).judged().findings[0].problem;
-    assert_eq!(found, Problem::InUseUnallocated);
+    let report = dump(&server).judged();
+    let found = [Problem::InUseTwice, Problem::InUseUnallocated];
+    assert_eq!(
+        problems(&report),
+        found.map(|problem| (problem, "10.0.0.9"))
+    );
 }
 
 #[tokio::test]

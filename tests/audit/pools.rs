@@ -170,6 +170,60 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     );
 }
 
+/// The slice of n2 by its name: a silent n1 holds no row of it, unless a pod of another node has one as well.
+#[tokio::test]
+async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
+    let server = bare();
+    server.put(fixtures::node("n2", true));
+    server.put(fixtures::node("n3", false));
+    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
+    server.put(proxy.running().build());
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("n2", "10.0.1.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "blue", "10.0.0.0/16", "/24", &slices);
+    server.put(slices);
+    let pool = fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24");
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/gone", "net1");
+    server.put(
+        pool.row(2, &fixtures::sandbox(2), "default/web", "net1")
+            .build(),
+    );
+    server.put(fixtures::reservation(
+        NS,
+        "blue-10.0.1.2",
+        "default/web",
+        "net1",
+    ));
+    let put_on = |node: &str| {
+        let pod = fixtures::pod(NS, "web").node(node).networks("net");
+        let pod = pod.reports("default/net", "net1", &["10.0.1.2"]).running();
+        server.put(pod.build());
+    };
+    put_on("n2");
+    let is_told = |report: &Report| {
+        let mut findings = report.findings.iter();
+        findings.any(|it| it.problem == Problem::SliceOfSeveralNodes)
+    };
+    let before = report(&server).await;
+    assert_eq!(before.totals.split.unfenced, 0);
+    assert!(!is_told(&before));
+    put_on("n1");
+    let after = report(&server).await;
+    assert_eq!(after.totals.split.unfenced, 1);
+    let mut findings = after.findings.iter();
+    let finding = findings.find(|it| it.problem == Problem::SliceOfSeveralNodes);
+    let finding = finding.unwrap();
+    assert_eq!(*finding.nodes, ["n2", "n1"]);
+    assert!(
+        finding.detail.contains("pod default/web on node n1"),
+        "{}",
+        finding.detail
+    );
+}
+
 #[rstest]
 #[case::not_quite(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 12, None)]
 #[case::nearly(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 13, Some("13 of 14"))]

@@ -66,7 +66,7 @@ async fn a_kind_that_is_no_longer_known_is_no_absence() {
     let server = pair();
     server.put(pod("twin", 1).build());
     during(&server, &watch(), async |heard| {
-        assert!(heard.so_far()[0].starts_with("present ->duplicate 10.0.0.1"));
+        assert!(heard.so_far()[0].starts_with("present ->in-use-twice 10.0.0.1"));
         let unknown = server
             .on(Match::list("network-attachment-definitions"))
             .fail(404);

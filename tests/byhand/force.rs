@@ -3,6 +3,8 @@
 use ipgc::byhand::{
     Subject,
     force::{Forced, NotRemoved, Unreadable, at, check_unreadable, remove_unreadable},
+    held::held_by,
+    report::nothing_in,
 };
 
 use super::*;
@@ -333,7 +335,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     server.put(fixtures::pod(NS, "web").build());
     let answer = remove_unreadable(&server.client(), &found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Present(_))), "{answer:?}");
-    let checked = check_unreadable(&look(&server).await, &found);
+    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(
         matches!(checked, Err(NotRemoved::Present(_))),
         "{checked:?}"
@@ -344,7 +346,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     assert!(matches!(answer, Err(NotRemoved::NoProof(..))), "{answer:?}");
     server.clear_rules();
     server.put(reporting("other", 5).running().build());
-    let checked = check_unreadable(&look(&server).await, &found);
+    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(
         matches!(checked, Err(NotRemoved::Reported(_))),
         "{checked:?}"
@@ -359,4 +361,163 @@ async fn one_that_cannot_be_read_stays_in_a_dry_run() {
         .await
         .unwrap();
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+/// A room with a reservation that names no pod.
+fn nobodys(spec: Value) -> Server {
+    let (server, _beat) = room(&[(1, "web")]);
+    let mut lone = fixtures::reservation(NS, "10.0.0.9", "", "");
+    lone["spec"] = spec;
+    server.put(lone);
+    server
+}
+
+async fn found_nobodys(server: &Server) -> Unreadable {
+    match forced(server, "10.0.0.9").await.unwrap() {
+        Forced::Unreadable(found) => found,
+        Forced::Pick(pick) => panic!("{pick:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_goes() {
+    let of_old_crd = json!({ "containerid": fixtures::sandbox(9), "ifname": "net1" });
+    for spec in [of_old_crd, json!({}), json!({ "podref": "driver" })] {
+        let server = nobodys(spec);
+        let found = found_nobodys(&server).await;
+        let policy = Policy::default();
+        check_unreadable(&look(&server).await, &policy, &found).unwrap();
+        let client = server.client_named("ipgc");
+        remove_unreadable(&client, &found, true).await.unwrap();
+        assert_eq!(writes(&server), 0);
+        remove_unreadable(&client, &found, false).await.unwrap();
+        assert_eq!(reservations(&server), ["10.0.0.1"]);
+        // And once it is gone.
+        let again = remove_unreadable(&client, &found, false).await;
+        assert!(matches!(again, Err(NotRemoved::Gone)), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
+    let server = nobodys(json!({ "containerid": fixtures::sandbox(9) }));
+    let found = found_nobodys(&server).await;
+    let policy = Policy::default();
+    // A pod that reports the address.
+    server.put(reporting("other", 9).running().build());
+    let checked = check_unreadable(&look(&server).await, &policy, &found);
+    assert!(
+        matches!(checked, Err(NotRemoved::Reported(_))),
+        "{checked:?}"
+    );
+    server.delete("pods", NS, "other").unwrap();
+    // A row that came since.
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["9"] =
+            fixtures::row(&fixtures::sandbox(9), "default/new", "net1");
+    });
+    let checked = check_unreadable(&look(&server).await, &policy, &found);
+    assert!(matches!(checked, Err(NotRemoved::Gone)), "{checked:?}");
+    // One that names a pod by now, and one that was written between our read and our request.
+    let removed = server
+        .on(Match::delete("overlappingrangeipreservations"))
+        .once();
+    removed.before(|server| async move {
+        server.edit("overlappingrangeipreservations", NS, "10.0.0.9", |it| {
+            it["spec"]["podref"] = "default/new".into();
+        });
+    });
+    let client = server.client();
+    let answer = remove_unreadable(&client, &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
+    let answer = remove_unreadable(&client, &found, false).await;
+    assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
+    assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_stays_where_a_person_or_a_pool_hides_whose_it_is() {
+    for (annotation, why) in [
+        ("10.0.0.9", "an annotation of its pool exempts it"),
+        (
+            "",
+            "a pool of its namespace cannot be read, and may have its row",
+        ),
+    ] {
+        let server = nobodys(json!({ "containerid": fixtures::sandbox(9) }));
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["metadata"]["annotations"]["ipgc.dev/keep"] = annotation.into();
+            if annotation.is_empty() {
+                pool["spec"]["range"] = "?".into();
+            }
+        });
+        let says = format!("10.0.0.9 is kept: reservation default/10.0.0.9: {why}");
+        assert_eq!(forced(&server, "10.0.0.9").await.unwrap_err(), says);
+    }
+}
+
+/// Nobody knows whose it is, and an ADD may accept it.
+#[tokio::test]
+async fn a_reservation_with_a_field_that_is_not_known_stays() {
+    let server = nobodys(json!({ "podref": "default/gone", "ipamclaim": "c" }));
+    assert_eq!(
+        forced(&server, "10.0.0.9").await.unwrap_err(),
+        "10.0.0.9 is kept: reservation default/10.0.0.9: it has an unknown field \"ipamclaim\""
+    );
+}
+
+/// Rows of this pod on three interfaces, which its node holds while it is at work.
+fn on_three(server: &Server, pod: &str) {
+    for number in 1..=3 {
+        let pool = fixtures::pool(NS, &format!("10.0.{number}.0/24"));
+        let pool = pool.row(1, &fixtures::sandbox(number), pod, &format!("net{number}"));
+        server.put(pool.build());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
+    let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
+    server.put(reporting("web", 2).running().build());
+    server.put(fixtures::node("node-2", true));
+    on_three(&server, "default/three");
+    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
+    assert_eq!(held.others, ["node-2".into()].into());
+    let released = run(&server, held.picked, config()).await;
+    let fates = released.fates();
+    assert_eq!(fates.len(), 3, "{fates:?}");
+    assert!(fates.iter().all(|(_, fate)| is_freed(fate)), "{fates:?}");
+    assert!(released.took < Duration::from_secs(30));
+    assert_eq!(rows(&server), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    on_three(&server, "default/web");
+    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
+    // Which addresses it has is not known yet.
+    let again = reporting("web", 1).status(fixtures::starting_status());
+    server.put(again.build());
+    let released = run(&server, held.picked, config()).await;
+    let fates = released.fates();
+    assert_eq!(fates.len(), 3);
+    assert!(!fates.iter().any(|(_, fate)| is_freed(fate)), "{fates:?}");
+    assert_eq!(writes(&server), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_of_what_a_ready_node_holds_names_the_command_that_frees_it() {
+    let (server, _beat) = room(&[]);
+    on_three(&server, "default/three");
+    let says = nothing_in(&reported(&server, Duration::ZERO).await);
+    assert!(
+        says.contains("3 are held by nodes that --assume-dead cannot name"),
+        "{says}"
+    );
+    assert!(!says.contains("silent"), "{says}");
+    silent_node(&server, "node-2");
+    let says = nothing_in(&reported(&server, Duration::ZERO).await);
+    assert!(says.contains("3 are held by silent nodes"), "{says}");
+    assert!(!says.contains("--held-by"), "{says}");
 }

@@ -91,11 +91,14 @@ impl Released {
     }
 }
 
+/// What waits for an ADD is another matter.
 fn config() -> Config {
-    Config {
+    let mut config = Config {
         sweep_interval: Duration::from_mins(1),
         ..Config::default()
-    }
+    };
+    config.policy.add_budget = Duration::from_secs(1);
+    config
 }
 
 async fn run(server: &Server, picked: Picked, config: Config) -> Released {

@@ -235,3 +235,21 @@ async fn whoever_may_not_make_one_hears_so() {
         .to_string();
     assert!(error.contains("(403)"), "{error}");
 }
+
+/// As an old CRD keeps it, which drops the podref: it is the row's by its sandbox, or nobody's that we know.
+#[tokio::test]
+async fn one_that_names_no_pod_is_the_rows_by_its_sandbox() {
+    let server = lacking(RANGE, None, "10.0.0.5");
+    let missing = only(&server).await;
+    let mut reservation = fixtures::reservation(NS, "10.0.0.5", "", "");
+    reservation["spec"] = json!({ "containerid": fixtures::sandbox(5) });
+    server.put(reservation.clone());
+    assert_eq!(found(&server).await, (Vec::new(), 0));
+    assert_eq!(make(&server, &missing).await.unwrap(), "10.0.0.5");
+    assert_eq!(writes(&server), 0);
+    reservation["spec"] = json!({ "containerid": fixtures::sandbox(6) });
+    server.put(reservation);
+    assert_eq!(found(&server).await, (Vec::new(), 1), "left alone");
+    let made = make(&server, &missing).await;
+    assert!(matches!(made, Err(NotMade::Exists(_))), "{made:?}");
+}

@@ -98,8 +98,13 @@ impl Nodes {
         // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
         let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
-        if !was_alive && self.get(name).and_then(Node::state) == Some(&state) {
+        let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());
+        if let Some(known) = known
+            && !was_alive
+            && known.says_the_same(&state)
+        {
             // Its kubelet says every few minutes what it said before.
+            known.version = state.version;
             return;
         }
         self.stock = None;
@@ -117,6 +122,28 @@ impl Nodes {
         }
     }
 
+    /// Takes in that the object of a node had this version when a quorum read was `asked`, or later. A kubelet that
+    /// is at work reports its boot within `told_within`: so whatever ended that long before ended on the boot that is
+    /// known, and does not outlive the next one.
+    pub fn confirm_boot(
+        &mut self,
+        name: &str,
+        version: &str,
+        asked: Moment,
+        told_within: Duration,
+    ) {
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.confirm_boot(version, asked, told_within);
+        }
+    }
+
+    /// When it was seen that the machine of the node `name` was booted anew after `moment`: no sandbox that it ran
+    /// then is left.
+    #[must_use]
+    pub fn rebooted_after(&self, name: &str, moment: Moment) -> Option<Moment> {
+        self.by_name.get(name)?.rebooted_after(moment)
+    }
+
     /// A node was deleted.
     pub fn remove(&mut self, name: &str, now: Moment) {
         self.stock = None;
@@ -127,13 +154,54 @@ impl Nodes {
 
     /// A complete list of nodes was taken in; these are the names in it.
     pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
-        self.stock = None;
-        for (name, node) in &mut self.by_name {
-            if !listed(name) {
-                node.remove(now);
-            }
+        let missing = self.by_name.keys().filter(|name| !listed(name));
+        for name in missing.cloned().collect::<Vec<_>>() {
+            self.read(&name, None, now);
         }
+        self.stock = None;
         self.complete_since.get_or_insert(now);
+    }
+
+    /// Takes in a read of a node, `None` where it does not exist: unlike the events of a watch, it tells nothing of what
+    /// was between this state and the last one. Where it is as the watch told, so it was all the time.
+    pub fn read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
+        let said = self.said_dead.contains(name);
+        let state = state.map(|mut state| {
+            state.declared_empty |= said && !state.ready;
+            state
+        });
+        if let Some(node) = self.by_name.get_mut(name) {
+            let is_same = match (&node.state, &state) {
+                (Some(known), Some(read)) => known.says_the_same(read),
+                (known, read) => known == read,
+            };
+            if is_same {
+                node.confirm(now);
+                node.state = state;
+                return;
+            }
+            node.miss(now);
+            self.stock = None;
+            self.unblocked = Duration::ZERO;
+        }
+        match state {
+            Some(state) => self.apply(name, state, now),
+            None => self.remove(name, now),
+        }
+    }
+
+    /// The nodes that would block such a wait but for what a watch of nodes did not tell, which may be dead: they have to
+    /// be [`read`](Self::read). All, or the one of this slice.
+    pub fn unconfirmed(
+        &self,
+        slice: Option<&str>,
+        wait: Duration,
+        now: Moment,
+    ) -> impl Iterator<Item = &str> {
+        let nodes = self.by_name.iter().filter(move |(name, node)| {
+            slice.is_none_or(|slice| slice == &***name) && node.is_unconfirmed(wait, now)
+        });
+        nodes.map(|(name, _)| &**name)
     }
 
     /// Takes in a read of a node's Lease, by a request that was `asked` then and answered when it was `seen`.
@@ -142,6 +210,15 @@ impl Nodes {
         if let Some(node) = self.by_name.get_mut(name) {
             node.hear(version, asked, seen);
         }
+    }
+
+    /// The API server's data went back in time: as in the beginning no node is known, nor any Lease, and until the
+    /// nodes are listed every one blocks.
+    pub fn distrust(&mut self, now: Moment) {
+        *self = Self {
+            gap: Some(now),
+            ..Self::said_dead(std::mem::take(&mut self.said_dead))
+        };
     }
 
     /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
@@ -205,13 +282,6 @@ impl Nodes {
             (None, Some(since)) => Standing::Gone(since.max(end)),
             (None, None) => Standing::Listening,
         }
-    }
-
-    /// Whether the node `name` is fenced, or does not exist.
-    #[must_use]
-    pub fn is_fenced_or_gone(&self, name: &str, now: Moment) -> bool {
-        let standing = self.standing(name, now, now);
-        matches!(standing, Standing::Fenced | Standing::Gone(_))
     }
 
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
@@ -324,6 +394,7 @@ impl Nodes {
             exists: node.state.is_some(),
             fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
             alive_since: node.alive_since(now),
+            rebooted: node.reboot.map(|reboot| reboot.seen),
         };
         let all = self.by_name.iter();
         all.map(|(name, node)| (&**name, pulse(node))).collect()
@@ -339,4 +410,6 @@ pub struct Pulse {
     pub fenced: bool,
     /// Since when its kubelet has been at work.
     pub alive_since: Option<Moment>,
+    /// When its machine was seen to be booted anew.
+    pub rebooted: Option<Moment>,
 }

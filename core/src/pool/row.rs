@@ -5,10 +5,13 @@
 
 use std::net::IpAddr;
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::wire::OfRow;
 use crate::{
-    address::{Offset, Range, excerpt},
+    address::{Offset, Range},
+    fields::Fields,
     podref::PodRef,
     pool::PoolKey,
 };
@@ -50,7 +53,7 @@ pub enum Unreadable {
     #[error("the row is not an object of texts")]
     Shape,
     /// A field that we do not know may say who the row belongs to.
-    #[error("the row has an unknown field {0:?}")]
+    #[error("it has an unknown field {0:?}")]
     ExtraField(Box<str>),
     /// The podref is empty or not `namespace/name`.
     #[error("its podref is not exactly namespace/name")]
@@ -131,6 +134,12 @@ impl Row {
     pub fn podref_text(&self) -> Option<&str> {
         self.stored.get("podref").and_then(Value::as_str)
     }
+
+    /// The interface as it stands in the row.
+    #[must_use]
+    pub fn interface_text(&self) -> Option<&str> {
+        self.stored.get("ifname").and_then(Value::as_str)
+    }
 }
 
 fn is_sandbox_id(id: &str) -> bool {
@@ -139,19 +148,12 @@ fn is_sandbox_id(id: &str) -> bool {
 
 impl RowContent {
     fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
-        let fields = stored.as_object().ok_or(Unreadable::Shape)?;
-        if let Some(extra) = fields
-            .keys()
-            .find(|field| !["id", "podref", "ifname"].contains(&field.as_str()))
-        {
-            return Err(Unreadable::ExtraField(excerpt(extra).into()));
+        let fields = Fields::<&str, OfRow, 3>::deserialize(stored);
+        let fields = fields.map_err(|_| Unreadable::Shape)?;
+        if let Some(extra) = fields.extra {
+            return Err(Unreadable::ExtraField(extra));
         }
-        let text = |field: &str| match fields.get(field) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(Unreadable::Shape),
-        };
-        let (sandbox, podref, interface) = (text("id")?, text("podref")?, text("ifname")?);
+        let [podref, sandbox, interface] = fields.texts;
         let podref = podref
             .and_then(|podref| podref.parse().ok())
             .ok_or(Unreadable::PodRef)?;

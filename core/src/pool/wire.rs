@@ -12,7 +12,10 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::text::Text;
+use crate::{
+    fields::{Fields, Known},
+    text::Text,
+};
 
 /// An IPPool whose rows are `R`.
 #[derive(Deserialize)]
@@ -68,42 +71,23 @@ pub(super) trait RowText {
     fn stored(&self) -> Value;
 }
 
-/// A row of nothing but the three known texts, without escapes.
-#[derive(Default)]
-pub(super) struct Plain<'a> {
-    id: Option<&'a str>,
-    podref: Option<&'a str>,
-    ifname: Option<&'a str>,
+/// The known fields of a row.
+pub(super) struct OfRow;
+
+impl Known<3> for OfRow {
+    const NAMES: [&'static str; 3] = ["podref", "id", "ifname"];
 }
 
-/// By hand: what is derived takes a list for an object, and null for nothing.
+/// A row of nothing but the three known texts, without escapes.
+pub(super) struct Plain<'a>([Option<&'a str>; 3]);
+
 impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
-            type Value = Plain<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of the three known texts, without escapes")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut row = Plain::default();
-                while let Some(name) = map.next_key::<&'de str>()? {
-                    let field = match name {
-                        "id" => &mut row.id,
-                        "podref" => &mut row.podref,
-                        "ifname" => &mut row.ifname,
-                        other => return Err(A::Error::unknown_field(other, &[])),
-                    };
-                    if field.replace(map.next_value()?).is_some() {
-                        return Err(A::Error::custom("a field twice"));
-                    }
-                }
-                Ok(row)
-            }
+        let fields = Fields::<_, OfRow, 3>::deserialize(deserializer)?;
+        match fields.extra {
+            None => Ok(Self(fields.texts)),
+            Some(extra) => Err(D::Error::unknown_field(&extra, &OfRow::NAMES)),
         }
-        deserializer.deserialize_map(Fields(PhantomData))
     }
 }
 
@@ -111,16 +95,11 @@ impl RowText for Plain<'_> {
     const KNOWN: bool = true;
 
     fn head(&self) -> [Option<Cow<'_, str>>; 3] {
-        [self.podref, self.id, self.ifname].map(|text| text.map(Cow::Borrowed))
+        self.0.map(|text| text.map(Cow::Borrowed))
     }
 
     fn stored(&self) -> Value {
-        let fields = [
-            ("id", self.id),
-            ("podref", self.podref),
-            ("ifname", self.ifname),
-        ];
-        let fields = fields.into_iter();
+        let fields = OfRow::NAMES.into_iter().zip(self.0);
         let fields = fields.filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
         Value::Object(fields.collect::<Map<_, _>>())
     }

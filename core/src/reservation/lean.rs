@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{CLAIM_ANNOTATION, CLAIMED_PODREF, Metadata, Reservation, Spec};
+use super::{Metadata, Raw, Reservation, Spec, owner};
 use crate::{
     pool::Version,
     text::{Interner, Text},
@@ -19,10 +19,14 @@ pub struct LeanReservation {
     pub name: Box<str>,
     /// `metadata.uid`.
     pub uid: Box<str>,
-    /// `spec.podref`.
+    /// `spec.podref`; empty where there is none.
     pub podref: Box<str>,
     /// `spec.ifname`, where there is one.
     pub interface: Option<Arc<str>>,
+    /// `spec.containerid`, where there is no podref.
+    pub sandbox: Option<Box<str>>,
+    /// A field of `spec` that is not known.
+    pub extra: Option<Box<str>>,
     /// The podref before a claim of ours.
     pub claimed_from: Option<Box<str>>,
 }
@@ -37,16 +41,42 @@ impl LeanReservation {
             uid: reservation.uid.into(),
             podref: reservation.podref.into(),
             interface: reservation.interface.map(|name| texts.intern(&name)),
+            sandbox: reservation.sandbox.map(Into::into),
+            extra: reservation.extra,
             claimed_from: reservation.claimed_from.map(Into::into),
         }
     }
 
-    /// The pod it belongs to, a claim of ours seen through.
+    /// The whole of it, to be judged. What was not kept decides nothing.
+    #[must_use]
+    pub fn whole(&self) -> Reservation {
+        let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        Reservation {
+            namespace: (*self.namespace).to_owned(),
+            name: (*self.name).to_owned(),
+            uid: (*self.uid).to_owned(),
+            resource_version: String::new(),
+            podref: (*self.podref).to_owned(),
+            interface: self.interface.as_deref().map(str::to_owned),
+            sandbox: owned(&self.sandbox),
+            extra: self.extra.clone(),
+            claimed_from: owned(&self.claimed_from),
+            has_annotations: self.claimed_from.is_some(),
+        }
+    }
+
+    /// See [`Reservation::owner`].
     #[must_use]
     pub fn owner(&self) -> &str {
-        match &self.claimed_from {
-            Some(owner) if *self.podref == *CLAIMED_PODREF => owner,
-            _ => &self.podref,
+        owner(&self.podref, self.claimed_from.as_deref())
+    }
+
+    /// Whether it is of this pod; one that names no pod, of this sandbox.
+    #[must_use]
+    pub fn is_of(&self, podref: &str, sandbox: &str) -> bool {
+        match &self.sandbox {
+            Some(its) => **its == *sandbox,
+            None => self.owner() == podref,
         }
     }
 }
@@ -73,18 +103,7 @@ impl Typed<'_> {
     /// What is kept of it; `None` where [`Reservation::parse`] makes nothing of it.
     pub(crate) fn lean(self, texts: &mut Interner) -> Option<LeanReservation> {
         let Self { metadata, spec, .. } = self;
-        let Spec { podref, ifname } = spec?;
-        let boxed = |text: Text<'_>| text.0.into();
-        let mut annotations = metadata.annotations.unwrap_or_default();
-        let namespace = metadata.namespace.as_ref();
-        let interface = ifname.filter(|name| !name.0.is_empty());
-        Some(LeanReservation {
-            podref: boxed(podref?),
-            namespace: texts.intern(namespace.map_or("", |name| &name.0)),
-            name: boxed(metadata.name),
-            uid: boxed(metadata.uid),
-            interface: interface.map(|name| texts.intern(&name.0)),
-            claimed_from: annotations.remove(CLAIM_ANNOTATION).map(Into::into),
-        })
+        let whole = Reservation::of(Raw { metadata, spec })?;
+        Some(LeanReservation::of(whole, texts))
     }
 }

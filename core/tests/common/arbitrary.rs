@@ -267,15 +267,23 @@ pub fn any_range() -> impl Strategy<Value = String> {
 }
 
 pub fn any_policy() -> impl Strategy<Value = Policy> {
-    let waits = any::<[u64; 5]>();
+    let waits = any::<[u64; 6]>();
     let holds = any::<[Option<u64>; 2]>();
     (waits, holds, "\\PC{0,8}").prop_map(|(waits, [unfenced, unwitnessed], glob)| {
-        let [cooldown, grace, max_pod_grace, del_budget, leftover_grace] = waits.map(secs);
+        let [
+            cooldown,
+            grace,
+            max_pod_grace,
+            del_budget,
+            add_budget,
+            leftover_grace,
+        ] = waits.map(secs);
         Policy {
             cooldown,
             grace,
             max_pod_grace,
             del_budget,
+            add_budget,
             leftover_grace,
             unfenced: unfenced.map_or(Unfenced::Hold, |after| Unfenced::FreeAfter(secs(after))),
             unwitnessed_hold: unwitnessed.map(secs),

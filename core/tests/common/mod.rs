@@ -16,7 +16,7 @@ use ipgc_core::{
     evidence::{Ended, Policy, Sandboxes},
     judge::{Release, Verdict},
     networks::{Request, Status},
-    node::{NodeState, Nodes},
+    node::{Boot, NodeState, Nodes},
     pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
     pool::{ObservedPool, Row, RowContent},
@@ -148,10 +148,24 @@ pub fn row_content() -> RowContent {
 /// A node that is ready.
 pub fn node_state() -> NodeState {
     NodeState {
+        ready_changed: None,
         uid: "node-uid".into(),
         ready: true,
         out_of_service: false,
         declared_empty: false,
+        ..NodeState::default()
+    }
+}
+
+/// A node that is ready, on this boot of this machine; the version of its object is `version`.
+pub fn booted(machine: &str, boot: &str, version: &str) -> NodeState {
+    NodeState {
+        version: version.into(),
+        boot: Some(Boot {
+            machine: (machine.into(), machine.into()),
+            id: boot.into(),
+        }),
+        ..node_state()
     }
 }
 

@@ -30,7 +30,12 @@ use crate::{
 const NAMESPACE: &str = "ipgc-system";
 
 /// Waits as short as they can be set, but for that after an end which proves the sandbox stopped.
-pub const SHORT_WAITS: [&str; 3] = ["--grace=1s", "--del-budget=1s", "--max-pod-grace=1s"];
+pub const SHORT_WAITS: [&str; 4] = [
+    "--grace=1s",
+    "--del-budget=1s",
+    "--add-budget=1s",
+    "--max-pod-grace=1s",
+];
 
 /// How often ipgc's log is looked at.
 const LOOK: Duration = Duration::from_millis(10);

@@ -99,6 +99,7 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
         &cooldown,
         "--grace=1s",
         "--del-budget=1s",
+        "--add-budget=1s",
         "--max-pod-grace=1s",
     ];
     let ipgc = run(cluster, &account, &args).await?;

@@ -30,6 +30,7 @@ async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
         &cooldown,
         "--grace=1s",
         "--del-budget=1s",
+        "--add-budget=1s",
         "--max-pod-grace=1s",
         "--sweep-interval=1s",
     ];

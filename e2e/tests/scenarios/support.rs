@@ -181,6 +181,8 @@ impl Scene {
                 cooldown: COOLDOWN,
                 grace: GRACE,
                 del_budget: DEL_BUDGET,
+                // An ADD of a scenario takes no longer.
+                add_budget: Duration::from_secs(1),
                 // Of pods that nobody saw, too.
                 max_pod_grace: POD_GRACE,
                 ..Policy::default()

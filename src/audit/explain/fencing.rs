@@ -50,6 +50,7 @@ impl Assessor<'_> {
             ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         nodes.apply(name, fenced, crate::snapshot::NOW);
+        nodes.take_stock(crate::snapshot::NOW);
         Self {
             index: Index::of(self.snapshot),
             nodes,

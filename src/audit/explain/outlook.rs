@@ -1,11 +1,16 @@
 //! What would change the verdict on a row or on a reservation without one, and when: one sentence for each way.
 
+use std::net::IpAddr;
+
 use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
 };
 
-use crate::audit::{assess::Assessor, words};
+use crate::audit::{
+    assess::{Assessor, names_no_pod},
+    words,
+};
 
 /// The sentences about what is of this podref.
 pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<String> {
@@ -92,6 +97,18 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
     }
 }
 
+/// What changes the verdict on a reservation that says nothing which ipgc may act on.
+pub(super) fn of_unreadable_reservation(verdict: &Verdict, address: IpAddr) -> Vec<String> {
+    let by_hand = if names_no_pod(verdict) {
+        words::force(address)
+    } else {
+        "kubectl delete, once you know what the field means".to_owned()
+    };
+    vec![format!(
+        "by itself ipgc never touches what it cannot read; by hand, if it is of no use: {by_hand}"
+    )]
+}
+
 fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
     let mut changes = Vec::new();
     match &stale.clearance.wait {
@@ -103,13 +120,20 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
         }
         Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => {
             changes.push(
-                "when its own DEL is heard, which the kubelet calls again and again once it is at it".to_owned(),
+                "when CNI DEL removes it: if its kubelet still calls DEL, and whereabouts on that node reaches the API \
+                 server again"
+                    .to_owned(),
             );
             changes.push(format!(
-                "when all of these have been gone for {wait}, or are fenced: {}",
+                "when all of these were booted anew after its pod's end, as a running ipgc sees, or have been gone for \
+                 {wait}, or are fenced, which counts while they are not ready: {}",
                 words::names(nodes)
             ));
-            changes.push("by hand, if nobody answers on it: ipgc release --force ADDRESS".to_owned());
+            changes.push(
+                "by hand, if nothing answers on it: ipgc release --force ADDRESS, or ipgc release --held-by node/NAME \
+                 for all that a node holds"
+                    .to_owned(),
+            );
         }
         Wait::For(nodes) | Wait::AtMost(nodes, _) => {
             changes.push(format!(

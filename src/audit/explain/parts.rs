@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipgc_core::{
     address::reservation_names,
-    judge::Verdict,
+    judge::{Unknown, Verdict},
     networks::Status,
     pod::PodState,
     podref::PodRef,
@@ -85,7 +85,12 @@ impl Asked<'_> {
             waits_for: waits_for(&verdict),
             pod: self.pod(owner),
             pod_is_absent: self.is_absent(owner),
-            changes: outlook::changes(self.assessor, owner, &verdict),
+            changes: match &verdict {
+                Verdict::Unknown(Unknown::Unreadable(_)) => {
+                    outlook::of_unreadable_reservation(&verdict, address)
+                }
+                _ => outlook::changes(self.assessor, owner, &verdict),
+            },
         }
     }
 

@@ -93,9 +93,22 @@ impl Text {
             if alone > 0 {
                 held = format!("{held} and {alone} reservations without a row");
             }
+            let is_ready = explanation
+                .node
+                .as_ref()
+                .is_some_and(|node| node.state == "ready");
+            let after = if is_ready {
+                ", once it is shut down: no fence counts while it is ready"
+            } else {
+                ""
+            };
             self.line(
                 "fencing",
-                &format!("of the {held} that it holds, {freed} would be held no more"),
+                &format!("of the {held} that it holds, {freed} would be held no more{after}"),
+            );
+            self.line(
+                "by hand",
+                &format!("ipgc release --held-by {subject}, if nothing answers on any of them"),
             );
         }
     }
@@ -154,11 +167,13 @@ impl Text {
             self.line("evidence", grade);
         }
         self.line("reservation", &reserved(&orphan.reservation));
-        let pod = orphan.pod.as_ref();
-        self.line(
-            "pod",
-            &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
-        );
+        if !orphan.reservation.podref.is_empty() {
+            let pod = orphan.pod.as_ref();
+            self.line(
+                "pod",
+                &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
+            );
+        }
         for change in &orphan.changes {
             self.line("changes", change);
         }
@@ -174,7 +189,12 @@ fn absent(is_known: bool) -> &'static str {
 }
 
 fn reserved(reservation: &ReservationReport) -> String {
-    format!("{} of {}", reservation.name, reservation.podref)
+    let name = &reservation.name;
+    match (&*reservation.podref, &reservation.sandbox) {
+        ("", Some(sandbox)) => format!("{name} of sandbox {sandbox}"),
+        ("", None) => format!("{name} of no pod"),
+        (podref, _) => format!("{name} of {podref}"),
+    }
 }
 
 fn state(node: &NodeReport) -> String {

@@ -1,4 +1,5 @@
-//! Which reservations belong to rows: those whose name says the address, and which say the same pod.
+//! Which reservations belong to rows: those whose name says the address, and which say the same pod, or the same
+//! sandbox where they say none.
 //!
 //! Reads only; what is found is as it was then.
 
@@ -74,17 +75,19 @@ impl Releaser {
     ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
         let mut by_owner = HashMap::<&str, Vec<Work<'w>>>::new();
         for work in wanted {
-            let owner = work.wanted.row.podref.as_str();
-            by_owner.entry(owner).or_default().push(*work);
+            let row = &work.wanted.row;
+            for owner in [row.podref.as_str(), &row.sandbox] {
+                by_owner.entry(owner).or_default().push(*work);
+            }
         }
         let mut found = Vec::new();
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
-            let is_owned = |it: ReservationGlance<'_>| by_owner.contains_key(it.owner);
+            let is_owned = |it: ReservationGlance<'_>| by_owner.contains_key(it.whose);
             let page_of = self.api.page(Some(namespace), &params, is_owned);
             let (reservations, next) = page_of.await?;
             for reservation in reservations {
-                let owned = by_owner.get(reservation.owner()).into_iter().flatten();
+                let owned = by_owner.get(reservation.whose()).into_iter().flatten();
                 let matching = owned.copied().find(|work| {
                     let mut networks = work.wanted.networks.iter();
                     networks.any(|n| reservation.belongs_to(&work.wanted.row, n.as_deref()))

@@ -1,6 +1,6 @@
 //! What became of the reservations that were to go, for each request that asked.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
 
@@ -23,6 +23,10 @@ pub struct Released {
     /// Podrefs with a reservation that the server refuses to release though we may: why, and when that is tried again
     /// if not after the next sweep.
     pub kept: Vec<(PodRef, String, Option<Moment>)>,
+    /// Those that are claimed, and wait until no ADD is at work any more which accepted them before that.
+    pub claimed: Vec<(PodRef, IpAddr)>,
+    /// Until when they wait.
+    pub until: Moment,
 }
 
 /// Why a write on a reservation was not done.
@@ -55,16 +59,34 @@ impl Released {
 }
 
 /// Those of all requests, in their order.
-pub(super) struct Outcomes(Vec<Released>);
+pub(super) struct Outcomes {
+    all: Vec<Released>,
+    /// All wait for the last one, so that they are proven and deleted together.
+    until: Moment,
+}
 
 impl Outcomes {
     pub(super) fn new(requests: usize) -> Self {
-        Self((0..requests).map(|_| Released::default()).collect())
+        Self {
+            all: (0..requests).map(|_| Released::default()).collect(),
+            until: Moment::EPOCH,
+        }
     }
 
     /// The outcome of each request.
-    pub(super) fn into_inner(self) -> Vec<Released> {
-        self.0
+    pub(super) fn into_inner(mut self) -> Vec<Released> {
+        for released in &mut self.all {
+            released.until = self.until;
+        }
+        self.all
+    }
+
+    /// It is claimed, and waits.
+    pub(super) fn wait(&mut self, work: Work<'_>, until: Moment) {
+        let row = &work.wanted.row;
+        let claimed = (row.podref.clone(), row.address);
+        self.of(work).claimed.push(claimed);
+        self.until = self.until.max(until);
     }
 
     /// It is gone, and it was us if there is one.
@@ -110,6 +132,6 @@ impl Outcomes {
     }
 
     fn of(&mut self, work: Work<'_>) -> &mut Released {
-        &mut self.0[work.request]
+        &mut self.all[work.request]
     }
 }

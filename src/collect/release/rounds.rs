@@ -6,7 +6,7 @@
 use std::{sync::Mutex, time::Duration, vec};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use ipgc_core::reservation::Reservation;
+use ipgc_core::{fact::Fact, reservation::Reservation};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,9 +15,9 @@ use super::{
     outcome::{Outcomes, Released},
     permission::Permission,
     rows::without_row,
-    steps::Marked,
+    steps::{Marked, Proven},
 };
-use crate::{collect::context::Context, lock::lock};
+use crate::{collect::context::Context, lock::lock, watch::Presumed};
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
@@ -74,7 +74,8 @@ impl Releaser {
                 break;
             }
             let marked = self.mark_all(&permission, namespace, new, &mut outcomes);
-            late.extend(marked.await);
+            let marked = marked.await;
+            late.extend(only_due(context, marked, &mut outcomes));
             let count = late.len();
             let begun = Instant::now();
             late = self
@@ -146,9 +147,16 @@ impl Releaser {
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let context = permission.context;
+        // What is ripe later was proven too early.
+        let now = context.clock.now();
         let (begun, proven, mut kept) = self.prove(marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         kept.extend(used);
+        let is_ripe = |proven: &Proven<'_>| proven.marked().waits_until(now).is_none();
+        let (proven, young): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_ripe);
+        for young in young.into_iter().map(Proven::into_marked) {
+            outcomes.wait(young.work(), young.waits_until(now).unwrap_or(now));
+        }
         let mut late = Vec::new();
         // Where proofs themselves take so long, so may what follows, or it would never end: the first
         // DELETEs begin at once.
@@ -196,6 +204,34 @@ impl Releaser {
         }
         late
     }
+}
+
+/// Those to be proven now. Others were claimed just now, and an ADD that accepted one before that may yet write its row:
+/// they wait. But what may have to be given back does so at once.
+fn only_due<'r>(
+    context: &Context,
+    marked: Vec<Marked<'r>>,
+    outcomes: &mut Outcomes,
+) -> Vec<Marked<'r>> {
+    let now = context.clock.now();
+    let pods = lock(&context.knowledge.pods);
+    let mut due = Vec::with_capacity(marked.len());
+    for marked in marked {
+        let Work { wanted, .. } = marked.work();
+        let is_there = || {
+            matches!(
+                pods.presumed(wanted.row.podref.as_str()),
+                Presumed::Live(..)
+            )
+        };
+        match marked.waits_until(now) {
+            Some(until) if wanted.fact != Fact::Taken && !is_there() => {
+                outcomes.wait(marked.work(), until);
+            }
+            _ => due.push(marked),
+        }
+    }
+    due
 }
 
 /// How many take so long, if this many took that long.

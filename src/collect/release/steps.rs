@@ -10,6 +10,7 @@ use ipgc_core::{
     patch::Answer,
     refusal::Claims,
     reservation::Reservation,
+    time::Moment,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -23,7 +24,7 @@ use crate::{
     access::Right,
     api,
     calls::CallError,
-    collect::{prover::Asked, reservation_api::ReservationApi},
+    collect::{context::Context, prover::Asked, reservation_api::ReservationApi},
     lock::lock,
 };
 
@@ -36,7 +37,8 @@ fn right(verb: &'static str, reservation: &Reservation) -> Right {
 pub(super) struct Marked<'r> {
     reservation: Reservation,
     work: Work<'r>,
-    claimed: bool,
+    /// Where it is claimed: when no ADD that accepted it before that is at work any more.
+    ripe: Option<Moment>,
 }
 
 /// A marked reservation whose pod was absent after it was marked.
@@ -50,7 +52,12 @@ impl<'r> Marked<'r> {
 
     /// Whether it is claimed, so that it may have been accepted before that.
     pub(super) fn is_claimed(&self) -> bool {
-        self.claimed
+        self.ripe.is_some()
+    }
+
+    /// When it may be deleted, if that is later than `now`.
+    pub(super) fn waits_until(&self, now: Moment) -> Option<Moment> {
+        self.ripe.filter(|ripe| *ripe > now)
     }
 }
 
@@ -79,13 +86,25 @@ impl Releaser {
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
         }
-        let mark = |reservation: Reservation| Marked {
-            claimed: reservation.is_claimed(),
-            reservation,
-            work,
+        let Context {
+            knowledge,
+            policy,
+            clock,
+            ..
+        } = permission.context;
+        let mark = |reservation: Reservation| {
+            // From when it is known to be claimed: the ADD that looked at it before may write its row yet.
+            let claimed = reservation.is_claimed();
+            let seen = || knowledge.see_reservation(&reservation, clock.now()).first;
+            Marked {
+                ripe: claimed.then(|| seen() + policy.add_budget),
+                reservation,
+                work,
+            }
         };
-        // A pod that lives may accept it at any moment, whatever its name.
-        let may_be_accepted = wanted.name_may_return || wanted.fact.is_of_living();
+        // A pod that lives may accept it at any moment, whatever its name. One that names no pod nobody accepts.
+        let may_be_accepted = (wanted.name_may_return || wanted.fact.is_of_living())
+            && !reservation.podref.is_empty();
         let refusals = &permission.context.refusals;
         let back_off = |verb| refusals.until(|| right(verb, &reservation));
         let is_marked = !may_be_accepted || reservation.is_claimed();
@@ -267,9 +286,9 @@ impl Releaser {
         let Marked {
             reservation,
             work,
-            claimed,
+            ripe,
         } = marked;
-        if !claimed {
+        if ripe.is_none() {
             return Ok(());
         }
         match self

@@ -19,7 +19,7 @@ use ipgc_core::{
     judge::{Held, Stale, Verdict, in_use, judge, lives_elsewhere},
     networks::StatusEntry,
     podref::PodRef,
-    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent},
+    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::{Reservation, ReservationGlance},
     time::Moment,
 };
@@ -27,6 +27,7 @@ use tracing::warn;
 
 use super::report::{PoolTally, SweepReport};
 use crate::{
+    calls::CallError,
     clock::cpu_time,
     collect::{
         context::Context,
@@ -56,6 +57,8 @@ pub struct Look<'l> {
     /// All pools that were read.
     places: Vec<Place>,
     candidates: Vec<Candidate>,
+    /// The pools that are one node's slice by their names, and by no row not so.
+    slices: HashMap<PoolKey, Box<str>>,
     /// Their uids, where something was picked.
     uids: HashSet<String>,
     /// The uids of all reservations, where something was picked and they could be listed.
@@ -100,7 +103,12 @@ struct Candidate {
 }
 
 impl<'l> Look<'l> {
-    pub fn new(context: &'l Context, namespace: Option<&'l str>) -> Self {
+    /// `slices` are the pools that are one node's slice by their names.
+    pub fn new(
+        context: &'l Context,
+        namespace: Option<&'l str>,
+        slices: HashMap<PoolKey, Box<str>>,
+    ) -> Self {
         Self {
             context,
             namespace,
@@ -111,13 +119,17 @@ impl<'l> Look<'l> {
             left: HashMap::new(),
             places: Vec::new(),
             candidates: Vec::new(),
+            slices,
             uids: HashSet::new(),
             listed: context.picked.is_some().then(HashSet::new),
         }
     }
 
-    /// All reservations. Without them the rows are swept all the same.
-    pub async fn at_reservations(&mut self) {
+    /// All reservations.
+    ///
+    /// # Errors
+    /// When a page cannot be read. The rows can be swept all the same.
+    pub async fn at_reservations(&mut self) -> Result<(), CallError> {
         let context = self.context;
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
@@ -132,22 +144,21 @@ impl<'l> Look<'l> {
                 let is_of = |address, entry: &StatusEntry| {
                     may_be_reserved(definitions.all(), entry, address, it.name)
                 };
-                it.is_claimed || !pods.reports(it.owner, is_of)
+                it.is_claimed || !pods.reports(it.whose, is_of)
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
                 Ok(page) => page,
                 Err(error) => {
-                    warn!(%error, "reservations cannot be listed, those without a row are left to the next sweep");
                     self.lone.clear();
                     self.owners.clear();
                     self.listed = None;
-                    return;
+                    return Err(error);
                 }
             };
             context.pulse.beat();
             for reservation in reservations {
-                let Ok(owner) = reservation.owner().parse::<PodRef>() else {
+                let Ok(owner) = reservation.pod() else {
                     self.report.reservations_unreadable += 1;
                     continue;
                 };
@@ -158,6 +169,7 @@ impl<'l> Look<'l> {
             }
             page = next;
         }
+        Ok(())
     }
 
     /// All pools, a few to a page.
@@ -171,7 +183,14 @@ impl<'l> Look<'l> {
             let mut held = 0;
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
-            let page = context.pools.page(self.namespace, &params, |rows| {
+            let slices = &mut self.slices;
+            let page = context.pools.page(self.namespace, &params, |pool, rows| {
+                if let Some(node) = slices.get(pool)
+                    && disproves_slice(context, node, rows)
+                {
+                    warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
+                    slices.remove(pool);
+                }
                 let ask = || (context.knowledge.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
                 let keep = deserve_a_look(context, rows, fresh, now);
@@ -211,6 +230,11 @@ impl<'l> Look<'l> {
 
     fn at_pool(&mut self, pool: &ObservedPool) {
         let knowledge = &self.context.knowledge;
+        // By now all of its rows were seen at a glance.
+        match self.slices.get(pool.key()) {
+            Some(node) => lock(&knowledge.slices).insert(pool.key().clone(), node.clone()),
+            None => lock(&knowledge.slices).remove(pool.key()),
+        };
         self.report.pools += 1;
         self.report.rows += pool.total_rows();
         if let Some(word) = pool.unclear_exemption()
@@ -226,10 +250,7 @@ impl<'l> Look<'l> {
             range: pool.range(),
             networks: self.context.networks_of(pool),
         });
-        let mut rows = HashMap::<&str, usize>::new();
-        for podref in pool.rows().iter().filter_map(Row::podref_text) {
-            *rows.entry(podref).or_default() += 1;
-        }
+        let rows = RowCount::by_podref(pool.rows());
         let mut known = HashMap::<PodRef, Known>::new();
         let passed_over = pool.total_rows() - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
@@ -252,7 +273,7 @@ impl<'l> Look<'l> {
                 rows.push((self.places.len() - 1, content.address));
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
-                let here = rows.get(podref.as_str()).copied().unwrap_or(0);
+                let here = rows.get(podref.as_str()).copied().unwrap_or_default();
                 knowledge.of(podref, &[], here)
             });
             if may_touch && self.context.picked.is_some() {
@@ -265,6 +286,11 @@ impl<'l> Look<'l> {
             let verdict = knowledge.with_facts(pool, row, known, &none, |facts| {
                 judge(pool, row, &presence, facts, policy, now)
             });
+            let verdict = if self.context.is_forced(pool.uid(), row) {
+                verdict.forced(now)
+            } else {
+                verdict
+            };
             if let Verdict::Stale(stale) = verdict {
                 let seen = lock(&knowledge.sightings).see(pool.uid(), row, now);
                 self.candidates.push(Candidate {
@@ -555,6 +581,16 @@ struct Orphan {
     address: IpAddr,
     reservation: Reservation,
     owner: PodRef,
+}
+
+/// Whether one of these rows shows that their pool is not the slice of `node`.
+fn disproves_slice(context: &Context, node: &str, rows: &[Glance<'_>]) -> bool {
+    let pods = lock(&context.knowledge.pods);
+    rows.iter().any(|row| {
+        row.podref
+            .zip(row.address())
+            .is_some_and(|(podref, address)| pods.disproves_slice(podref, node, address))
+    })
 }
 
 /// Which rows are not passed over at a glance.

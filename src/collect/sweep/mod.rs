@@ -21,6 +21,7 @@ use futures::FutureExt;
 use ipgc_core::{
     breaker::Change,
     evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
+    patch::Answer,
     time::Moment,
 };
 use jiff::Timestamp;
@@ -36,13 +37,24 @@ use super::{
     context::Context, directory::Directory, gate::Access, knowledge::Overlaps,
     pool_api::ObserveError, worker::ItemQueue,
 };
-use crate::{backoff::Backoff, lock::lock, watch::NadIndex};
+use crate::{backoff::Backoff, calls::CallError, lock::lock, watch::NadIndex};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
+
+/// Why a sweep failed.
+#[derive(Debug, thiserror::Error)]
+enum SweepError {
+    /// Rows that were not seen are left to the next one.
+    #[error("pools cannot be read: {0}")]
+    Pools(ObserveError),
+    /// Those without a row are left to the next one.
+    #[error("reservations cannot be listed: {0}")]
+    Reservations(CallError),
+}
 
 /// Asks for a sweep before its time.
 #[derive(Debug, Default)]
@@ -122,7 +134,7 @@ impl Sweeper {
                 Err(error) => {
                     self.context.counters.sweeps_failed.increment();
                     let wait = backoff.next_wait();
-                    warn!(%error, ?wait, "sweep failed: pools cannot be read");
+                    warn!(%error, ?wait, "sweep failed");
                     wait
                 }
             };
@@ -137,28 +149,41 @@ impl Sweeper {
         }
     }
 
-    async fn sweep(&self, begun: Moment) -> Result<SweepReport, ObserveError> {
+    /// Without reservations the rows are swept all the same, and the sweep has failed.
+    async fn sweep(&self, begun: Moment) -> Result<SweepReport, SweepError> {
         let Context {
             knowledge, gate, ..
         } = &*self.context;
-        match self.directory.slice_pools().await {
-            Ok(slices) => *lock(&knowledge.slices) = slices,
+        let slices = match self.directory.slice_pools().await {
+            Ok(slices) => {
+                lock(&knowledge.slices).retain(|pool, node| slices.get(pool) == Some(node));
+                slices
+            }
             // Without them every node may block, which is safe.
-            Err(error) => warn!(%error, "node slices cannot be listed"),
-        }
+            Err(error) => {
+                warn!(%error, "node slices cannot be listed");
+                lock(&knowledge.slices).clone()
+            }
+        };
         lock(&knowledge.pods).begin_sweep();
-        let mut look = Look::new(&self.context, self.namespace.as_deref());
-        look.at_reservations().await;
+        let mut look = Look::new(&self.context, self.namespace.as_deref(), slices);
+        let reservations = look.at_reservations().await;
         if let Err(error) = look.at_pools().await {
             if let ObserveError::Call(call) = &error
-                && call.answer() == ipgc_core::patch::Answer::Forbidden
+                && call.answer() == Answer::Forbidden
             {
                 gate.refused(Access::Read, "list pools", call);
             }
-            return Err(error);
+            return Err(SweepError::Pools(error));
         }
-        look.again().await?;
-        gate.read();
+        look.again().await.map_err(SweepError::Pools)?;
+        match &reservations {
+            Ok(()) => gate.read(),
+            Err(call) if call.answer() == Answer::Forbidden => {
+                gate.refused(Access::Read, "list reservations", call);
+            }
+            Err(_) => {}
+        }
         let overlaps = look.overlaps();
         let networks = lock(&self.definitions).networks();
         look.usage(&networks);
@@ -182,6 +207,7 @@ impl Sweeper {
         for (podref, found) in found {
             self.submit(podref, found);
         }
+        reservations.map_err(SweepError::Reservations)?;
         Ok(report)
     }
 

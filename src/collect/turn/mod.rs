@@ -20,7 +20,7 @@ use std::{
 use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row},
+    pool::{ObservedPool, PoolKey, Row, RowCount},
     time::Moment,
 };
 use jiff::Timestamp;
@@ -127,6 +127,8 @@ struct Turn<'t> {
     took: Duration,
     /// When the last of the rows that are due may go.
     due_at: Moment,
+    /// How often the API server's data had gone back in time when the turn began.
+    epoch: u64,
 }
 
 impl<'t> Turn<'t> {
@@ -156,6 +158,7 @@ impl<'t> Turn<'t> {
             exempt: HashSet::new(),
             took: Duration::ZERO,
             due_at: Moment::EPOCH,
+            epoch: context.history.epoch(),
         }
     }
 
@@ -199,7 +202,10 @@ impl<'t> Turn<'t> {
             if self.stop.run_until_cancelled(moment).await.is_none() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
-            self.read_fences(&observed, &due).await?;
+            let mut known = self.jobs.known(&self.context.knowledge, &observed);
+            known.retain(|podref, _| due.contains_key(podref));
+            let read = self.read_nodes(&known).await;
+            read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);
@@ -215,6 +221,10 @@ impl<'t> Turn<'t> {
             }
             if let Some(until) = self.context.refusals.until(|| self.right()) {
                 return Err(Failure::Refused(until));
+            }
+            // What was proven of the time before is worth nothing.
+            if self.context.history.epoch() != self.epoch {
+                return Err(Failure::Postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
             self.jobs
@@ -392,7 +402,10 @@ impl<'t> Turn<'t> {
     }
 
     fn living_uid(&self, podref: &PodRef) -> Option<Box<str>> {
-        self.context.knowledge.of(podref, &[], 0).uid()
+        self.context
+            .knowledge
+            .of(podref, &[], RowCount::default())
+            .uid()
     }
 
     fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {

@@ -111,7 +111,7 @@ impl Turn<'_> {
             let key = excerpt(key);
             let grade = held.grade.as_str();
             let until = if held.endless.is_some() {
-                "row held until its DEL is heard, or its node is removed or fenced: lost, its DELs take longer than a kubelet gives them"
+                "row held until CNI DEL removes it, or its node is booted anew, removed or fenced: lost, its DELs take longer than a kubelet gives them"
             } else {
                 "row held until its node is back, removed or fenced"
             };

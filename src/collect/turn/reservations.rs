@@ -1,6 +1,11 @@
 //! The reservations of a turn: those of rows that are gone, and those that had no row.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipgc_core::{
     address::{reservation_address, split_reservation_name},
@@ -8,6 +13,7 @@ use ipgc_core::{
     judge::{Unknown, Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
+    pool::{InterfaceTag, RowCount},
     reservation::Reservation,
 };
 use tracing::{debug, info};
@@ -26,7 +32,9 @@ impl Turn<'_> {
     /// The reservations follow their rows, those of earlier tries included; and those that had no
     /// row.
     pub(super) async fn free_reservations(&mut self) {
-        let mut wanted = self.orphans().await;
+        let claimed = self.jobs.claimed();
+        let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
+        let mut wanted = orphans.clone();
         wanted.extend(self.jobs.gone(|item, removed| Wanted {
             name_may_return: self.name_may_return(item),
             fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
@@ -95,6 +103,20 @@ impl Turn<'_> {
             self.failed(&podref, reason, outcome.retry_after);
             failed.insert(podref);
         }
+        let place = |wanted: &Wanted| (wanted.row.podref.clone(), wanted.row.address);
+        let was_claimed: HashSet<_> = claimed.iter().map(place).collect();
+        let waiting: HashSet<_> = outcome.claimed.into_iter().collect();
+        let mut left = orphans;
+        left.retain(|wanted| {
+            let place = place(wanted);
+            waiting.contains(&place)
+                || (was_claimed.contains(&place) && failed.contains(&wanted.row.podref))
+        });
+        self.jobs.note_claimed(left);
+        for (podref, _) in waiting {
+            self.outcome(&podref, Outcome::not_before(outcome.until));
+            failed.insert(podref);
+        }
         self.jobs.reservations_done(&failed);
     }
 
@@ -103,8 +125,9 @@ impl Turn<'_> {
         item.name_may_return() && ended.iter().all(|end| end.last.name_may_return)
     }
 
-    /// Of the reservations that had no row when they were found, those that may go now.
-    async fn orphans(&mut self) -> Vec<Wanted> {
+    /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
+    /// not judged again.
+    async fn orphans(&mut self, claimed: &[Wanted]) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         if !self.is_observed {
             return wanted;
@@ -115,10 +138,35 @@ impl Turn<'_> {
             return wanted;
         }
         let namespace = &self.key.namespace;
+        let knowledge = &self.context.knowledge;
+        let known = orphans.iter().map(|(item, _)| {
+            let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
+            let podref = item.podref();
+            (
+                podref.clone(),
+                knowledge.of(podref, &own, RowCount::default()),
+            )
+        });
+        if let Err(error) = self.read_nodes(&known.collect()).await {
+            for (item, _) in orphans {
+                self.not_read(item.podref(), "nodes", &error);
+            }
+            return wanted;
+        }
         match self.context.reservations.named(namespace, &names).await {
             Ok(found) => {
                 for (item, name) in orphans {
-                    if let Some(found) = found.get(&name) {
+                    let Some(found) = found.get(&name) else {
+                        continue;
+                    };
+                    let place = self.place_of(&name);
+                    let is_claimed = claimed.iter().any(|it| {
+                        let is_of = |(network, address)| {
+                            it.row.address == address && it.networks.contains(&network)
+                        };
+                        place.clone().is_some_and(is_of) && it.row.podref == *item.podref()
+                    });
+                    if !is_claimed {
                         wanted.extend(self.orphan(&item, found));
                     }
                 }
@@ -200,9 +248,17 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         let sighting = knowledge.see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
-        let known = knowledge.of(podref, &own, 1);
+        let mut here = RowCount::default();
+        here.add(found.interface.as_deref().and_then(InterfaceTag::of));
+        let known = knowledge.of(podref, &own, here);
         let policy = &self.context.policy;
-        let row = found.as_row(address)?;
+        let row = match found.as_row(address) {
+            Ok(row) => row,
+            Err(reason) => {
+                self.tell(&found.name, || Fate::Kept(reason.to_string()));
+                return None;
+            }
+        };
         let others = lock(&knowledge.pods).others([&row].into_iter());
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);

@@ -1,7 +1,7 @@
 //! What may go: first by what the watch tells, then by the proof.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
@@ -18,9 +18,10 @@ use ipgc_core::{
 };
 use tracing::debug;
 
-use super::{Failure, LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
+use super::{LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
 use crate::{
-    collect::{gate::Access, job::Outcome, picked::Fate, prover::Asked},
+    calls::CallError,
+    collect::{job::Outcome, knowledge::Known, picked::Fate, prover::Asked},
     lock::lock,
     watch::Others,
 };
@@ -115,32 +116,18 @@ impl Turn<'_> {
             .tell(&self.pool_uid, row.key(), || Fate::Kept(reason.to_string()));
     }
 
-    /// That a node is fenced, or gone, counts only if it is so now.
-    pub(super) async fn read_fences(
-        &self,
-        observed: &ObservedPool,
-        due: &Asked,
-    ) -> Result<(), Failure> {
+    /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell.
+    pub(super) async fn read_nodes(&self, known: &HashMap<PodRef, Known>) -> Result<(), CallError> {
         let knowledge = &self.context.knowledge;
-        let known = self.jobs.known(knowledge, observed);
-        let names: BTreeSet<Box<str>> = {
-            let nodes = lock(&knowledge.nodes);
+        let names = || {
             let now = self.context.clock.now();
-            let ended = due.keys().filter_map(|podref| known.get(podref));
-            let ended = ended.flat_map(|known| &known.ended);
-            // What the pod's own end proves needs no node.
-            let names = ended
-                .filter(|end| !end.settled)
-                .filter_map(|end| end.last.node.clone());
-            let living = due.keys().filter_map(|podref| known.get(podref)?.node());
-            names
-                .chain(living)
-                .filter(|name| nodes.is_fenced_or_gone(name, now))
-                .collect()
+            knowledge.nodes_to_read(self.key, known.values(), &self.context.policy, now)
         };
-        if names.is_empty() {
+        if names().is_empty() {
             return Ok(());
         }
+        let _turn = knowledge.reading_nodes.lock().await;
+        let names = names();
         let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
         let before: BTreeMap<_, _> = {
             let nodes = lock(&knowledge.nodes);
@@ -149,18 +136,13 @@ impl Turn<'_> {
                 .map(|name| (name.clone(), state(&nodes, name)))
                 .collect()
         };
-        let read = self.context.prover.nodes(&names).await;
-        let read = read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
+        let read = self.context.prover.nodes(&names).await?;
         let now = self.context.clock.now();
         let mut nodes = lock(&knowledge.nodes);
         for (name, read) in read {
             // What the watch has told meanwhile is newer.
-            if before.get(&*name) != Some(&state(&nodes, &name)) {
-                continue;
-            }
-            match read {
-                Some(state) => nodes.apply(&name, state, now),
-                None => nodes.remove(&name, now),
+            if before.get(&*name) == Some(&state(&nodes, &name)) {
+                nodes.read(&name, read, now);
             }
         }
         Ok(())

@@ -1,0 +1,76 @@
+//! Whether the API server's data went back in time, as it does when etcd is restored from a backup.
+//!
+//! The resourceVersion of a list grows with every write, so a quorum list never shows a smaller one than a list
+//! that had been answered before it was asked for. Where it does, all that was seen since the backup may not
+//! have happened: pods that ended are there again, and run.
+//!
+//! Each resource is compared with itself alone, since each may have an etcd of its own. A version that is no
+//! number says nothing.
+
+use std::collections::BTreeMap;
+
+/// The newest version that each resource is known to have had.
+#[derive(Clone, Debug, Default)]
+pub struct Versions {
+    newest: BTreeMap<Box<str>, u64>,
+    /// How often the data went back.
+    epoch: u64,
+}
+
+/// A list that was asked for, and what was known then: lists may be answered in any order.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    resource: Box<str>,
+    newest: u64,
+    epoch: u64,
+}
+
+/// What the version of a list says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Time goes on.
+    Forward,
+    /// The data went back: from the version that was known, to that of the list.
+    Back(u64, u64),
+    /// The data went back after the list was asked for: it may show the time before, and is worth nothing.
+    Outdated,
+}
+
+impl Versions {
+    /// A list of this resource is asked for. `seen` is a version that is known otherwise, as by a watch.
+    #[must_use]
+    pub fn ask(&self, resource: &str, seen: Option<u64>) -> Asked {
+        let newest = self.newest.get(resource).copied();
+        Asked {
+            resource: resource.into(),
+            newest: newest.max(seen).unwrap_or_default(),
+            epoch: self.epoch,
+        }
+    }
+
+    /// The first page of the list has this version.
+    pub fn hear(&mut self, asked: &Asked, version: &str) -> Heard {
+        if asked.epoch != self.epoch {
+            return Heard::Outdated;
+        }
+        let Ok(version) = version.parse() else {
+            return Heard::Forward;
+        };
+        let heard = if version < asked.newest {
+            self.newest.clear();
+            self.epoch += 1;
+            Heard::Back(asked.newest, version)
+        } else {
+            Heard::Forward
+        };
+        let newest = self.newest.entry(asked.resource.clone()).or_default();
+        *newest = version.max(*newest);
+        heard
+    }
+
+    /// How often the data went back.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}

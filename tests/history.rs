@@ -1,0 +1,186 @@
+//! etcd is restored from a backup: what was seen since then may never have happened, and resourceVersions are given
+//! out a second time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{W, goes_after, live_node, put_neighbour, silent_node, stays},
+    put_pool, reporting, run_pod, seconds, seldom, server,
+};
+use ipgc::config::Config;
+use rstest::rstest;
+use testkit::{Match, Server, fixtures};
+use tokio::time::sleep;
+
+/// Writes that have nothing to do with anybody here, as every cluster has them.
+fn write(server: &Server, count: usize) {
+    for _ in 0..count {
+        server.put(fixtures::namespace("busy"));
+    }
+}
+
+/// How often all objects were listed, with all that they are.
+fn listed(bench: &Bench, resource: &str) -> usize {
+    let lists = bench.sent(Match::list(resource).namespace(""));
+    lists.filter(|request| !request.metadata_only).len()
+}
+
+/// Its name never returns, so that nothing but its own end holds its row.
+fn put_web(server: &Server, node: &str, offset: u64) {
+    let web = reporting(&format!("web-{offset}"), offset).owner("ReplicaSet", "web");
+    server.put(web.node(node).running().build());
+}
+
+/// A pod ends well, etcd is restored, and there it is again. Its node is silent, and it is deleted by force: its
+/// good end never was. Whether anybody sees it meanwhile or not.
+#[rstest]
+#[case::seen_again(10)]
+#[case::not_seen_again(0)]
+#[tokio::test(start_paused = true)]
+async fn a_good_end_that_was_undone_frees_nothing(#[case] lives: u64) {
+    let server = server();
+    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
+    silent_node(&server, "node-1");
+    let _beat = live_node(&server, "node-2");
+    put_web(&server, "node-1", 1);
+    put_web(&server, "node-2", 2);
+    put_neighbour(&server, POOL);
+    let bench = Bench::long_since(server, Config::default()).await;
+    let backup = bench.server.back_up();
+    write(&bench.server, 1_000);
+    // The row stays, since the pool cannot be written.
+    let refused = bench.server.on(Match::patch("ippools")).fail(503);
+    bench.end(["web-1"]);
+    seconds(5).await;
+    bench.server.restore(backup);
+    refused.remove();
+    if lives > 0 {
+        seconds(lives).await;
+    }
+    bench.kubelet().force_delete(NS, "web-1");
+    bench.kubelet().force_delete(NS, "web-2");
+    if lives > 0 {
+        // The one on the node that is at work goes, after W.
+        let waited = goes_after(&bench, POOL, "2", W + 300).await;
+        assert!(waited >= W - 10, "freed after {waited} s");
+        stays(&bench, POOL, &["1"]).await;
+    } else {
+        // As after a restart, nobody knows on which of the nodes they were.
+        stays(&bench, POOL, &["1", "2"]).await;
+    }
+    assert_eq!(bench.counted("history_went_back"), 1);
+    let told = bench.events("Namespace");
+    assert!(
+        told.len() == 1 && told[0].contains("HistoryWentBack"),
+        "{told:?}"
+    );
+    bench.stop().await;
+}
+
+/// The watch is told nothing for as long as the versions are those of the past, and no error: so all is listed anew at
+/// once, whether or not anybody asks for a list.
+#[tokio::test(start_paused = true)]
+async fn all_is_listed_anew_when_a_watch_is_taken_up_at_a_version_of_the_future() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::long_since(server, seldom()).await;
+    let backup = bench.server.back_up();
+    write(&bench.server, 1_000);
+    seconds(61).await;
+    bench.server.clear_requests();
+    bench.server.restore(backup);
+    seconds(5).await;
+    for resource in ["pods", "nodes", "network-attachment-definitions"] {
+        let lists = listed(&bench, resource);
+        assert_eq!(lists, 1, "{resource}\n{}", bench.server.requests());
+    }
+    // What is seen from then on counts.
+    seconds(W + 300).await;
+    bench.end(["web-1"]);
+    goes_after(&bench, POOL, "1", 120).await;
+    assert_eq!(bench.counted("history_went_back"), 1);
+    bench.stop().await;
+}
+
+/// An API server that goes on while its etcd is restored ends no watch: a list shows it.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_shows_a_smaller_version_drops_the_watches() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::long_since(server, seldom()).await;
+    let past = bench.server.revision();
+    write(&bench.server, 1_000);
+    // The Leases are read while somebody waits for them.
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(15).await;
+    bench.server.clear_requests();
+    let stale = bench.server.on(Match::list("leases")).once();
+    stale.serve_stale(past);
+    seconds(15).await;
+    assert_eq!(listed(&bench, "pods"), 1, "{}", bench.server.requests());
+    assert_eq!(bench.counted("history_went_back"), 1);
+    bench.stop().await;
+}
+
+/// A watch that is deaf is no fresh one, however often it is taken up.
+#[tokio::test(start_paused = true)]
+async fn the_head_of_a_watch_is_no_word_of_it() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["web-1"]);
+    sleep(Duration::from_millis(100)).await;
+    // From now on each watch is answered with a head, and nothing comes of it.
+    for _ in 0..30 {
+        bench.server.on(Match::watch("pods")).once().fail(503);
+        bench.server.cut_watches("pods");
+        seconds(5).await;
+    }
+    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.server.requests());
+    goes_after(&bench, POOL, "1", 600).await;
+    bench.stop().await;
+}
+
+/// The Lease as it was in the backup may be somebody else's, or free. Whoever led writes it again before it leads.
+#[tokio::test(start_paused = true)]
+async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
+    let config = Config {
+        lease_namespace: Some("ipgc-system".to_owned()),
+        ..seldom()
+    };
+    let server = server();
+    run_pod(&server, "web-1", 1);
+    let bench = Bench::long_since(server, config).await;
+    assert!(bench.running.leads());
+    let backup = bench.server.back_up();
+    write(&bench.server, 1_000);
+    // A watch has to be heard of these.
+    run_pod(&bench.server, "web-2", 2);
+    seconds(1).await;
+    bench.server.restore(backup);
+    let unwritten = bench.server.on(Match::writes("leases")).hang();
+    let mut led = 0;
+    while bench.running.leads() {
+        sleep(Duration::from_millis(100)).await;
+        led += 1;
+    }
+    assert!(
+        led < 30,
+        "it led {led} tenths of a second, and would have 10 s"
+    );
+    assert_eq!(bench.counted("history_went_back"), 1);
+    unwritten.remove();
+    seconds(10).await;
+    assert!(bench.running.leads());
+    bench.stop().await;
+}

@@ -1,0 +1,137 @@
+//! The watch of nodes is dead, and nobody notices: what it did not tell is read before a row goes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL,
+    nodes::{W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, silent_node, stays},
+    put_pool, seconds, server,
+};
+use ipgc::config::Config;
+use testkit::{Match, Rule, Server, fixtures, pods::Kubelet};
+
+/// From now on the watch of nodes tells nothing.
+fn watch_dies(server: &Server) -> Rule {
+    server.on_events(Match::watch("nodes")).lose()
+}
+
+fn room(rows: &[(u64, &str)]) -> Server {
+    let server = server();
+    put_pool(&server, rows);
+    put_neighbour(&server, POOL);
+    server
+}
+
+/// Its kubelet renews its Lease all the time, and cannot stop sandboxes.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_its_pods() {
+    let server = room(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    watch_dies(&bench.server);
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(60).await;
+    bench.kubelet().set_ready("node-1", false);
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+/// It is ready again by the time that it is read; but since when, its condition tells.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_not_ready_meanwhile_begins_its_wait_anew() {
+    let server = room(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    watch_dies(&bench.server);
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(60).await;
+    bench.kubelet().set_ready("node-1", false);
+    seconds(120).await;
+    bench.kubelet().set_ready("node-1", true);
+    let waited = goes_after(&bench, POOL, "1", 2 * W + 120).await;
+    assert!(waited >= W, "freed {waited} s after its node was ready");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_pods_that_nobody_saw() {
+    let server = room(&[(1, "gone")]);
+    let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    watch_dies(&bench.server);
+    bench.kubelet().set_ready("node-2", false);
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nobody_saw() {
+    let server = room(&[(1, "gone")]);
+    silent_node(&server, "node-1");
+    let _beat = live_node(&server, "node-2");
+    let bench = Bench::start(server).await;
+    seconds(600).await;
+    bench.server.delete("nodes", "", "node-1");
+    seconds(1).await;
+    let dead = watch_dies(&bench.server);
+    bench.server.put(fixtures::node("node-1", false));
+    stays(&bench, POOL, &["1"]).await;
+    // It goes once the node has been gone for W, which the watch tells again.
+    dead.remove();
+    bench.server.delete("nodes", "", "node-1");
+    goes_after(&bench, POOL, "1", W + 120).await;
+    bench.stop().await;
+}
+
+/// What was read once after a wait need not be read for each row.
+#[tokio::test(start_paused = true)]
+async fn nodes_are_read_once_for_the_rows_of_pods_that_nobody_saw() {
+    let rows: Vec<_> = (1..=9).map(|n| (n, format!("gone-{n}"))).collect();
+    let rows: Vec<_> = rows.iter().map(|(n, name)| (*n, &**name)).collect();
+    let server = room(&rows);
+    let others = (0..9).map(|third| {
+        let pool = fixtures::pool(NS, &format!("10.7.{third}.0/24"));
+        let pool = pool.row(1, &fixtures::sandbox(70 + third), "default/other", "net1");
+        pool.build()
+    });
+    server.put_all(others);
+    let _beats = ["node-1", "node-2", "node-3"].map(|node| live_node(&server, node));
+    let bench = Bench::start(server).await;
+    for (key, _) in rows {
+        goes_after(&bench, POOL, &key.to_string(), W + 120).await;
+    }
+    seconds(60).await;
+    let read = bench.sent(Match::get("nodes")).len();
+    assert!((3..=6).contains(&read), "{read}");
+    neighbour_goes(&bench, POOL).await;
+    bench.stop().await;
+}
+
+/// So many that they are listed.
+#[tokio::test(start_paused = true)]
+async fn many_nodes_are_listed() {
+    let server = room(&[(1, "gone")]);
+    let kubelet = Kubelet::new(&server);
+    let nodes = (0..300).map(|n| fixtures::node(&format!("node-{n}"), true));
+    server.put_all(nodes);
+    let beats = tokio::spawn(async move {
+        loop {
+            for n in 0..300 {
+                kubelet.renew_lease(&format!("node-{n}"));
+            }
+            seconds(10).await;
+        }
+    });
+    let bench = Bench::start(server).await;
+    goes_after(&bench, POOL, "1", W + 120).await;
+    assert!(bench.sent(Match::get("nodes")).len() <= 64);
+    let lists = bench.sent(Match::list("nodes"));
+    assert!(!lists.filter(|list| list.limit == Some(250)).is_empty());
+    beats.abort();
+    bench.stop().await;
+}
