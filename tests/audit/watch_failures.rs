@@ -81,7 +81,7 @@ async fn a_kind_that_is_no_longer_known_is_no_absence() {
         let gone = heard.next().await;
         assert!(
             gone.iter()
-                .any(|line| line.starts_with("gone duplicate>- 10.0.0.1")),
+                .any(|line| line.starts_with("gone in-use-twice>- 10.0.0.1")),
             "{gone:?}"
         );
     })
