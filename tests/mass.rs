@@ -265,7 +265,8 @@ async fn each_delete_comes_soon_after_a_proof(
     let crowd = Crowd::gather(4, kind).await;
     let reservations = "overlappingrangeipreservations";
     // Once, the server takes its time.
-    let list = crowd.bench.server.on(Match::list("pods")).skip(3).once();
+    let lists = Match::list("pods").namespace(NS);
+    let list = crowd.bench.server.on(lists).skip(3).once();
     let list = list.delay(Duration::from_secs(3));
     // And a claim of the next round is never answered.
     let claim = crowd.bench.server.on(Match::patch(reservations)).skip(250);

@@ -184,7 +184,7 @@ async fn m1_08_late_action_on_an_old_verdict() {
     let patches = bench.server.on(Match::patch("ippools"));
     let throttled = patches.answer(Failure::too_many_requests(60));
     bench.end(["web-0"]);
-    seconds(250).await;
+    seconds(240).await;
     assert!(throttled.hits() > 1);
     // Its successor has the very same row, and nobody hears of it: the patch would be done.
     let births = bench.server.on_events(Match::watch("pods")).name("web-0");

@@ -33,7 +33,7 @@ fn room() -> Server {
 fn put_leak(server: &Server, third: u64) -> String {
     let range = format!("10.{third}.0.0/24");
     let pool = fixtures::pool(NS, &range);
-    let pool = pool.row(1, &fixtures::sandbox(third), "default/gone", "net1");
+    let pool = pool.row(1, &fixtures::sandbox(1_000 + third), "default/gone", "net1");
     server.put(pool.build());
     fixtures::pool_name(&range)
 }
@@ -462,7 +462,7 @@ async fn nothing_is_remembered_but_candidates() {
     let mut pool = fixtures::pool(NS, "10.0.0.0/16");
     for n in 1..=2_007u64 {
         let pod = format!("web-{n}");
-        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{pod}"), "net1");
+        pool = pool.row(n, &fixtures::sandbox(1_000 + n), &format!("{NS}/{pod}"), "net1");
         // The last seven are nobody's.
         if n <= 2_000 {
             let address = format!("10.0.{}.{}", n / 256, n % 256);
