@@ -462,7 +462,12 @@ async fn nothing_is_remembered_but_candidates() {
     let mut pool = fixtures::pool(NS, "10.0.0.0/16");
     for n in 1..=2_007u64 {
         let pod = format!("web-{n}");
-        pool = pool.row(n, &fixtures::sandbox(1_000 + n), &format!("{NS}/{pod}"), "net1");
+        pool = pool.row(
+            n,
+            &fixtures::sandbox(1_000 + n),
+            &format!("{NS}/{pod}"),
+            "net1",
+        );
         // The last seven are nobody's.
         if n <= 2_000 {
             let address = format!("10.0.{}.{}", n / 256, n % 256);

@@ -8,11 +8,12 @@ use crate::audit::words;
 pub(super) fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
     match verdict {
         Verdict::Unknown(Unknown::NoProof(_))
-        | Verdict::Held(Held::Present | Held::Ended | Held::Leaving) => None,
+        | Verdict::Held(
+            Held::Present | Held::Ended | Held::Leaving | Held::InUse(_) | Held::OthersSandbox(_),
+        ) => None,
         Verdict::Unknown(_) => Some(1),
         Verdict::Held(Held::Mirror) => Some(2),
         Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
-        Verdict::Held(Held::InUse(_) | Held::OthersSandbox(_)) => None,
         Verdict::Held(Held::Young) => Some(7),
         Verdict::Held(Held::Unused | Held::Drift) => Some(9),
         Verdict::Stale(stale) => Some(match stale.cause {
