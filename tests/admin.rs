@@ -164,8 +164,8 @@ async fn metrics_are_openmetrics() {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(answer.headers["content-type"], kind);
     let scrape = Scrape::parse(&answer.body);
-    let held = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"held\"}}");
-    assert_eq!(scrape.get(&held), Some(1.0));
+    let live = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"live\"}}");
+    assert_eq!(scrape.get(&live), Some(1.0));
     running.stop();
     running.done().await.unwrap();
 }

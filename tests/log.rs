@@ -155,3 +155,25 @@ async fn a_kind_that_is_not_installed_is_named() {
     assert!(failed[0].contains("pools cannot be read"), "{failed:?}");
     bench.stop().await;
 }
+
+/// A pod that starts or ends has such rows for a moment: only those that were there a sweep ago are told.
+#[tokio::test(start_paused = true)]
+async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
+    let (log, _guard) = Log::start();
+    let server = server();
+    put_pool(&server, &[(1, "web-0")]);
+    let rejected = fixtures::pod(NS, "web-0").node("node-1");
+    let rejected = rejected.reports("default/net", "net1", &["10.0.0.1"]);
+    server.put(rejected.status(json!({"phase": "Failed"})).build());
+    let bench = Bench::start(server).await;
+    let lines = || log.lines("rows are held though no pod reports them");
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(lines(), [""; 0]);
+    sleep(Duration::from_mins(5)).await;
+    let lines = lines();
+    assert!(lines.len() == 1 && lines[0].contains("rows=1"), "{lines:?}");
+    let ended = log.lines("sweep ended");
+    let words = "live=0 unreported=1 stale=0 unfenced=0 unknown=0";
+    assert!(ended[0].contains(words), "{ended:?}");
+    bench.stop().await;
+}

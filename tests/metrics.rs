@@ -119,8 +119,14 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     bench.kubelet().force_delete(NS, "killed");
     seconds(3_000).await;
     let scrape = Scrape::of(&bench.running);
-    let counts = ["held", "stale", "unfenced", "unknown"].map(|verdict| rows(&scrape, verdict));
-    assert_eq!(counts, [2.0, 1.0, 1.0, 1.0].map(Some), "{:#?}", scrape.0);
+    let counts = ["live", "unreported", "stale", "unfenced", "unknown"]
+        .map(|verdict| rows(&scrape, verdict));
+    assert_eq!(
+        counts,
+        [2.0, 0.0, 1.0, 1.0, 1.0].map(Some),
+        "{:#?}",
+        scrape.0
+    );
     let report = bench.running.sweeps().borrow().report.clone();
     assert_eq!(
         scrape.all("ipgc_pool_rows").values().sum::<f64>(),
@@ -163,7 +169,7 @@ async fn a_pool_that_is_gone_is_gone_from_the_metrics() {
     run_pod(&server, "web-0", 1);
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;
-    assert_eq!(rows(&Scrape::of(&bench.running), "held"), Some(1.0));
+    assert_eq!(rows(&Scrape::of(&bench.running), "live"), Some(1.0));
     assert!(bench.server.delete("ippools", NS, POOL).is_some());
     seconds(600).await;
     let scrape = Scrape::of(&bench.running);
@@ -298,7 +304,7 @@ async fn what_was_not_read_is_not_taken_for_missing() {
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
-    assert_eq!(rows(&scrape, "held"), Some(2.0), "the other pool is");
+    assert_eq!(rows(&scrape, "live"), Some(2.0), "the other pool is");
     bench.stop().await;
 }
 
@@ -419,7 +425,7 @@ async fn who_does_not_lead_shows_no_numbers_of_sweeps() {
     seconds(60).await;
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_leader"), Some(1.0));
-    assert_eq!(rows(&scrape, "held"), Some(2.0));
+    assert_eq!(rows(&scrape, "live"), Some(2.0));
     bench.stop().await;
 }
 
@@ -440,7 +446,7 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     let text = metrics.text().unwrap();
     let took = begun.elapsed();
     println!("1,000 pools: {} bytes in {took:?}", text.len());
-    assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 4_000);
+    assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 5_000);
     let most = if cfg!(debug_assertions) { 200 } else { 20 };
     assert!(took < Duration::from_millis(most), "{took:?}");
     bench.stop().await;

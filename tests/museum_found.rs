@@ -8,7 +8,9 @@ mod common;
 use common::{
     Bench, NS, POOL,
     nodes::{Beat, SECOND, goes_after, live_node, pool_events, put_neighbour, run_on, stays},
-    put_pool, reporting, seconds, server,
+    put_pool, reporting,
+    scrape::Scrape,
+    seconds, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -261,5 +263,33 @@ async fn m4_17_pods_of_a_virtual_machine_never_return() {
     bench.end(["virt-launcher-vm-a"]);
     assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
+    bench.stop().await;
+}
+
+/// Rows that are held although no pod at work reports them took a range for good, and were counted as live.
+#[tokio::test(start_paused = true)]
+async fn m4_18_rows_that_are_held_and_not_reported_are_shown() {
+    let (server, _beat) = room();
+    server.put(fixtures::node("node-2", false));
+    for (offset, name) in (1..).zip(["rejected", "terminating", "unplugged", "unplugged"]) {
+        put_row(&server, POOL, offset, name, "net1", offset.min(3));
+    }
+    let rejected = reporting("rejected", 1).node("node-1");
+    server.put(rejected.status(json!({"phase": "Failed"})).build());
+    let terminating = reporting("terminating", 2).node("node-2").running();
+    let deleted = |pod: &mut serde_json::Value| {
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    };
+    server.put(terminating.with(deleted).build());
+    server.put(reporting("unplugged", 3).node("node-1").running().build());
+    let bench = Bench::start(server).await;
+    stays(&bench, POOL, &["1", "2", "3", "4"]).await;
+    let scrape = Scrape::of(&bench.running);
+    let rows = ["live", "unreported", "stale", "unfenced"].map(|verdict| {
+        scrape.get(&format!(
+            "ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"{verdict}\"}}"
+        ))
+    });
+    assert_eq!(rows, [1.0, 3.0, 0.0, 0.0].map(Some));
     bench.stop().await;
 }

@@ -12,7 +12,7 @@ use common::{
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
     put_pool, reporting, run_pod, seconds, seldom, server,
 };
-use ipgc::config::Config;
+use ipgc::{config::Config, core::judge::Word};
 use serde_json::json;
 use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
 
@@ -462,7 +462,12 @@ async fn nothing_is_remembered_but_candidates() {
     let mut pool = fixtures::pool(NS, "10.0.0.0/16");
     for n in 1..=2_007u64 {
         let pod = format!("web-{n}");
-        pool = pool.row(n, &fixtures::sandbox(1_000 + n), &format!("{NS}/{pod}"), "net1");
+        pool = pool.row(
+            n,
+            &fixtures::sandbox(1_000 + n),
+            &format!("{NS}/{pod}"),
+            "net1",
+        );
         // The last seven are nobody's.
         if n <= 2_000 {
             let address = format!("10.0.{}.{}", n / 256, n % 256);
@@ -478,7 +483,7 @@ async fn nothing_is_remembered_but_candidates() {
     seconds(20).await;
     let report = bench.running.sweeps().borrow().report.clone();
     assert_eq!(
-        (report.rows, report.stale, report.remembered),
+        (report.rows, report.words.of(Word::Stale), report.remembered),
         (2_007, 7, 7)
     );
     bench.stop().await;

@@ -73,6 +73,7 @@ fn pod(pod: usize) -> PodState {
         sandbox_ready: Some(true),
         containers: Box::default(),
         container_ids: Box::default(),
+        since: None,
     }
 }
 

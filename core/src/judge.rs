@@ -5,6 +5,10 @@
 //! ([`crate::clearance`]), and only [`Proof::release`], or [`Proof::force`] where a person says so, turns it
 //! into something that a patch can be made of.
 
+mod word;
+
+pub use self::word::Word;
+
 use std::{fmt, net::IpAddr, time::Duration};
 
 use crate::{
@@ -61,6 +65,10 @@ pub enum Held {
     InUse(PodRef),
     /// Another pod that is there has a sandbox or a container with the row's id.
     OthersSandbox(PodRef),
+    /// The pod is in a terminal phase, and nothing says that its sandbox stopped. Its report is of before.
+    Ended,
+    /// The pod is being deleted, and its node is not ready, fenced or gone: no kubelet ends it.
+    Leaving,
     /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
     Young,
     /// Rule 9: the pod runs and does not use the address in the row's network, and no evidence tells
@@ -174,6 +182,8 @@ impl fmt::Display for Held {
             Self::OthersSandbox(pod) => {
                 return write!(f, "its id is a sandbox or container of pod {pod}");
             }
+            Self::Ended => "its pod is at its end, and nothing says that its sandbox stopped",
+            Self::Leaving => "its pod is being deleted, and no kubelet ends it on its node",
             Self::Young => "its pod is starting or ending, or its network-status cannot be read",
             Self::Unused => "its pod runs and does not use the address in this network",
             Self::Drift => "its pod is there and does not report the address",
@@ -326,16 +336,16 @@ pub fn judge_orphan(
             let Stale { cause, clearance } = absent(&subject);
             stale(cause, clearance)
         }
-        Presence::Present(Some(pod)) if pod.mirror => Verdict::Held(Held::Mirror),
+        Presence::Present(Some(pod)) if pod.mirror => held_by_mirror(&subject, pod),
         Presence::Present(Some(pod)) => {
             if let Some(clearance) = completed(&subject, pod) {
                 return stale(Cause::Completed, clearance);
             }
             if facts.scope.is_reported_by(pod, address) {
-                return Verdict::Held(Held::Reported);
+                return held_while_at_work(&subject, pod, Held::Reported);
             }
             if is_young(pod) {
-                return Verdict::Held(Held::Young);
+                return held_while_at_work(&subject, pod, Held::Young);
             }
             if !pod.is_complete() {
                 return Verdict::Held(Held::Drift);
@@ -380,7 +390,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
     // Rule 2
     if pod.mirror {
-        return Verdict::Held(Held::Mirror);
+        return held_by_mirror(subject, pod);
     }
     // Rule 4
     if let Some(clearance) = completed(subject, pod) {
@@ -388,10 +398,10 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     }
     // Rule 5
     if facts.scope.is_reported_by(pod, row.address) {
-        return Verdict::Held(Held::Reported);
+        return held_while_at_work(subject, pod, Held::Reported);
     }
     if pod.shows(&row.sandbox) {
-        return Verdict::Held(Held::OwnContainer);
+        return held_while_at_work(subject, pod, Held::OwnContainer);
     }
     // Rule 6
     let leftover_grace = subject.policy.leftover_grace;
@@ -400,7 +410,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     }
     // Rule 7
     if is_young(pod) {
-        return Verdict::Held(Held::Young);
+        return held_while_at_work(subject, pod, Held::Young);
     }
     // Rule 8
     if pod.is_complete() && lives_elsewhere(pod, row, facts.siblings) {
@@ -415,6 +425,37 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         Held::Unused
     } else {
         Held::Drift
+    })
+}
+
+/// Rule 2: as long as the mirror is there, its static pod may run.
+fn held_by_mirror(subject: &Subject<'_>, pod: &PodState) -> Verdict {
+    let is_reported = subject.facts.scope.is_reported_by(pod, subject.row.address);
+    Verdict::Held(if is_reported {
+        Held::Reported
+    } else {
+        Held::Mirror
+    })
+}
+
+/// A row is held for this reason while the pod is at work. Of a pod that is not, the reason is that nothing shows
+/// the end of its sandbox: its report may be as old as its end.
+fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Verdict {
+    let has_kubelet = || {
+        pod.node.as_ref().is_none_or(|node| {
+            let nodes = subject.facts.nodes;
+            matches!(
+                nodes.standing(node, subject.now, subject.now),
+                Standing::Alive { .. } | Standing::Listening
+            )
+        })
+    };
+    Verdict::Held(if pod.phase.is_terminal() {
+        Held::Ended
+    } else if pod.deleting && !has_kubelet() {
+        Held::Leaving
+    } else {
+        reason
     })
 }
 
@@ -453,11 +494,11 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     in_time.filter(|_| is_formers && !is_young(pod) && pod.is_complete())
 }
 
-/// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known: rule 5,
-/// and neither rule 2 nor rule 4. A row that is exempted or of a kept owner is held all the same, as what it is.
+/// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known. A row
+/// that is exempted or of a kept owner is held all the same, as what it is.
 #[must_use]
 pub fn is_reported(pod: &PodState, address: IpAddr, scope: &Scope<'_>) -> bool {
-    !pod.mirror && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
+    !pod.deleting && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
 }
 
 /// When the rows of a pod at its end may go, if it is one.

@@ -7,6 +7,8 @@ pub mod wire;
 
 use std::{net::IpAddr, time::Duration};
 
+use jiff::Timestamp;
+
 use crate::{
     id::IdTag,
     networks::{Request, Status},
@@ -110,6 +112,9 @@ pub struct PodState {
     pub containers: Box<[Container]>,
     /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
     pub container_ids: Box<[IdTag]>,
+    /// The latest of its creation, its deletionTimestamp and the ends of its containers. An audit tells by it whether a
+    /// state is old; no rule judges by it, since the clocks of others differ. A pod that is watched does not keep it.
+    pub since: Option<Timestamp>,
 }
 
 impl PodState {

@@ -18,7 +18,7 @@ use common::{
 use ipgc_core::{
     clearance::{LOOK_AGAIN, Living, Wait},
     evidence::{Ended, Grade},
-    judge::{Cause, Held, Unknown, Verdict},
+    judge::{Cause, Held, Unknown, Verdict, Word},
     networks::Status,
     node::NodeState,
     pod::{ContainerState, Phase, PodState},
@@ -67,11 +67,8 @@ fn a_mirror_that_is_there_holds_its_rows() {
         mirror: true,
         ..elsewhere()
     };
-    for state in [mirror(), gone_elsewhere] {
-        assert_eq!(
-            verdict(&present(state), &known),
-            Verdict::Held(Held::Mirror)
-        );
+    for (state, held) in [(mirror(), Held::Reported), (gone_elsewhere, Held::Mirror)] {
+        assert_eq!(verdict(&present(state), &known), Verdict::Held(held));
     }
 }
 
@@ -158,10 +155,7 @@ fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
         containers: containers(&[("main", ENDED), ("debug", RUNNING)]),
         ..done()
     };
-    assert_eq!(
-        verdict(&present(runs), &known),
-        Verdict::Held(Held::Reported)
-    );
+    assert_eq!(verdict(&present(runs), &known), Verdict::Held(Held::Ended));
 }
 
 #[test]
@@ -189,15 +183,41 @@ fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
 }
 
 #[rstest]
-#[case::another_incarnation(done_as("uid-2", Phase::Succeeded), true)]
-#[case::not_terminal(done_as("uid-1", Phase::Running), true)]
-#[case::not_stopped(done_as("uid-1", Phase::Failed), false)]
-fn a_pod_that_is_not_at_its_end_is_not_completed(#[case] state: PodState, #[case] stopped: bool) {
+#[case::another_incarnation(done_as("uid-2", Phase::Succeeded), true, Held::Ended)]
+#[case::not_terminal(done_as("uid-1", Phase::Running), true, Held::Reported)]
+#[case::not_stopped(done_as("uid-1", Phase::Failed), false, Held::Ended)]
+fn a_pod_that_is_not_at_its_end_is_not_completed(
+    #[case] state: PodState,
+    #[case] stopped: bool,
+    #[case] held: Held,
+) {
     let end = but(&ended(done(), 100, true), |end| end.stopped = stopped);
     assert_eq!(
         verdict(&present(state), &completed(&end)),
-        Verdict::Held(Held::Reported)
+        Verdict::Held(held)
     );
+}
+
+/// A pod that is being deleted uses its address until its kubelet has ended it. Where there is no kubelet at work, it
+/// stays for ever with the report that it had.
+#[rstest]
+#[case::ready(Some(node_state()), Held::Reported, Word::Live)]
+#[case::not_ready(Some(not_ready()), Held::Leaving, Word::Unreported)]
+#[case::fenced(Some(fenced()), Held::Leaving, Word::Unreported)]
+#[case::removed(None, Held::Leaving, Word::Unreported)]
+fn a_pod_that_is_being_deleted_is_live_while_its_kubelet_may_end_it(
+    #[case] node: Option<NodeState>,
+    #[case] held: Held,
+    #[case] word: Word,
+) {
+    let nodes: Vec<_> = node.map(|node| ("node-1", node)).into_iter().collect();
+    let known = Known::default().on(nodes_with(&nodes));
+    let state = PodState {
+        deleting: true,
+        ..reporting(POD, "net1", "10.0.0.5")
+    };
+    let verdict = verdict(&present(state), &known);
+    assert_eq!((verdict.word(), verdict), (word, Verdict::Held(held)));
 }
 
 /// An evicted pod as whoever was restarted meanwhile finds it: its containers are gone from the runtime, so the
@@ -260,7 +280,7 @@ fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
     };
     assert_eq!(
         verdict(&present(done()), &known),
-        Verdict::Held(Held::Reported)
+        Verdict::Held(Held::Ended)
     );
 }
 
@@ -287,7 +307,7 @@ fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
         }
         verdict => {
             assert!(!goes);
-            assert_eq!(verdict, Verdict::Held(Held::Reported));
+            assert_eq!(verdict, Verdict::Held(Held::Ended));
         }
     }
 }
@@ -329,7 +349,7 @@ fn everything() -> Known {
 }
 
 #[rstest]
-#[case::mirror_before_completed(PodState { mirror: true, ..done() }, Ok(Held::Mirror))]
+#[case::mirror_before_completed(PodState { mirror: true, ..done() }, Ok(Held::Reported))]
 #[case::completed_before_reported(done(), Err(Cause::Completed))]
 #[case::reported_before_predecessor(reporting(POD, "net1", "10.0.0.5"), Ok(Held::Reported))]
 #[case::completed_before_predecessor(PodState { status: Status::Missing, ..done() }, Err(Cause::Completed))]

@@ -373,6 +373,7 @@ impl Pod {
             sandbox_ready: Some(sandbox_ready),
             containers: containers.into(),
             container_ids: Box::default(),
+            since: None,
         }
     }
 }

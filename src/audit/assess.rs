@@ -21,6 +21,7 @@ use ipgc_core::{
     proof::Presence,
     reservation::LeanReservation,
 };
+use jiff::Timestamp;
 
 use super::{
     NODES,
@@ -45,6 +46,8 @@ pub struct Assessor<'s> {
     pub(super) longest_grace: Duration,
     /// What is said of stale rows.
     pub sayings: Sayings,
+    /// The present by the clock that pods are stamped by: of files the latest stamp in them.
+    pub present: Option<Timestamp>,
 }
 
 /// What is said of stale rows. In an outage a hundred thousand are stale alike, and the same nodes hold them all.
@@ -121,6 +124,7 @@ impl<'s> Assessor<'s> {
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
             sayings: Sayings::new(NODES),
+            present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
             snapshot,
             policy,
         }
@@ -221,10 +225,19 @@ impl<'s> Assessor<'s> {
         row: &Row,
         verdict: &Verdict,
     ) -> Option<Finding> {
-        let mut finding = finding_of(verdict, &self.sayings)?;
+        let content = row.content().ok();
+        let mut finding = self.found(verdict, content)?;
         self.describe(&mut finding, pool, place, row);
         self.name_other(&mut finding, verdict);
         Some(finding)
+    }
+
+    /// What a verdict on this row is as a finding, if it is one.
+    pub fn found(&self, verdict: &Verdict, row: Option<&RowContent>) -> Option<Finding> {
+        match (verdict, row) {
+            (Verdict::Held(held), Some(row)) => self.held(held, row),
+            _ => finding_of(verdict, &self.sayings),
+        }
     }
 
     /// Says which row a finding is about.
@@ -306,14 +319,8 @@ pub fn reported(reserved: &LeanReservation) -> ReservationReport {
     }
 }
 
-/// What a verdict is as a finding, if it is one.
-#[must_use]
-pub fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
+fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
     match verdict {
-        Verdict::Held(held @ (Held::InUse(_) | Held::OthersSandbox(_))) => {
-            let detail = format!("the row of a pod that is gone is held: {held}");
-            Some(Finding::new(Problem::InUseTwice, detail))
-        }
         Verdict::Held(_) => None,
         Verdict::Unknown(_) if is_kept(verdict) => None,
         Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
@@ -324,11 +331,11 @@ pub fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
     }
 }
 
-/// Whether a row is kept, and nothing is wrong with it.
+/// Whether a row is kept, and nothing is wrong with it unless there is a finding.
 #[must_use]
 pub fn is_kept(verdict: &Verdict) -> bool {
     match verdict {
-        Verdict::Held(held) => !matches!(held, Held::InUse(_) | Held::OthersSandbox(_)),
+        Verdict::Held(_) => true,
         // A person said so.
         Verdict::Unknown(reason) => matches!(reason, Unknown::KeptOwner | Unknown::Exempt),
         Verdict::Stale(_) => false,
@@ -337,7 +344,7 @@ pub fn is_kept(verdict: &Verdict) -> bool {
 
 fn finding_of_stale(stale: &Stale, sayings: &Sayings) -> Finding {
     let problem = match stale.cause {
-        _ if is_held(&stale.clearance.wait) => Problem::HeldUnfenced,
+        _ if !matches!(stale.clearance.wait, Wait::Until(_)) => Problem::HeldUnfenced,
         ipgc_core::judge::Cause::Leftover => Problem::Leftover,
         _ => Problem::Stale,
     };
@@ -350,12 +357,6 @@ fn finding_of_stale(stale: &Stale, sayings: &Sayings) -> Finding {
     finding.nodes = said.nodes;
     finding.command = said.command;
     finding
-}
-
-/// Whether it waits for something to happen on nodes, or for them to be known.
-#[must_use]
-pub fn is_held(wait: &Wait) -> bool {
-    !matches!(wait, Wait::Until(_))
 }
 
 /// The nodes that a row waits for.

@@ -109,13 +109,13 @@ pub struct Told<'a> {
 }
 
 impl Entry {
-    /// The verdict in a word: a problem, `held` or `exempt`.
+    /// The verdict in a word: a problem, `live`, `unreported` or `exempt`.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match &self.judged {
             Judged::Finding(finding) => finding.problem.as_str(),
             Judged::Kept(kept) => match kept.why {
-                Why::Held(_) => "held",
+                Why::Held(ref held) => held.word().as_str(),
                 Why::Exempt => "exempt",
             },
         }

@@ -51,7 +51,7 @@ pub struct Synced {
 pub struct Line {
     /// When the look at it began, RFC 3339. It changed after the look before.
     pub at: String,
-    /// `held`, `exempt`, or what is wrong; none of what is gone.
+    /// `live`, `unreported`, `exempt`, or what is wrong; none of what is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// What it was before, if that is known.
@@ -69,7 +69,7 @@ pub struct Line {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Was {
-    /// `held`, `exempt`, or what was wrong.
+    /// `live`, `unreported`, `exempt`, or what was wrong.
     pub verdict: String,
     /// How well it was known that no sandbox answers.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -267,7 +267,10 @@ impl Look<'_> {
             };
             state.insert(subject, entry);
         }
-        state.extend(kept);
+        for (subject, entry) in kept {
+            // A row that is held and has a finding is told by that.
+            state.entry(subject).or_insert(entry);
+        }
         for entry in state.values_mut() {
             entry.node = match entry.pods().as_slice() {
                 [podref] => history.node(podref),

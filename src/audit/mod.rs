@@ -7,6 +7,7 @@
 //! | `index` | one pass over all rows, before any is judged |
 //! | `definitions` | which definition leads to which pool |
 //! | `pods`, `pools`, `reservations` | findings about each |
+//! | `unreported` | rows that are held and that no pod at work reports |
 //! | `shared` | texts that many findings have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | [`filter`], [`table`], [`words`] | what of it is shown, and how |
@@ -29,6 +30,7 @@ pub mod report;
 mod reservations;
 mod shared;
 pub mod table;
+mod unreported;
 pub mod words;
 
 use std::{
@@ -40,14 +42,14 @@ use std::{
 use ipgc_core::{
     breaker::Limits,
     evidence::Policy,
-    judge::{Unknown, Verdict},
+    judge::{Unknown, Verdict, Word},
     node::NO_SANDBOXES_ANNOTATION,
     pool::{ObservedPool, PoolKey, Row},
 };
 
 pub(crate) use self::pools::blind_namespaces;
 use self::{
-    assess::{Assessor, is_held},
+    assess::Assessor,
     definitions::Definitions,
     filter::Filter,
     index::{Place, Seen},
@@ -100,6 +102,9 @@ fn audit_each<S: Default + Send>(
         Some(_) => usize::MAX,
         None => named,
     };
+    if source == Source::Cluster {
+        assessor.present = made.parse().ok();
+    }
     let definitions = Definitions::of(snapshot);
     let audit = Audit {
         assessor: &assessor,
@@ -423,11 +428,12 @@ impl Audit<'_> {
 impl Split {
     /// The count that a verdict is counted in.
     fn of(&mut self, verdict: &Verdict) -> &mut usize {
-        match verdict {
-            Verdict::Held(_) => &mut self.live,
-            Verdict::Stale(stale) if is_held(&stale.clearance.wait) => &mut self.held,
-            Verdict::Stale(_) => &mut self.stale,
-            Verdict::Unknown(_) => &mut self.unknown,
+        match verdict.word() {
+            Word::Live => &mut self.live,
+            Word::Unreported => &mut self.unreported,
+            Word::Stale => &mut self.stale,
+            Word::Unfenced => &mut self.unfenced,
+            Word::Unknown => &mut self.unknown,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a pool as a whole, and with the slices of nodes.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt};
 
 use ipgc_core::{address::Range, ipam::handed_out, pool::PoolKey};
 
@@ -39,15 +39,33 @@ impl Split {
     /// All rows.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.live + self.stale + self.held + self.unknown
+        self.live + self.unreported + self.stale + self.unfenced + self.unknown
     }
 
     /// Adds others.
     pub fn add(&mut self, other: Self) {
         self.live += other.live;
+        self.unreported += other.unreported;
         self.stale += other.stale;
-        self.held += other.held;
+        self.unfenced += other.unfenced;
         self.unknown += other.unknown;
+    }
+}
+
+/// `1 live, 0 unreported, 2 stale, 0 unfenced, 0 unknown`.
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            live,
+            unreported,
+            stale,
+            unfenced,
+            unknown,
+        } = self;
+        write!(
+            f,
+            "{live} live, {unreported} unreported, {stale} stale, {unfenced} unfenced, {unknown} unknown"
+        )
     }
 }
 
@@ -62,17 +80,15 @@ fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
 #[must_use]
 pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
     let size = usage.size?;
-    let Split {
-        live,
-        stale,
-        held,
-        unknown,
-    } = usage.split;
-    let rows = usage.split.rows() as u64;
+    let split = usage.split;
+    let rows = split.rows() as u64;
     (rows.saturating_mul(100) > size.saturating_mul(NEARLY_FULL)).then(|| {
-        let detail = format!(
-            "{rows} of {size} addresses are taken: {live} live, {stale} stale, {held} held, {unknown} unknown"
-        );
+        let first = if split.unreported > 0 {
+            "; see first to the findings unreported, each of which says what frees it"
+        } else {
+            ""
+        };
+        let detail = format!("{rows} of {size} addresses are taken: {split}{first}");
         about(Problem::NearlyFull, &place.key, detail)
     })
 }

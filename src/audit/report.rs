@@ -10,7 +10,7 @@ use serde_json::Value;
 pub use super::shared::{Names, Shared};
 
 /// Version of the report's shape: it grows when a field changes its meaning or goes.
-pub const REPORT_VERSION: u32 = 1;
+pub const REPORT_VERSION: u32 = 2;
 
 /// The report of `ipgc audit`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -65,13 +65,15 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Split {
-    /// A pod may answer on it.
+    /// Its pod reports it.
     pub live: usize,
-    /// Nobody needs it any more, or will not once its wait is over.
+    /// It is held for any other reason.
+    pub unreported: usize,
+    /// It goes by itself when its wait is over.
     pub stale: usize,
-    /// The same, and it is held until something happens on a node.
-    pub held: usize,
-    /// Nobody can tell.
+    /// It waits for something to happen on a node.
+    pub unfenced: usize,
+    /// Nothing can be said, or a person exempted it.
     pub unknown: usize,
 }
 
@@ -112,6 +114,8 @@ pub enum Problem {
     NoPools,
     /// A row whose pod is gone is held until something happens on a node.
     HeldUnfenced,
+    /// A row that is held for its pod, which does not report it or is not at work.
+    Unreported,
     /// A row that nobody needs any more.
     Stale,
     /// A row that a pod which lives has left behind.
@@ -143,6 +147,7 @@ impl Problem {
             Self::NearlyFull => "nearly-full",
             Self::NoPools => "no-pools",
             Self::HeldUnfenced => "held-unfenced",
+            Self::Unreported => "unreported",
             Self::Stale => "stale",
             Self::Leftover => "leftover",
             Self::ReservationOrphaned => "reservation-orphaned",

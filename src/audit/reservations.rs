@@ -9,7 +9,7 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, finding_of, names_no_pod, reported},
+    assess::{Assessor, names_no_pod, reported},
     definitions::Definitions,
     index::{Orphan, Place},
     pods::is_going,
@@ -96,7 +96,8 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let mut finding = finding_of(&verdict, &assessor.sayings)?;
+            let row = reserved.whole().as_row(address).ok();
+            let mut finding = assessor.found(&verdict, row.as_ref())?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }

@@ -213,7 +213,6 @@ pub fn summary(
     output: &mut (impl io::Write + ?Sized),
 ) -> io::Result<()> {
     let totals = &report.totals;
-    let split = &totals.split;
     let count = |count: usize, one: &str| match count {
         0 => format!("no {one}s"),
         1 => format!("1 {one}"),
@@ -221,14 +220,11 @@ pub fn summary(
     };
     writeln!(
         output,
-        "{}: {} in {} ({} live, {} stale, {} held, {} unknown), {}, {}, {}",
+        "{}: {} in {} ({}), {}, {}, {}",
         count(findings, "finding"),
         count(totals.rows, "row"),
         count(totals.pools, "pool"),
-        split.live,
-        split.stale,
-        split.held,
-        split.unknown,
+        totals.split,
         count(totals.reservations, "reservation"),
         count(totals.pods, "pod"),
         count(totals.nodes, "node"),

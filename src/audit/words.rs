@@ -5,6 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Stale},
+    podref::PodRef,
     pool::PoolKey,
 };
 
@@ -98,6 +99,26 @@ pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
     Some(format!(
         "kubectl annotate node {named} --overwrite ipgc.dev/no-sandboxes=$(date -u +%FT%TZ)"
     ))
+}
+
+/// The taint by which Kubernetes removes the pods of a node that is off, if its name is one.
+#[must_use]
+pub fn out_of_service(nodes: &[Box<str>]) -> Option<String> {
+    let [node] = nodes else { return None };
+    is_dns_name(node).then(|| {
+        format!(
+            "kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+        )
+    })
+}
+
+/// The deletion of a pod, if its names are some.
+#[must_use]
+pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
+    let (namespace, name) = (podref.namespace(), podref.name());
+    let force = if by_force { " --force" } else { "" };
+    let are_names = is_dns_name(namespace) && is_dns_name(name);
+    are_names.then(|| format!("kubectl -n {namespace} delete pod {name}{force}"))
 }
 
 /// The removal of whatever holds an address, once a person has typed it.

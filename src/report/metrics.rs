@@ -8,7 +8,10 @@
 
 use std::{fmt, sync::Arc};
 
-use ipgc_core::{evidence::Grade, judge::Cause};
+use ipgc_core::{
+    evidence::Grade,
+    judge::{Cause, Word},
+};
 use prometheus_client::{
     collector::Collector,
     encoding::{
@@ -197,13 +200,9 @@ impl Exporter {
         }
         let mut family = families.gauge("pool_rows", "Rows of a pool, by verdict")?;
         for (name, pool) in &pools {
-            for (verdict, rows) in [
-                ("held", pool.held),
-                ("stale", pool.stale),
-                ("unfenced", pool.unfenced),
-                ("unknown", pool.unknown),
-            ] {
-                let labels = [("pool", name.as_str()), ("verdict", verdict)];
+            for word in Word::ALL {
+                let labels = [("pool", name.as_str()), ("verdict", word.as_str())];
+                let rows = pool.words.of(word);
                 family.encode_family(&labels)?.encode_gauge(&rows)?;
             }
         }

@@ -107,6 +107,8 @@ impl Packer {
             sandbox_ready,
             containers,
             container_ids,
+            // Nothing that is judged needs it.
+            since: _,
         } = state;
         let entries = status.entries().iter();
         let addresses = Addresses::new(entries.flat_map(|entry| &entry.addresses));
@@ -202,6 +204,7 @@ impl Packed {
                 sandbox_ready,
                 containers,
                 container_ids: self.container_ids.clone(),
+                since: None,
             },
             trail,
             generation: self.generation,
@@ -219,6 +222,11 @@ impl Packed {
             Some(odd) => **odd == *uid,
             None => self.uid == Uid::parse(uid),
         }
+    }
+
+    /// Whether its last state has a deletionTimestamp.
+    pub fn is_deleting(&self) -> bool {
+        self.shape.deleting
     }
 
     /// The phase of its last state.

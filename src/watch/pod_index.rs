@@ -298,7 +298,8 @@ impl PodIndex {
         if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of) {
             live.sandboxes.note(tag, now);
         }
-        reported.then_some(Held::Reported)
+        // Whether a kubelet ends a pod that is being deleted, its node tells.
+        (reported && !live.is_deleting()).then_some(Held::Reported)
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the

@@ -104,12 +104,15 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
         .ended("Succeeded");
     server.put(job.build());
     let whole = dump(&server).judged();
-    assert_eq!((whole.totals.split.stale, whole.totals.split.held), (2, 0));
+    assert_eq!(
+        (whole.totals.split.stale, whole.totals.split.unfenced),
+        (2, 0)
+    );
     // n2 may be silent.
     server.delete("nodes", "", "n2").unwrap();
     let partial = dump(&server).judged();
     assert_eq!(
-        (partial.totals.split.stale, partial.totals.split.held),
+        (partial.totals.split.stale, partial.totals.split.unfenced),
         (0, 2)
     );
     let found: Vec<_> = partial.findings.iter().map(|f| f.problem).collect();

@@ -160,8 +160,8 @@ proptest! {
         // With pods and nodes, so that what can be read may be stale.
         let others = dump_of(&server(), &[Kind::Pod, Kind::Node]);
         let report = File::new(format!("{pool}{others}")).judged();
-        let ipgc::audit::report::Split { live, stale, held, unknown } = report.totals.split;
-        prop_assert_eq!((report.totals.rows, live + stale + held + unknown), (1, 1));
+        let ipgc::audit::report::Split { live, unreported, stale, unfenced, unknown } = report.totals.split;
+        prop_assert_eq!((report.totals.rows, live + unreported + stale + unfenced + unknown), (1, 1));
         if id.len() != 64 || !podref.contains('/') {
             prop_assert_eq!(unknown, 1);
         }

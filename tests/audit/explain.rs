@@ -83,7 +83,7 @@ fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
 fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
     let explanation = ask(&outage(), "10.0.0.2").unwrap();
     let row = row(&explanation);
-    assert_eq!((&*row.verdict, row.rule), ("held", Some(3)));
+    assert_eq!((&*row.verdict, row.rule), ("unfenced", Some(3)));
     assert_eq!(
         (row.grade.as_deref(), row.wait_seconds),
         (Some("unwitnessed"), None)
@@ -116,7 +116,7 @@ fn several_networks_that_hold_one_address_are_each_shown() {
         .iter()
         .map(|row| (&*row.pool, &*row.verdict))
         .collect();
-    assert_eq!(rows, [(POOL, "live"), ("blue-10.0.0.0-24", "held")]);
+    assert_eq!(rows, [(POOL, "live"), ("blue-10.0.0.0-24", "unfenced")]);
     assert_eq!(explanation.rows[1].networks, ["blue"]);
     // Written differently it is the same address.
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_reservation_alone_and_a_report_alone_are_shown() {
         explanation.reservations[0].reservation.podref,
         "default/gone"
     );
-    assert_eq!(explanation.reservations[0].verdict, "held");
+    assert_eq!(explanation.reservations[0].verdict, "unfenced");
     assert!(text(&explanation).contains("10.0.0.9 reserved in namespace default"));
     server.put(pod("web-8", 8).build());
     let explanation = ask(&server, "10.0.0.8").unwrap();
@@ -172,7 +172,7 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
     let explanation = ask(&outage(), name).unwrap();
     let split = explanation.split.unwrap();
     assert_eq!(
-        (split.live, split.stale, split.held, split.unknown),
+        (split.live, split.stale, split.unfenced, split.unknown),
         (1, 0, 2, 0)
     );
     let addresses: Vec<_> = explanation
@@ -270,9 +270,9 @@ fn without_pods_the_answer_is_that_nobody_knows() {
 }
 
 #[rstest]
-#[case::young(fixtures::pod(NS, "gone").node("n1").build(), Some(7), "live")]
-#[case::drift(fixtures::pod(NS, "gone").node("n1").running().reports("default/net", "net1", &["10.0.0.200"]).build(), Some(9), "live")]
-#[case::mirror(fixtures::pod(NS, "gone").node("n1").mirror().build(), Some(2), "live")]
+#[case::young(fixtures::pod(NS, "gone").node("n1").build(), Some(7), "unreported")]
+#[case::drift(fixtures::pod(NS, "gone").node("n1").running().reports("default/net", "net1", &["10.0.0.200"]).build(), Some(9), "unreported")]
+#[case::mirror(fixtures::pod(NS, "gone").node("n1").mirror().build(), Some(2), "unreported")]
 #[case::completed(fixtures::pod(NS, "gone").node("n1").owner("Job", "j").ended("Succeeded").build(), Some(4), "stale")]
 fn each_rule_is_named(#[case] pod: Value, #[case] rule: Option<u8>, #[case] verdict: &str) {
     let server = outage();
@@ -383,7 +383,7 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
     });
     server.put(failed.build());
     let told = ask(&server, "10.0.0.1").unwrap();
-    assert_eq!(row(&told).verdict, "live");
+    assert_eq!(row(&told).verdict, "unreported");
     let change = row(&told).changes.last().unwrap();
     assert!(
         change.starts_with("once all its containers are known to have ended"),

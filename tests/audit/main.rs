@@ -14,6 +14,7 @@ mod program;
 mod proof;
 mod schema;
 mod shown;
+mod unreported;
 mod watch;
 mod watch_failures;
 

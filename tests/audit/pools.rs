@@ -208,11 +208,11 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
         findings.any(|it| it.problem == Problem::SliceOfSeveralNodes)
     };
     let before = report(&server).await;
-    assert_eq!(before.totals.split.held, 0);
+    assert_eq!(before.totals.split.unfenced, 0);
     assert!(!is_told(&before));
     put_on("n1");
     let after = report(&server).await;
-    assert_eq!(after.totals.split.held, 1);
+    assert_eq!(after.totals.split.unfenced, 1);
     let mut findings = after.findings.iter();
     let finding = findings.find(|it| it.problem == Problem::SliceOfSeveralNodes);
     let finding = finding.unwrap();
@@ -251,7 +251,7 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
         .collect();
     assert_eq!(full.len(), usize::from(says.is_some()));
     if let (Some(says), [finding]) = (says, full.as_slice()) {
-        let split = format!("0 live, {rows} stale, 0 held, 0 unknown");
+        let split = format!("0 live, 0 unreported, {rows} stale, 0 unfenced, 0 unknown");
         assert!(
             finding.detail.starts_with(says) && finding.detail.ends_with(&split),
             "{}",

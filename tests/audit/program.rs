@@ -15,7 +15,7 @@ fn the_exit_code_tells_what_was_found() {
 FINDING   ADDRESS    POOL                  POD            NODE   DETAIL
 stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone; goes 3m30s after a collector has begun
 
-1 finding: 2 rows in 1 pool (1 live, 1 stale, 0 held, 0 unknown), 2 reservations, 3 pods, 1 node
+1 finding: 2 rows in 1 pool (1 live, 0 unreported, 1 stale, 0 unfenced, 0 unknown), 2 reservations, 3 pods, 1 node
 "
     );
     server.put(pod("gone", 2).build());

@@ -176,7 +176,7 @@ async fn first_comes_what_there_is_and_then_what_changes() {
         assert_eq!(heard.so_far(), [GONE, "synced"]);
         assert_eq!(heard.next().await, [""; 0]);
         server.delete("pods", NS, "web-1").unwrap();
-        let stale = "changed held>stale 10.0.0.1 default/web-1 n1";
+        let stale = "changed live>stale 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.next().await, [stale]);
         assert_eq!(heard.next().await, [""; 0]);
         // What is gone carries its pod and its node, though nobody else knows them any more.
@@ -203,19 +203,19 @@ async fn all_rows_are_told_of_if_wanted() {
         ..watch()
     };
     during(&server, &watch, async |heard| {
-        let live = |n| format!("present ->held 10.0.0.{n} default/web-{n} n1");
+        let live = |n| format!("present ->live 10.0.0.{n} default/web-{n} n1");
         assert_eq!(heard.so_far(), [GONE, &live(1), &live(2), "synced"]);
         give(&server, 3, "default/web-3");
         server.put(pod("web-3", 3).build());
         assert_eq!(
             heard.next().await,
-            ["appeared ->held 10.0.0.3 default/web-3 n1"]
+            ["appeared ->live 10.0.0.3 default/web-3 n1"]
         );
         server.delete("pods", NS, "web-3").unwrap();
         free(&server, 3);
         assert_eq!(
             heard.next().await,
-            ["gone held>- 10.0.0.3 default/web-3 n1"]
+            ["gone live>- 10.0.0.3 default/web-3 n1"]
         );
     })
     .await;
@@ -244,7 +244,7 @@ async fn an_owner_that_changed_is_told_with_the_former_one() {
             let was = line.was.as_ref().unwrap();
             assert_eq!(
                 brief(&messages[0]),
-                "changed held>held 10.0.0.1 default/web-3 n1"
+                "changed live>live 10.0.0.1 default/web-3 n1"
             );
             assert_eq!(
                 (&*was.pods, was.node.as_deref()),
@@ -306,7 +306,7 @@ async fn labels_are_known_of_who_is_gone() {
         server.delete("pods", NS, "web-2").unwrap();
         assert_eq!(
             heard.next().await,
-            ["changed held>stale 10.0.0.1 default/web-1 n1"]
+            ["changed live>stale 10.0.0.1 default/web-1 n1"]
         );
         sleep(Duration::from_mins(20)).await;
         assert_eq!(heard.so_far(), [""; 0]);
@@ -329,12 +329,12 @@ async fn what_a_selector_no_longer_chooses_is_not_gone() {
         ..watch()
     };
     during(&server, &watch, async |heard| {
-        let present = "present ->held 10.0.0.1 default/web-1 n1";
+        let present = "present ->live 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.so_far(), [present, "synced"]);
         server.edit("pods", NS, "web-1", |pod| {
             pod["metadata"]["labels"]["app"] = json!("db");
         });
-        let changed = "changed held>held 10.0.0.1 default/web-1 n1";
+        let changed = "changed live>live 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.next().await, [changed]);
         server.delete("pods", NS, "web-1").unwrap();
         assert_eq!(heard.next().await, [""; 0]);
@@ -381,18 +381,18 @@ async fn a_successor_has_a_node_of_its_own() {
         server.delete("pods", NS, "web-1").unwrap();
         assert_eq!(heard.next().await.len(), 1);
         server.put(fixtures::pod(NS, "web-1").networks("default/net").build());
-        let young = "changed stale>held 10.0.0.1 default/web-1 -";
+        let young = "changed stale>unreported 10.0.0.1 default/web-1 -";
         assert_eq!(heard.next().await, [young]);
     })
     .await;
 }
 
 #[rstest]
-#[case::node(Filter { node: Some("n1".to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::node(Filter { node: Some("n1".to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
 #[case::other_node(Filter { node: Some("n2".to_owned()), ..Filter::default() }, &[])]
-#[case::pool(Filter { pool: Some(POOL.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::pool(Filter { pool: Some(POOL.to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
 #[case::other_pool(Filter { pool: Some("10.1.0.0-24".to_owned()), ..Filter::default() }, &[])]
-#[case::namespace(Filter { namespace: Some(NS.to_owned()), ..Filter::default() }, &["changed held>stale 10.0.0.1 default/web-1 n1"])]
+#[case::namespace(Filter { namespace: Some(NS.to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
 #[case::other_namespace(Filter { namespace: Some("kube-system".to_owned()), ..Filter::default() }, &[])]
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
@@ -463,12 +463,12 @@ async fn a_table_has_one_header_and_columns_that_line_up() {
         );
         assert_eq!(
             lines[2],
-            "synced, 1 finding: 3 rows in 1 pool (2 live, 1 stale, 0 held, 0 unknown), \
+            "synced, 1 finding: 3 rows in 1 pool (2 live, 0 unreported, 1 stale, 0 unfenced, 0 unknown), \
              3 reservations, 4 pods, 1 node"
         );
         assert_eq!(
             cells(lines[3]),
-            "changed    held    stale     10.0.0.1          default/web-1          n1"
+            "changed    live    stale     10.0.0.1          default/web-1          n1"
         );
         assert_eq!(
             cells(lines[4]),

@@ -54,7 +54,7 @@ async fn a_look_that_fails_says_so_once_and_forgets_nothing(
         sleep(Duration::from_mins(1)).await;
         assert_eq!(
             heard.so_far(),
-            ["changed held>stale 10.0.0.1 default/web-1 n1"]
+            ["changed live>stale 10.0.0.1 default/web-1 n1"]
         );
         assert_eq!(heard.complaints.take(), "ipgc: a look succeeded again\n");
     })
@@ -109,7 +109,7 @@ async fn rows_of_a_pool_that_cannot_be_read_are_not_gone() {
         free(&server, 2);
         let gone = [
             "gone unreadable>- -  -",
-            "gone held>- 10.0.0.2 default/web-2 n1",
+            "gone live>- 10.0.0.2 default/web-2 n1",
         ];
         assert_eq!(heard.next().await, gone);
     })

@@ -17,9 +17,9 @@ use super::{
 #[case(r#"{"a": 1}"#, "no report of ipgc audit: it has no version")]
 #[case(
     r#"{"version": 99}"#,
-    "a report of version 99, and this ipgc reads version 1"
+    "a report of version 99, and this ipgc reads version 2"
 )]
-#[case(r#"{"version": 1}"#, "no report of ipgc audit: missing field `made`")]
+#[case(r#"{"version": 2}"#, "no report of ipgc audit: missing field `made`")]
 #[case("[]", "no report of ipgc audit: it has no version")]
 fn what_is_no_report_is_said(#[case] text: &str, #[case] says: &str) {
     let error = parse(text).unwrap_err();

@@ -44,6 +44,7 @@ fn end(settled: bool, at: Moment) -> Ended {
             sandbox_ready: Some(false),
             containers: Box::default(),
             container_ids: Box::default(),
+            since: None,
         },
         at,
         watched: true,

@@ -6,6 +6,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Container, ContainerState, Phase, PodState};
@@ -61,6 +62,7 @@ pub struct Metadata<T, V> {
     pub uid: Option<T>,
     /// `metadata.resourceVersion`.
     pub resource_version: Option<V>,
+    creation_timestamp: Option<T>,
     deletion_timestamp: Option<T>,
     annotations: Option<Annotations<T>>,
     owner_references: Option<Vec<Owner<T>>>,
@@ -145,6 +147,7 @@ struct State<T> {
 #[serde(rename_all = "camelCase")]
 struct Terminated<T> {
     started_at: Option<T>,
+    finished_at: Option<T>,
     #[serde(rename = "containerID")]
     id: Option<T>,
 }
@@ -201,12 +204,34 @@ impl<T: AsRef<str>, V> Wire<T, V> {
             sandbox_ready,
             containers: status.map_or_else(Box::default, PodStatus::all_containers),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
+            since: metadata
+                .times()
+                .chain(status.into_iter().flat_map(PodStatus::ends))
+                .max(),
             podref,
         })
     }
 }
 
+fn time<T: AsRef<str>>(text: &T) -> Option<Timestamp> {
+    text.as_ref().parse().ok()
+}
+
+impl<T: AsRef<str>, V> Metadata<T, V> {
+    fn times(&self) -> impl Iterator<Item = Timestamp> {
+        let times = [&self.creation_timestamp, &self.deletion_timestamp];
+        times.into_iter().flatten().filter_map(time)
+    }
+}
+
 impl<T: AsRef<str>> PodStatus<T> {
+    fn ends(&self) -> impl Iterator<Item = Timestamp> {
+        self.statuses().filter_map(|status| {
+            let end = status.state.as_ref()?.terminated.as_ref()?;
+            end.finished_at.as_ref().and_then(time)
+        })
+    }
+
     fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<T>> {
         let groups = [
             &self.containers,

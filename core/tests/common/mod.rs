@@ -92,6 +92,7 @@ pub fn pod(owner: &str) -> PodState {
         sandbox_ready: Some(true),
         containers: containers(&[("main", RUNNING)]),
         container_ids: Box::default(),
+        since: None,
     }
 }
 

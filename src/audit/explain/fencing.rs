@@ -1,14 +1,14 @@
 //! What would be free, were a node fenced: the snapshot is judged a second time, as if it were.
 
 use ipgc_core::{
-    judge::Verdict,
+    judge::{Verdict, Word},
     node::NodeState,
     pool::{ObservedPool, Row},
 };
 
 use super::Asked;
 use crate::audit::{
-    assess::{Assessor, Sayings, is_held},
+    assess::{Assessor, Sayings},
     index::{Index, Place},
 };
 
@@ -17,10 +17,7 @@ impl Asked<'_> {
     pub(super) fn freed_by_fencing(&self, name: &str) -> usize {
         let fenced = self.assessor.supposing_fenced(name);
         let pools = self.assessor.snapshot.observed();
-        let stays_held = |verdict: &Verdict| match verdict {
-            Verdict::Stale(stale) => is_held(&stale.clearance.wait),
-            _ => false,
-        };
+        let stays_held = |verdict: &Verdict| verdict.word() == Word::Unfenced;
         let held = |assessor: &Assessor<'_>, pool: &ObservedPool, place: &Place, row: &Row| {
             stays_held(&assessor.verdict(pool, place, row))
         };

@@ -19,7 +19,12 @@ mod verdict;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use ipgc_core::{evidence::Policy, judge::Verdict, pod::PodState, podref::PodRef};
+use ipgc_core::{
+    evidence::Policy,
+    judge::{Verdict, Word},
+    pod::PodState,
+    podref::PodRef,
+};
 
 pub use self::text::text;
 use self::{
@@ -238,7 +243,7 @@ impl Asked<'_> {
                 *all.of(verdict) += 1;
                 split.set(all);
             }
-            is_it && !matches!(verdict, Verdict::Held(_))
+            is_it && verdict.word() != Word::Live
         });
         explanation.split = Some(split.get());
         explanation

@@ -52,6 +52,16 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
         Verdict::Held(Held::Mirror) => vec![format!(
             "once the mirror pod is gone it is stale, and goes after at least {leftover}"
         )],
+        Verdict::Held(Held::Ended) => vec![
+            "once its node is fenced, it is stale".to_owned(),
+            ends,
+        ],
+        Verdict::Held(Held::Leaving) => vec![
+            "once the node is back, its kubelet ends the pod; of a node that is off, taint it \
+             node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+                .to_owned(),
+            "stale once the pod object is gone".to_owned(),
+        ],
         Verdict::Held(Held::Young) => vec![
             "once its pod runs and its network-status can be read, that tells whether it has the address"
                 .to_owned(),

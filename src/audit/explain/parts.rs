@@ -15,7 +15,7 @@ use ipgc_core::{
 use super::{
     Asked, outlook,
     report::{NodeReport, OrphanExplained, PodReport, RowExplained},
-    verdict::{grade, reason, rule, wait_seconds, word},
+    verdict::{grade, reason, rule, wait_seconds},
 };
 use crate::audit::{
     assess::{holding, reported},
@@ -78,7 +78,7 @@ impl Asked<'_> {
             network: network.map(str::to_owned),
             address: address.to_string(),
             reservation: reported(orphan.reserved),
-            verdict: word(&verdict).to_owned(),
+            verdict: verdict.word().as_str().to_owned(),
             reason: reason(&verdict),
             grade: grade(&verdict),
             wait_seconds: wait_seconds(&verdict),
@@ -133,7 +133,7 @@ impl Asked<'_> {
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
             stored: Stored::new(row.stored()),
             podref: podref.to_owned(),
-            verdict: word(verdict).to_owned(),
+            verdict: verdict.word().as_str().to_owned(),
             rule: rule(
                 verdict,
                 content.is_some_and(|content| self.is_mirror(&content.podref)),

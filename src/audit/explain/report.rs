@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::audit::report::{ReservationReport, Source, Split, Stored};
 
 /// Version of the shape: it grows when a field changes its meaning or goes.
-pub const EXPLANATION_VERSION: u32 = 1;
+pub const EXPLANATION_VERSION: u32 = 2;
 
 /// The answer of `ipgc explain`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -90,7 +90,7 @@ pub struct RowExplained {
     pub stored: Stored,
     /// Its owner as it stands in the row.
     pub podref: String,
-    /// live, stale, held or unknown.
+    /// live, unreported, stale, unfenced or unknown.
     pub verdict: String,
     /// The rule of docs/safety.md that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ pub struct OrphanExplained {
     pub address: String,
     /// The reservation.
     pub reservation: ReservationReport,
-    /// live, stale, held or unknown.
+    /// live, unreported, stale, unfenced or unknown.
     pub verdict: String,
     /// Why.
     pub reason: String,

@@ -83,15 +83,7 @@ impl Text {
             self.line("state", &state(node));
         }
         if let Some(split) = &explanation.split {
-            let counts = format!(
-                "{}: {} live, {} stale, {} held, {} unknown",
-                split.rows(),
-                split.live,
-                split.stale,
-                split.held,
-                split.unknown
-            );
-            self.line("rows", &counts);
+            self.line("rows", &format!("{}: {split}", split.rows()));
         } else if explanation.kind == SubjectKind::Node {
             self.line("rows", "not known without pods");
         }

@@ -1,27 +1,19 @@
-//! What a verdict says: its word, its rule, its reason, its grade and its wait.
+//! What a verdict says: its rule, its reason, its grade and its wait.
 
 use ipgc_core::judge::{Cause, Held, Unknown, Verdict};
 
-use crate::audit::{assess::is_held, words};
-
-/// The word of a verdict, by which rows are counted too.
-pub(super) fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Held(_) => "live",
-        Verdict::Stale(stale) if is_held(&stale.clearance.wait) => "held",
-        Verdict::Stale(_) => "stale",
-        Verdict::Unknown(_) => "unknown",
-    }
-}
+use crate::audit::words;
 
 /// The rule of docs/safety.md.
 pub(super) fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
     match verdict {
-        Verdict::Unknown(Unknown::NoProof(_)) | Verdict::Held(Held::Present) => None,
+        Verdict::Unknown(Unknown::NoProof(_))
+        | Verdict::Held(
+            Held::Present | Held::Ended | Held::Leaving | Held::InUse(_) | Held::OthersSandbox(_),
+        ) => None,
         Verdict::Unknown(_) => Some(1),
         Verdict::Held(Held::Mirror) => Some(2),
         Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
-        Verdict::Held(Held::InUse(_) | Held::OthersSandbox(_)) => None,
         Verdict::Held(Held::Young) => Some(7),
         Verdict::Held(Held::Unused | Held::Drift) => Some(9),
         Verdict::Stale(stale) => Some(match stale.cause {

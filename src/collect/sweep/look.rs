@@ -199,7 +199,7 @@ impl<'l> Look<'l> {
             });
             let page = page.await?;
             context.pulse.beat();
-            self.report.held += held;
+            self.report.words.add_live(held);
             let next = following_page(&page);
             let begun = cpu_time();
             for pool in page.pools {

@@ -119,7 +119,8 @@ impl Sweeper {
                     let took = self.context.clock.now().since(begun);
                     let spread = &self.context.counters.spread;
                     spread.sweep_duration.observe(took.as_secs_f64());
-                    report.log(begun, self.context.clock.now());
+                    let before = Arc::clone(&self.health.borrow().report);
+                    report.log(&before, begun, self.context.clock.now());
                     self.forget(begun);
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),

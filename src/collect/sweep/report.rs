@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipgc_core::{
     clearance::Wait,
-    judge::{Stale, Verdict},
+    judge::{Stale, Verdict, Word},
     pool::PoolKey,
     time::Moment,
 };
@@ -21,13 +21,9 @@ pub struct SweepReport {
     pub pools_without_range: usize,
     /// Rows in all.
     pub rows: usize,
-    /// Rows whose pod may answer.
-    pub held: usize,
-    /// Rows that may go, now or later.
-    pub stale: usize,
-    /// Rows about which nothing can be said.
-    pub unknown: usize,
-    /// Stale rows by grade and cause.
+    /// Rows by the words of their verdicts.
+    pub words: Words,
+    /// Stale rows by grade and cause, those that wait for a node included.
     pub stale_by: BTreeMap<(&'static str, &'static str), usize>,
     /// Rows that wait for something to happen on a node, by node.
     held_by: HeldBy,
@@ -57,6 +53,33 @@ pub struct SweepReport {
     pub judging: Duration,
 }
 
+/// How many rows have each [`Word`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words([usize; Word::ALL.len()]);
+
+impl Words {
+    fn live(rows: usize) -> Self {
+        let mut words = Self::default();
+        words.add_live(rows);
+        words
+    }
+
+    /// Rows that were passed over, since a pod reports them.
+    pub(super) fn add_live(&mut self, rows: usize) {
+        self.0[Word::Live as usize] += rows;
+    }
+
+    fn count(&mut self, verdict: &Verdict) {
+        self.0[verdict.word() as usize] += 1;
+    }
+
+    /// The rows with this word.
+    #[must_use]
+    pub fn of(&self, word: Word) -> usize {
+        self.0[word as usize]
+    }
+}
+
 /// What a sweep found in one pool.
 #[derive(Clone, Debug)]
 pub struct PoolTally {
@@ -64,14 +87,8 @@ pub struct PoolTally {
     pub key: PoolKey,
     /// How many addresses it can give out, as far as definitions tell; `None` where its range cannot be read.
     pub size: Option<u128>,
-    /// Rows whose pod may answer.
-    pub held: usize,
-    /// Rows that go when their wait is over.
-    pub stale: usize,
-    /// Rows that wait for something to happen on a node.
-    pub unfenced: usize,
-    /// Rows about which nothing can be said.
-    pub unknown: usize,
+    /// Its rows by the words of their verdicts.
+    pub words: Words,
     /// For how long the oldest of those that are stale was known to be so.
     pub oldest_stale: Duration,
 }
@@ -83,38 +100,22 @@ impl PoolTally {
             key,
             // Definitions are asked when all pools are read.
             size: None,
-            held: passed_over,
-            stale: 0,
-            unfenced: 0,
-            unknown: 0,
+            words: Words::live(passed_over),
             oldest_stale: Duration::ZERO,
         }
     }
 
     /// A row that is known to be stale for `known`, if it is.
     pub(super) fn count(&mut self, verdict: &Verdict, known: Duration) {
-        match verdict {
-            Verdict::Held(_) => self.held += 1,
-            Verdict::Unknown(_) => self.unknown += 1,
-            Verdict::Stale(stale) if is_held_by_node(stale) => self.unfenced += 1,
-            Verdict::Stale(_) => {
-                self.stale += 1;
-                self.oldest_stale = self.oldest_stale.max(known);
-            }
+        self.words.count(verdict);
+        if verdict.word() == Word::Stale {
+            self.oldest_stale = self.oldest_stale.max(known);
         }
     }
 }
 
 /// In an outage there are a thousand of them, in each sweep.
 const NODES_SHOWN: usize = 20;
-
-/// Whether it waits for something to happen on a node.
-fn is_held_by_node(stale: &Stale) -> bool {
-    match &stale.clearance.wait {
-        Wait::For(nodes) | Wait::AtMost(nodes, _) => !nodes.is_empty(),
-        Wait::Until(_) => false,
-    }
-}
 
 impl SweepReport {
     /// Pools that may have a row of any address.
@@ -124,15 +125,13 @@ impl SweepReport {
     }
 
     pub(super) fn count(&mut self, verdict: &Verdict) {
-        match verdict {
-            Verdict::Held(_) => self.held += 1,
-            Verdict::Unknown(_) => self.unknown += 1,
-            Verdict::Stale(stale) => self.count_stale(stale),
+        self.words.count(verdict);
+        if let Verdict::Stale(stale) = verdict {
+            self.count_stale(stale);
         }
     }
 
     fn count_stale(&mut self, stale: &Stale) {
-        self.stale += 1;
         let key = (stale.grade().as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
         if stale.clearance.endless.is_some() {
@@ -142,7 +141,9 @@ impl SweepReport {
         }
     }
 
-    pub(super) fn log(&self, begun: Moment, ended: Moment) {
+    /// Logs it; `before` is what the sweep before it found.
+    pub(super) fn log(&self, before: &Self, begun: Moment, ended: Moment) {
+        let words = |word| self.words.of(word);
         let took = ended.since(begun);
         if self.pools == 0 {
             info!("sweep found no pools: is whereabouts installed, and --pool-namespace right?");
@@ -150,13 +151,23 @@ impl SweepReport {
             info!(
                 pools = self.pools,
                 rows = self.rows,
-                held = self.held,
-                stale = self.stale,
-                unknown = self.unknown,
+                live = words(Word::Live),
+                unreported = words(Word::Unreported),
+                stale = words(Word::Stale),
+                unfenced = words(Word::Unfenced),
+                unknown = words(Word::Unknown),
                 orphans = self.orphans,
                 ?took,
                 judging = ?self.judging,
                 "sweep ended"
+            );
+        }
+        // Pods that start or end are among them for a moment.
+        let unreported = words(Word::Unreported).min(before.words.of(Word::Unreported));
+        if unreported > 0 {
+            warn!(
+                rows = unreported,
+                "rows are held though no pod reports them: ipgc audit tells the reason of each, and what frees it"
             );
         }
         if self.endless > 0 {

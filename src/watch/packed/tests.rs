@@ -102,6 +102,7 @@ prop_compose! {
             sandbox_ready,
             containers,
             container_ids: ids.into_iter().map(tag).collect(),
+            since: None,
         }
     }
 }
@@ -202,6 +203,7 @@ fn pods_of_one_controller_have_one_shape() {
             sandbox_ready: Some(true),
             containers: Box::default(),
             container_ids: Box::default(),
+            since: None,
         };
         Live::new(state, 0, None, true, Moment::EPOCH)
     };

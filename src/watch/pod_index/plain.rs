@@ -102,6 +102,8 @@ fn any_state() -> impl Strategy<Value = PodState> {
             };
             PodState {
                 sandbox_ready,
+                // Is not kept.
+                since: None,
                 ..state(pod)
             }
         },

@@ -162,6 +162,9 @@ struct ObjectMeta {
     uid: String,
     #[prost(string, tag = "6")]
     resource_version: String,
+    #[prost(message, optional, tag = "8")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    creation_timestamp: Option<Time>,
     #[prost(message, optional, tag = "9")]
     #[serde(skip_serializing_if = "Option::is_none")]
     deletion_timestamp: Option<Time>,
@@ -294,6 +297,9 @@ struct ContainerStateTerminated {
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Time>,
+    #[prost(message, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Time>,
     #[prost(string, tag = "7")]
     #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
     id: String,

@@ -1,0 +1,74 @@
+//! The word by which rows are counted: one for one thing, in audit, explain, watch, logs and metrics.
+
+use super::{Held, Verdict};
+use crate::clearance::Wait;
+
+/// The word for a [`Verdict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Word {
+    /// Its pod reports it.
+    Live,
+    /// It is held for any other reason.
+    Unreported,
+    /// It goes by itself when its wait is over.
+    Stale,
+    /// It waits for something to happen on a node.
+    Unfenced,
+    /// Nothing can be said, or a person exempted it.
+    Unknown,
+}
+
+impl Word {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Live,
+        Self::Unreported,
+        Self::Stale,
+        Self::Unfenced,
+        Self::Unknown,
+    ];
+
+    /// As it is shown.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Unreported => "unreported",
+            Self::Stale => "stale",
+            Self::Unfenced => "unfenced",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Held {
+    /// The word for a row that is held for this reason.
+    #[must_use]
+    pub fn word(&self) -> Word {
+        match self {
+            // Of a pod that is merely known to be there, no status was read.
+            Self::Reported | Self::OwnContainer | Self::Present => Word::Live,
+            Self::Mirror
+            | Self::InUse(_)
+            | Self::OthersSandbox(_)
+            | Self::Ended
+            | Self::Leaving
+            | Self::Young
+            | Self::Unused
+            | Self::Drift => Word::Unreported,
+        }
+    }
+}
+
+impl Verdict {
+    /// Its word.
+    #[must_use]
+    pub fn word(&self) -> Word {
+        match self {
+            Self::Held(held) => held.word(),
+            Self::Stale(stale) if matches!(stale.clearance.wait, Wait::Until(_)) => Word::Stale,
+            Self::Stale(_) => Word::Unfenced,
+            Self::Unknown(_) => Word::Unknown,
+        }
+    }
+}
