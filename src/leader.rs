@@ -282,9 +282,8 @@ impl Elector {
         let mut read = self.own.take();
         if read.is_none() {
             read = call(self.api.get_opt(LEASE)).await?;
-            if let Some(lease) = &read {
-                self.obey(lease);
-            }
+            // One that is gone says nothing, a pause neither.
+            self.obey(&read.clone().unwrap_or_default());
         }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);

@@ -260,6 +260,7 @@ impl Collector {
             breaker: Mutex::default(),
             limits: config.breaker,
             slices: Mutex::default(),
+            slices_by_name: Mutex::default(),
             overlaps: Mutex::default(),
             definitions: Arc::clone(&definitions),
             freshness: Arc::clone(&freshness),

@@ -88,6 +88,7 @@ fn facts_of(number: usize) -> (PodRef, (Presence, Vec<Arc<Ended>>)) {
         settled: true,
         stopped: true,
         listed_at: None,
+        born: None,
         gap_at: None,
         sandboxes: Sandboxes::default(),
     };

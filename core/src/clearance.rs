@@ -222,6 +222,18 @@ impl Subject<'_> {
         all.not_before(from)
     }
 
+    /// When the first of its pod's known incarnations was born that reported the row, if all of them were seen
+    /// from their birth on.
+    #[must_use]
+    pub fn born(&self) -> Option<Moment> {
+        let completed = self.facts.living.as_ref();
+        let completed = completed.and_then(|living| living.completed.as_ref());
+        let all = self.facts.ended.iter().chain(completed);
+        let births = all.filter(|end| end.reported(self.row)).map(|end| end.born);
+        // None is before any moment.
+        births.min().flatten()
+    }
+
     /// The same row, should it be the address of another pod, which ended.
     #[must_use]
     pub fn of_other(&self, end: &Ended) -> Clearance {

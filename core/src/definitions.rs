@@ -49,6 +49,24 @@ pub fn networks_of(pool: &str, range: Option<Range>, slice: Option<&str>) -> Net
     all.map(|network| network.map(Into::into)).collect()
 }
 
+/// Whether a pool that may be of these networks may be of this one, or, if it `may_be_slice`, of a node's slice
+/// of it. A pool whose name tells no network may be of any.
+#[must_use]
+pub fn may_be_of(networks: &Networks, network: Option<&str>, may_be_slice: bool) -> bool {
+    // The name of a node's slice has the node between the network and the range, whether or not the pool is
+    // known to be one.
+    let is_slice = |own: Option<&str>| match (own, network) {
+        (Some(own), Some(network)) => {
+            let rest = own.strip_prefix(network);
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        }
+        (own, None) => own.is_some(),
+        (None, Some(_)) => false,
+    };
+    let mut networks_of = networks.iter().map(Option::as_deref);
+    networks.is_empty() || networks_of.any(|own| own == network || (may_be_slice && is_slice(own)))
+}
+
 /// Whether the reservation of this name may be of the address in this entry of a network-status.
 #[must_use]
 pub fn may_be_reserved(
@@ -107,21 +125,9 @@ impl Scope<'_> {
         };
         sections.iter().any(|section| {
             let network = section.network_name.as_deref();
-            let mut networks = self.networks.iter().map(Option::as_deref);
-            // The name of a node's slice has the node between the network and the range, whether or not the
-            // pool is known to be one.
-            let is_slice = |own: Option<&str>| {
-                section.slices.is_some()
-                    && match (own, network) {
-                        (Some(own), Some(network)) => {
-                            let rest = own.strip_prefix(network);
-                            rest.is_some_and(|rest| rest.starts_with('-'))
-                        }
-                        (own, None) => own.is_some(),
-                        (None, Some(_)) => false,
-                    }
-            };
-            networks.any(|own| own == network || is_slice(own)) && self.shares(section, address)
+            let is_slice = section.slices.is_some();
+            let is_of = may_be_of(self.networks, network, is_slice);
+            is_of && self.shares(section, address)
         })
     }
 

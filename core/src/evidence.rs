@@ -247,6 +247,8 @@ pub struct Ended {
     pub last: PodState,
     /// When its end was seen (or found out).
     pub at: Moment,
+    /// When its birth was seen; none where a list showed it first.
+    pub born: Option<Moment>,
     /// Whether its end was seen as it happened; otherwise it was found out by a list.
     pub watched: bool,
     /// Whether its sandbox is known to be stopped: see [`Trail::is_settled`].

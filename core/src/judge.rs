@@ -244,8 +244,12 @@ fn beside_others(subject: &Subject<'_>, verdict: Verdict) -> Verdict {
     if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {
         return Verdict::Held(held);
     }
+    let born = subject.born();
     for other in others_of(subject.row, subject.facts.others, &subject.facts.scope) {
-        if let Some(end) = &other.end {
+        // A pod that was born after that end was given the address by whereabouts, which had it back.
+        if let Some(end) = &other.end
+            && born.is_none_or(|born| end.at >= born)
+        {
             stale.clearance = stale.clearance.and(subject.of_other(end));
         }
     }
@@ -279,7 +283,7 @@ fn others_of<'a>(
         let mut entries = other.pod.status.entries().iter();
         let reports = entries.any(|entry| {
             entry.addresses.contains(&row.address)
-                && (is_first || entry.network.contains('/'))
+                && (is_first || &*entry.interface != FIRST_INTERFACE)
                 && scope.may_name(entry, row.address)
         });
         other.pod.podref != row.podref && (other.has_id || reports)
@@ -421,7 +425,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return stale(Cause::Leftover, clearance);
     }
     // Rule 9
-    Verdict::Held(if pod.is_complete() {
+    Verdict::Held(if is_unused(pod, row, facts.siblings) {
         Held::Unused
     } else {
         Held::Drift
@@ -457,6 +461,19 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
     } else {
         reason
     })
+}
+
+/// Whether a pod tells all addresses that it uses, and not this one; or a report of this one is about another
+/// row of the pod, in another network. Without that row the report may be about this one: definitions change.
+#[must_use]
+pub fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
+    let is_of_another = |sibling: &RowContent| {
+        sibling.podref == row.podref
+            && sibling.address == row.address
+            && sibling.sandbox != row.sandbox
+    };
+    let reports = pod.status.has_address(row.address);
+    pod.is_complete() && (!reports || siblings.unwrap_or_default().iter().any(is_of_another))
 }
 
 /// Rule 7: not there yet, on its way out, or nobody can tell what it uses.

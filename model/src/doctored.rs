@@ -189,6 +189,7 @@ impl<'a> Knowledge<'a> {
                 settled: true,
                 stopped: true,
                 listed_at: None,
+                born: None,
                 gap_at: None,
                 sandboxes: ipgc_core::evidence::Sandboxes::default(),
             })];

@@ -194,6 +194,7 @@ impl End {
             settled: self.settled,
             stopped: self.stopped,
             listed_at: self.listed_at.map(moment),
+            born: None,
             gap_at: self.gap_at.map(moment),
             sandboxes: self.sandboxes,
         })

@@ -289,6 +289,7 @@ pub fn living(pod: &PodState) -> Living {
             settled: false,
             stopped: trail.is_stopped(),
             listed_at: Some(NOW),
+            born: None,
             gap_at: None,
             sandboxes: Sandboxes::default(),
         })

@@ -1,7 +1,7 @@
 //! What there is at one address, and whether a person may have it removed.
 //!
-//! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod which
-//! is there needs its address no more, nobody can say.
+//! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
+//! its address no more, a person can say only of a pod that runs without reporting the address.
 
 use std::{
     collections::{BTreeSet, HashSet},

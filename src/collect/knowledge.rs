@@ -46,6 +46,8 @@ pub struct Knowledge {
     pub limits: Limits,
     /// Pools that are one node's slice.
     pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
+    /// The pools that are one node's slice by their names, whether or not rows show otherwise.
+    pub slices_by_name: Mutex<HashMap<PoolKey, Box<str>>>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
     pub overlaps: Mutex<Overlaps>,
     /// The definitions.
@@ -220,7 +222,7 @@ impl Knowledge {
     /// The networks that a pool may be of: see [`networks_of`].
     #[must_use]
     pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
-        let slices = lock(&self.slices);
+        let slices = lock(&self.slices_by_name);
         networks_of(&pool.name, range, slices.get(pool).map(AsRef::as_ref))
     }
 
@@ -262,7 +264,8 @@ impl Knowledge {
     pub fn nodes_to_read<'k>(
         &self,
         pool: &PoolKey,
-        known: impl Iterator<Item = &'k Known>,
+        known: impl Iterator<Item = (&'k PodRef, &'k Known)>,
+        others: &Others,
         policy: &Policy,
         now: Moment,
     ) -> BTreeSet<Box<str>> {
@@ -270,10 +273,16 @@ impl Knowledge {
         let nodes = lock(&self.nodes);
         let mut names = BTreeSet::new();
         let mut waits = BTreeSet::new();
-        for known in known.filter(|known| !known.needs_no_node()) {
+        // Whose node is not silent may have got the address from a pod that ended on another.
+        names.extend(others.nodes());
+        for (podref, known) in known.filter(|(_, known)| !known.needs_no_node()) {
             // What the pod's own end proves needs no node.
-            let ends = known.ended.iter().filter(|end| !end.settled);
+            let ends = known.ended.iter();
+            let ends = ends.filter(|end| !end.settled || end.last.mirror);
             names.extend(ends.filter_map(|end| end.last.node.clone()));
+            if known.ended.is_empty() {
+                names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
+            }
             names.extend(known.node());
             let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
             let wait = policy.wait(Some(grace), known.rows);

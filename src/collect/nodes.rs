@@ -346,9 +346,14 @@ impl NodeKeeper {
         let api: Api<Node> = Api::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
         // All pages show what the first one showed.
-        let asked = self.clock.now();
+        let (asked, epoch) = (self.clock.now(), self.history.epoch());
         loop {
+            let heard = self.history.ask::<Node>(&params);
             let page = call(api.list_metadata(&params)).await?;
+            self.history.hear(heard.as_ref(), &page.metadata);
+            if self.history.epoch() != epoch {
+                return Ok(());
+            }
             let next = next_page(&params, &page.metadata);
             let mut nodes = lock(&self.nodes);
             for meta in page.items.into_iter().map(|node| node.metadata) {

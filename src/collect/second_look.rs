@@ -6,6 +6,7 @@ use std::{
 };
 
 use ipgc_core::{
+    definitions::{Networks, may_be_of},
     podref::PodRef,
     pool::{Glance, RowContent},
 };
@@ -28,6 +29,8 @@ pub struct SecondLook {
     is_blind: bool,
     /// All rows of the podrefs that were asked for.
     pub rows: HashMap<PodRef, Vec<RowContent>>,
+    /// The networks of the pools in which these are.
+    networks: HashMap<(PodRef, IpAddr), Vec<Networks>>,
 }
 
 impl SecondLook {
@@ -36,6 +39,15 @@ impl SecondLook {
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
         self.is_blind || self.taken.contains_key(&place)
+    }
+
+    /// Whether this pod has a row of the address in a pool that may be of this network, or of a slice of it that no sweep
+    /// saw. The pod has to be one that was asked for.
+    #[must_use]
+    pub fn may_have_own(&self, podref: &PodRef, network: Option<&str>, address: IpAddr) -> bool {
+        let pools = self.networks.get(&(podref.clone(), address));
+        let mut pools = pools.into_iter().flatten();
+        pools.any(|networks| may_be_of(networks, network, true))
     }
 
     /// Whether a row of this network holds the address for this pod, and none for another.
@@ -105,6 +117,12 @@ pub async fn second_look(
                 if wanted(row.podref.as_str()) {
                     let rows = found.rows.entry(row.podref.clone()).or_default();
                     rows.push(row.clone());
+                    let own = (row.podref.clone(), row.address);
+                    found
+                        .networks
+                        .entry(own)
+                        .or_default()
+                        .push(networks.clone());
                 }
             }
         }

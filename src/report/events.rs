@@ -163,7 +163,7 @@ impl Events {
         let first = nodes.first().map_or("", |node| &**node);
         let note = if endless {
             format!(
-                "addresses of deleted pod {pod} are held: its sandbox may still be there on node \
+                "addresses of pod {pod} are held: its sandbox may still be there on node \
                  {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
                  is lost takes one. If it is still at it, they are freed by their DEL once \
                  whereabouts reaches the API server. Else once all such nodes are booted anew, removed or fenced; \
@@ -171,7 +171,7 @@ impl Events {
             )
         } else {
             format!(
-                "addresses of deleted pod {pod} are held: it may still run on node {shown}. \
+                "addresses of pod {pod} are held: it may still run on node {shown}. \
                  They are freed once the node is back, or removed, or tainted \
                  {OUT_OF_SERVICE_TAINT} while it is not ready, or declared empty: kubectl annotate \
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"

@@ -47,6 +47,7 @@ impl End {
             settled: self.settled,
             stopped: self.stopped,
             listed_at: live.listed_at,
+            born: live.born,
             gap_at: self.gap_at,
             sandboxes: live.sandboxes,
         }

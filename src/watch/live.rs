@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ipgc_core::{
     clearance::Living,
     evidence::{Ended, Sandboxes, Trail},
+    networks::Status,
     pod::{Phase, PodState},
     time::Moment,
 };
@@ -21,6 +22,8 @@ pub struct Live {
     /// The list before which somebody may have borne its name and left it rows, unseen: that in
     /// which it was first seen, or the last one before its birth.
     pub listed_at: Option<Moment>,
+    /// When its birth was seen: none where a list showed it first.
+    pub born: Option<Moment>,
     /// When it was first seen Running.
     pub running_since: Option<Moment>,
     /// When it was first seen in a terminal phase.
@@ -44,6 +47,8 @@ impl Live {
             trail: Trail::default(),
             generation,
             listed_at,
+            // One whose status is there already was given its addresses before.
+            born: (watched && state.status == Status::Missing).then_some(now),
             running_since: None,
             terminal_since: None,
             terminal_watched: false,
@@ -92,6 +97,7 @@ impl Live {
             settled: self.trail.is_settled(),
             stopped: self.trail.is_stopped(),
             listed_at: self.listed_at,
+            born: self.born,
             gap_at: None,
             sandboxes: self.sandboxes,
             last: self.state,

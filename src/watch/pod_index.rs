@@ -51,6 +51,8 @@ pub struct PodIndex {
     census: Census,
     /// Pods for which rows of others are held.
     in_use: HashSet<PodRef>,
+    /// Pods whose ends rows of others wait for, by the last sweep.
+    awaited: HashSet<PodRef>,
 }
 
 /// A row as it is seen at a glance: as much of it as can be read.
@@ -142,13 +144,17 @@ impl PodIndex {
                 live.advance(last, true, now);
                 live
             }
-            None if last.can_have_rows() || had_rows(&self.ended, &last.podref) => {
-                Live::new(last, self.generation, Some(now), true, now)
-            }
+            None if last.can_have_rows() || had_rows(&self.ended, &last.podref) => Live {
+                born: None,
+                ..Live::new(last, self.generation, Some(now), true, now)
+            },
             None if last.has_network() => {
                 // Nobody told of rows; should it have any, its node is known.
                 let doubt = self.doubt(&last.podref, now);
-                let silent = Live::new(last, self.generation, doubt, true, now);
+                let silent = Live {
+                    born: None,
+                    ..Live::new(last, self.generation, doubt, true, now)
+                };
                 self.end(silent, true, now);
                 return None;
             }
@@ -368,7 +374,8 @@ impl PodIndex {
         let live = &mut self.live;
         self.ended.retain(|podref, ends| {
             let recent = |end: &End| end.at >= swept || now.since(end.at) < keep;
-            let is_kept = |end: &End| recent(end) || needed(&end.unpack(podref));
+            let is_awaited = self.awaited.contains(podref);
+            let is_kept = |end: &End| is_awaited || recent(end) || needed(&end.unpack(podref));
             let living = live.get_mut(podref.as_str());
             if living.is_none() && !ends.iter().any(&is_kept) {
                 return false;

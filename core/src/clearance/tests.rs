@@ -51,6 +51,7 @@ fn end(settled: bool, at: Moment) -> Ended {
         settled,
         stopped: settled,
         listed_at: None,
+        born: None,
         gap_at: None,
         sandboxes: Sandboxes::default(),
     }

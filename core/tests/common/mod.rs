@@ -123,6 +123,7 @@ pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
         settled,
         stopped: settled,
         listed_at: None,
+        born: None,
         gap_at: None,
         sandboxes: Sandboxes::default(),
     })

@@ -43,6 +43,9 @@ pub const LEASE: Duration = Duration::from_secs(45);
 /// `--sweep-interval`, and what it is jittered by.
 pub const SWEEP: Duration = Duration::from_secs(330);
 
+/// `--add-budget`, as users have it.
+pub const ADD_BUDGET: Duration = Duration::from_secs(120);
+
 /// `--cooldown`, as users have it.
 pub const COOLDOWN: Duration = Duration::from_secs(2);
 
@@ -317,11 +320,12 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until this scenario's pods hold no rows and no reservations.
+    /// Waits until this scenario's pods hold no rows, and then no reservations: those whose names may return are
+    /// claimed, and go `--add-budget` later.
     pub async fn empty(&self, deadline: Duration) -> Result<()> {
         let what = format!("all rows of {} to be gone", self.namespace.name);
         let read = || async { Ok((self.rows().await?, self.reservations().await?)) };
-        let deadline = deadline + self.stage.delay();
+        let deadline = deadline + self.stage.delay() + ADD_BUDGET;
         wait::until_state(&what, deadline, read, |(rows, reservations)| {
             rows.is_empty() && reservations.is_empty()
         })

@@ -130,7 +130,7 @@ async fn the_reservation_of_a_predecessors_row_goes_while_its_pod_runs() -> Resu
     // Under another interface ADD does not adopt the row.
     let sandbox = e2e::cni::Sandbox::new(&scene.namespace.name, "web-0");
     let got = scene.cni.add(&network, &sandbox, "net7").await?;
-    let mut interfaces = scene.interfaces(&[&network], &[got.clone()]);
+    let mut interfaces = scene.interfaces(&[&network], std::slice::from_ref(&got));
     "net7".clone_into(&mut interfaces[0].interface);
     scene.namespace.run_pod("web-0", &interfaces).await?;
     assert_eq!(got, [address("10.1.0.2")]);

@@ -114,10 +114,10 @@ async fn used<'w>(
             .into_iter()
             .filter(|((address, podref), networks)| {
                 let mut networks = networks.iter();
-                // The pod's own counts in any network: of a slice that no sweep saw it is not known.
-                let own = found.rows.get(*podref).into_iter().flatten();
-                networks.any(|network| found.has_row(namespace, *network, *address))
-                    || own.into_iter().any(|row| row.address == *address)
+                networks.any(|network| {
+                    found.has_row(namespace, *network, *address)
+                        || found.may_have_own(podref, *network, *address)
+                })
             });
         used.extend(taken.map(|((address, podref), _)| (address, podref.clone())));
     }

@@ -16,7 +16,7 @@ use std::{
 use ipgc_core::{
     address::{Range, excerpt, reservation_address, split_reservation_name},
     definitions::{Networks, Scope, may_be_reserved},
-    judge::{Held, Stale, Verdict, in_use, judge, lives_elsewhere},
+    judge::{Held, Stale, Verdict, in_use, is_unused, judge, lives_elsewhere},
     networks::StatusEntry,
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -57,6 +57,8 @@ pub struct Look<'l> {
     /// All pools that were read.
     places: Vec<Place>,
     candidates: Vec<Candidate>,
+    /// Pods whose ends rows of others wait for.
+    awaited: HashSet<PodRef>,
     /// The pools that are one node's slice by their names, and by no row not so.
     slices: HashMap<PoolKey, Box<str>>,
     /// Their uids, where something was picked.
@@ -72,6 +74,7 @@ struct Left {
     key: Box<str>,
     row: RowContent,
     held: Held,
+    is_forced: bool,
 }
 
 /// A reservation that no pod reports.
@@ -119,6 +122,7 @@ impl<'l> Look<'l> {
             left: HashMap::new(),
             places: Vec::new(),
             candidates: Vec::new(),
+            awaited: HashSet::new(),
             slices,
             uids: HashSet::new(),
             listed: context.picked.is_some().then(HashSet::new),
@@ -237,13 +241,7 @@ impl<'l> Look<'l> {
         };
         self.report.pools += 1;
         self.report.rows += pool.total_rows();
-        if let Some(word) = pool.unclear_exemption()
-            && self.context.is_to_be_told(pool.uid(), KEEP_ANNOTATION)
-        {
-            let pool = pool.key();
-            let word = excerpt(word);
-            warn!(%pool, word, "all rows of the pool are kept: in its annotation {KEEP_ANNOTATION} this is neither an address nor a key");
-        }
+        self.tell_unclear_exemption(pool);
         self.places.push(Place {
             key: pool.key().clone(),
             uid: pool.uid().to_owned(),
@@ -321,6 +319,7 @@ impl<'l> Look<'l> {
                             key: row.key().into(),
                             row: content.clone(),
                             held,
+                            is_forced: self.context.is_forced(pool.uid(), row),
                         });
                     } else {
                         let fate = || Fate::Kept(held.to_string());
@@ -366,7 +365,11 @@ impl<'l> Look<'l> {
                     range: *range,
                     definitions: definitions.all(),
                 };
-                in_use(&row, &others.of(&row), &scope)
+                let others = others.of(&row);
+                let ends = others.iter().filter(|other| other.end.is_some());
+                self.awaited
+                    .extend(ends.map(|other| other.pod.podref.clone()));
+                in_use(&row, &others, &scope)
             };
             if let Some(held) = &held {
                 context.report_in_use(key, uid, &row, held);
@@ -391,6 +394,16 @@ impl<'l> Look<'l> {
                 let found = self.found.entry(row.podref.clone()).or_default();
                 found.pools.entry(key.clone()).or_default();
             }
+        }
+    }
+
+    fn tell_unclear_exemption(&self, pool: &ObservedPool) {
+        if let Some(word) = pool.unclear_exemption()
+            && self.context.is_to_be_told(pool.uid(), KEEP_ANNOTATION)
+        {
+            let pool = pool.key();
+            let word = excerpt(word);
+            warn!(%pool, word, "all rows of the pool are kept: in its annotation {KEEP_ANNOTATION} this is neither an address nor a key");
         }
     }
 
@@ -514,9 +527,11 @@ impl<'l> Look<'l> {
             let Presumed::Live(pod, _) = presumed else {
                 continue;
             };
-            let (left, drifts): (Vec<_>, Vec<_>) = left
-                .into_iter()
-                .partition(|left| lives_elsewhere(&pod, &left.row, Some(&siblings)));
+            let (left, drifts): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| {
+                let siblings = Some(&*siblings);
+                lives_elsewhere(&pod, &left.row, siblings)
+                    || (left.is_forced && is_unused(&pod, &left.row, siblings))
+            });
             for Left {
                 pool_uid,
                 key,
@@ -569,7 +584,9 @@ impl<'l> Look<'l> {
     }
 
     /// What was found, and the numbers.
-    pub fn end(self) -> (BTreeMap<PodRef, Found>, SweepReport) {
+    pub fn end(mut self) -> (BTreeMap<PodRef, Found>, SweepReport) {
+        let awaited = std::mem::take(&mut self.awaited);
+        lock(&self.context.knowledge.pods).set_awaited(awaited);
         (self.found.into_iter().collect(), self.report)
     }
 }

@@ -157,6 +157,7 @@ impl Sweeper {
         let slices = match self.directory.slice_pools().await {
             Ok(slices) => {
                 lock(&knowledge.slices).retain(|pool, node| slices.get(pool) == Some(node));
+                lock(&knowledge.slices_by_name).clone_from(&slices);
                 slices
             }
             // Without them every node may block, which is safe.

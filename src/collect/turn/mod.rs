@@ -204,7 +204,8 @@ impl<'t> Turn<'t> {
             }
             let mut known = self.jobs.known(&self.context.knowledge, &observed);
             known.retain(|podref, _| due.contains_key(podref));
-            let read = self.read_nodes(&known).await;
+            let others = self.others(&observed, &due);
+            let read = self.read_nodes(&known, &others).await;
             read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;

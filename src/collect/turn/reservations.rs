@@ -13,7 +13,7 @@ use ipgc_core::{
     judge::{Unknown, Verdict, judge_orphan},
     patch::Answer,
     podref::PodRef,
-    pool::{InterfaceTag, RowCount},
+    pool::{InterfaceTag, RowContent, RowCount},
     reservation::Reservation,
 };
 use tracing::{debug, info};
@@ -147,7 +147,19 @@ impl Turn<'_> {
                 knowledge.of(podref, &own, RowCount::default()),
             )
         });
-        if let Err(error) = self.read_nodes(&known.collect()).await {
+        // The rows that they would belong to.
+        let rows = orphans.iter().filter_map(|(item, name)| {
+            let (_, address) = self.place_of(name)?;
+            Some(RowContent {
+                address,
+                sandbox: Box::default(),
+                podref: item.podref().clone(),
+                interface: None,
+            })
+        });
+        let rows: Vec<_> = rows.collect();
+        let others = lock(&knowledge.pods).others(rows.iter());
+        if let Err(error) = self.read_nodes(&known.collect(), &others).await {
             for (item, _) in orphans {
                 self.not_read(item.podref(), "nodes", &error);
             }

@@ -117,11 +117,16 @@ impl Turn<'_> {
     }
 
     /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell.
-    pub(super) async fn read_nodes(&self, known: &HashMap<PodRef, Known>) -> Result<(), CallError> {
+    pub(super) async fn read_nodes(
+        &self,
+        known: &HashMap<PodRef, Known>,
+        others: &Others,
+    ) -> Result<(), CallError> {
         let knowledge = &self.context.knowledge;
         let names = || {
             let now = self.context.clock.now();
-            knowledge.nodes_to_read(self.key, known.values(), &self.context.policy, now)
+            let policy = &self.context.policy;
+            knowledge.nodes_to_read(self.key, known.iter(), others, policy, now)
         };
         if names().is_empty() {
             return Ok(());
@@ -141,11 +146,24 @@ impl Turn<'_> {
         let mut nodes = lock(&knowledge.nodes);
         for (name, read) in read {
             // What the watch has told meanwhile is newer.
-            if before.get(&*name) == Some(&state(&nodes, &name)) {
+            let known = state(&nodes, &name);
+            let is_as_before = match (before.get(&*name), &known) {
+                (Some(Some(before)), Some(known)) => before.says_the_same(known),
+                (Some(before), known) => before == known,
+                (None, _) => false,
+            };
+            if is_as_before {
                 nodes.read(&name, read, now);
             }
         }
         Ok(())
+    }
+
+    /// The other pods of the rows that are due.
+    pub(super) fn others(&self, observed: &ObservedPool, due: &Asked) -> Others {
+        let rows = observed.rows().iter().filter_map(|row| row.content().ok());
+        let rows = rows.filter(|row| due.contains_key(&row.podref));
+        lock(&self.context.knowledge.pods).others(rows)
     }
 
     /// The rows that may go, judged one by one. What is not let go is noted.
@@ -156,9 +174,7 @@ impl Turn<'_> {
         knowledge.prepare(now);
         // Once more: an incarnation may have ended since the observation.
         let known = self.jobs.known(knowledge, observed);
-        let rows = observed.rows().iter().filter_map(|row| row.content().ok());
-        let rows = rows.filter(|row| due.contains_key(&row.podref));
-        let others = lock(&knowledge.pods).others(rows);
+        let others = self.others(observed, due);
         let mut releases = Vec::new();
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };

@@ -2,7 +2,11 @@
 //!
 //! Looked for when rows are about to go, by one walk over all pods: nothing is kept for it.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use foldhash::fast::RandomState;
 use ipgc_core::{clearance::Other, evidence::Ended, id::IdTag, podref::PodRef, pool::RowContent};
@@ -26,6 +30,18 @@ impl Others {
         let with_id = IdTag::of(&row.sandbox).and_then(|id| self.by_id.get(&id));
         let all = reporting.into_iter().chain(with_id).flatten();
         all.cloned().collect()
+    }
+
+    /// The nodes on which some of them ended in a way that proves nothing by itself.
+    pub fn nodes(&self) -> impl Iterator<Item = Box<str>> {
+        let all = self
+            .by_address
+            .values()
+            .chain(self.by_id.values())
+            .flatten();
+        let ends = all.filter_map(|other| other.end.as_ref());
+        let ends = ends.filter(|end| !end.settled || end.last.mirror);
+        ends.filter_map(|end| end.last.node.clone())
     }
 }
 
@@ -57,11 +73,10 @@ impl<'r> Wanted<'r> {
 
     /// The addresses and the ids of this pod that are wanted of another one.
     fn of_pod(&self, podref: &PodRef, pod: &Packed) -> (Vec<IpAddr>, Vec<IdTag>) {
-        let is_others =
-            |owner: Option<&Option<&PodRef>>| owner.is_some_and(|it| *it != Some(podref));
+        let is_others = |owner: Option<Option<&PodRef>>| owner.is_some_and(|it| it != Some(podref));
         let addresses = pod.addresses();
-        let addresses = addresses.filter(|address| is_others(self.addresses.get(address)));
-        let ids = pod.ids().filter(|id| is_others(self.ids.get(id)));
+        let addresses = addresses.filter(|address| is_others(self.addresses.get(address).copied()));
+        let ids = pod.ids().filter(|id| is_others(self.ids.get(id).copied()));
         (addresses.collect(), ids.collect())
     }
 }
@@ -108,6 +123,11 @@ impl PodIndex {
             }
         }
         others
+    }
+
+    /// Rows of others wait for the ends of these pods: they are kept until the next sweep has said so.
+    pub fn set_awaited(&mut self, awaited: HashSet<PodRef>) {
+        self.awaited = awaited;
     }
 
     /// Rows of others are held for this pod: see [`Self::was_in_use`].

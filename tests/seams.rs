@@ -1,0 +1,322 @@
+//! Where two mends meet: a slice that rows disprove and its reservations, nodes of other pods and of static pods, a
+//! Lease that goes while all writes are paused, a name that left its network for one with the same number.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{
+    Bench, NS, POOL, launch,
+    nodes::{fall_silent, goes_after, live_node, put_neighbour, run_on, stays},
+    put_pool, reporting, run_pod, seconds, server,
+};
+use ipgc::{
+    config::Config,
+    leader::{LEASE, PAUSE_ANNOTATION},
+};
+use rstest::rstest;
+use serde_json::json;
+use testkit::{Match, Server, fixtures};
+
+const ORIP: &str = "overlappingrangeipreservations";
+const SLICE: &str = "sliced-node-1-10.8.1.0-24";
+
+/// The slice of `node-1` with a row of a pod that is gone, or ends, and one of `web-0`, which starts. Where the slice is
+/// `disproved`, that is on `node-2`.
+fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
+    let server = server();
+    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
+    server.put(fixtures::nad_with_ipam(NS, "sliced", &ipam));
+    let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
+    server.put(fixtures::node_slice_pool(
+        NS,
+        "sliced",
+        "10.8.0.0/16",
+        "/24",
+        &slices,
+    ));
+    let mut pool = fixtures::pool(NS, "10.8.1.0/24")
+        .name(SLICE)
+        .row(5, &fixtures::sandbox(5), "default/dead", "net1")
+        .row(6, &fixtures::sandbox(6), "default/web-0", "net1");
+    if hold {
+        pool = pool.annotation("ipgc.dev/hold", "true");
+    }
+    server.put(pool.build());
+    server.put(fixtures::reservation(
+        NS,
+        "sliced-10.8.1.5",
+        "default/dead",
+        "net1",
+    ));
+    server.put(fixtures::reservation(
+        NS,
+        "sliced-10.8.1.6",
+        "default/web-0",
+        "net1",
+    ));
+    if let Some(owner) = owner {
+        let pod = fixtures::pod(NS, "dead")
+            .node("node-1")
+            .networks("default/sliced")
+            .reports("default/sliced", "net1", &["10.8.1.5"])
+            .owner(owner, "x");
+        server.put(pod.running().build());
+    }
+    // Moved from node-1 to node-2, and starting there.
+    let node = if disproved { "node-2" } else { "node-1" };
+    let pod = fixtures::pod(NS, "web-0")
+        .node(node)
+        .networks("default/sliced");
+    server.put(pod.status(fixtures::starting_status()).build());
+    server
+}
+
+/// The pool is held by a person, so its row stays, and so does the reservation.
+#[rstest]
+#[case::a_slice(false)]
+#[case::disproved(true)]
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_row_in_a_held_slice_stays(#[case] disproved: bool) {
+    let server = slice_room(disproved, true, Some("ReplicaSet"));
+    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.end(["dead"]);
+    seconds(7_200).await;
+    assert_eq!(bench.rows(SLICE), ["5", "6"]);
+    assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
+    bench.stop().await;
+}
+
+/// Without an owner that makes up names, the reservation would be claimed and given back again and again.
+#[rstest]
+#[case::a_slice(false)]
+#[case::disproved(true)]
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_row_in_a_held_slice_is_not_claimed(#[case] disproved: bool) {
+    let server = slice_room(disproved, true, None);
+    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
+    let bench = Bench::long_since(server, Config::default()).await;
+    seconds(7_200).await;
+    assert_eq!(bench.rows(SLICE), ["5", "6"]);
+    assert!(bench.sent(Match::patch(ORIP)).is_empty());
+    bench.stop().await;
+}
+
+/// The patch of the pool is refused by admission: the row stays, and so does its reservation.
+#[rstest]
+#[case::a_slice(false)]
+#[case::disproved(true)]
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: bool) {
+    let server = slice_room(disproved, false, Some("ReplicaSet"));
+    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
+    let bench = Bench::long_since(server, Config::default()).await;
+    let refused = bench.server.on(Match::patch("ippools")).fail(400);
+    bench.end(["dead"]);
+    seconds(3_600).await;
+    assert!(refused.hits() > 0);
+    assert_eq!(bench.rows(SLICE), ["5", "6"]);
+    assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
+    bench.stop().await;
+}
+
+/// The other pod was forced away, and its node turned NotReady while the watch of nodes was dead.
+#[rstest]
+#[case::the_watch_lives(false)]
+#[case::the_watch_is_dead(true)]
+#[tokio::test(start_paused = true)]
+async fn the_node_of_another_pod_is_read_in_the_proof(#[case] dead: bool) {
+    let server = server();
+    put_pool(&server, &[(1, "p")]);
+    put_neighbour(&server, POOL);
+    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
+    run_on(&server, "node-1", "q", 1);
+    server.put(
+        reporting("p", 1)
+            .node("node-2")
+            .owner("ReplicaSet", "ps")
+            .running()
+            .build(),
+    );
+    let bench = Bench::long_since(server, Config::default()).await;
+    if dead {
+        bench.server.on_events(Match::watch("nodes")).lose();
+    }
+    bench.kubelet().force_delete(NS, "q");
+    seconds(30).await;
+    bench.kubelet().set_ready("node-1", false);
+    bench.end(["p"]);
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+/// DEL gave the address back, and whereabouts gave it to a pod that was born after that.
+#[rstest]
+#[case::of_two_interfaces(2, false)]
+#[case::of_three_interfaces(3, false)]
+#[case::of_a_node_that_is_silent_now(1, true)]
+#[tokio::test(start_paused = true)]
+async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
+    #[case] interfaces: usize,
+    #[case] silent: bool,
+) {
+    let server = server();
+    put_pool(&server, &[(1, "q")]);
+    put_neighbour(&server, POOL);
+    let beat = live_node(&server, "node-1");
+    let _other = live_node(&server, "node-2");
+    let mut q = reporting("q", 1).node("node-1");
+    for n in 1..interfaces {
+        q = q.reports(
+            "default/other",
+            &format!("net{}", n + 1),
+            &[&format!("10.9.0.{n}")],
+        );
+    }
+    server.put(q.owner("ReplicaSet", "qs").running().build());
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.kubelet().force_delete(NS, "q");
+    seconds(5).await;
+    // DEL; then a pod is born, and ADD gives it the address.
+    let p = || reporting("p", 1).node("node-2").owner("ReplicaSet", "ps");
+    let young = fixtures::pod(NS, "p")
+        .node("node-2")
+        .networks("default/net");
+    let young = young.owner("ReplicaSet", "ps");
+    bench
+        .server
+        .put(young.status(fixtures::starting_status()).build());
+    seconds(1).await;
+    bench.server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"] =
+            fixtures::row(&fixtures::sandbox(77), "default/p", "net1");
+    });
+    bench.server.put(p().running().build());
+    seconds(60).await;
+    if silent {
+        fall_silent(&bench.server, "node-1", beat);
+    }
+    seconds(30).await;
+    bench.end(["p"]);
+    let after = goes_after(&bench, POOL, "1", 20_000).await;
+    assert!(after < 10, "{after}");
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_ends_the_pause() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    let mut config = Config::default();
+    config.lease_namespace = Some("ipgc-system".into());
+    let mut running = launch(&server, config);
+    assert!(running.ready().await);
+    seconds(10).await;
+    assert!(running.leads());
+    let ns = server
+        .list("leases")
+        .iter()
+        .find(|l| l["metadata"]["name"] == LEASE)
+        .unwrap()["metadata"]["namespace"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    server.edit("leases", &ns, LEASE, |l| {
+        l["metadata"]["annotations"] = json!({ PAUSE_ANNOTATION: "" });
+    });
+    seconds(20).await;
+    assert!(!running.leads());
+    server.delete("leases", &ns, LEASE);
+    seconds(3_600).await;
+    assert!(
+        running.leads(),
+        "the Lease bears no annotation, and nobody leads"
+    );
+    running.stop();
+    running.done().await.unwrap();
+}
+
+/// A static pod's sandbox does not end with its mirror, however well that ends.
+#[rstest]
+#[case::the_watch_lives(false, true)]
+#[case::the_watch_is_dead(true, true)]
+#[case::the_watch_is_dead_and_the_mirror_forced_away(true, false)]
+#[tokio::test(start_paused = true)]
+async fn the_node_of_a_static_pod_is_read_in_the_proof(#[case] dead: bool, #[case] settled: bool) {
+    let server = server();
+    put_pool(&server, &[(1, "web-node-1"), (2, "old-node-2")]);
+    put_neighbour(&server, POOL);
+    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
+    server.put(
+        reporting("web-node-1", 1)
+            .node("node-1")
+            .mirror()
+            .running()
+            .build(),
+    );
+    let bench = Bench::long_since(server, Config::default()).await;
+    assert_eq!(bench.rows(POOL), ["1", "200"]);
+    if dead {
+        bench.server.on_events(Match::watch("nodes")).lose();
+    }
+    if settled {
+        bench.end(["web-node-1"]);
+    } else {
+        bench.kubelet().force_delete(NS, "web-node-1");
+    }
+    seconds(30).await;
+    bench.kubelet().set_ready("node-1", false);
+    stays(&bench, POOL, &["1"]).await;
+    bench.stop().await;
+}
+
+/// The pod's row of the same number in the other network does not keep the reservation.
+#[rstest]
+#[case::one_pool(false)]
+#[case::overlapping_pools(true)]
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_network_that_a_name_left_goes(#[case] overlapping: bool) {
+    let server = server();
+    for net in ["blue", "red"] {
+        let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": net});
+        server.put(fixtures::nad_with_ipam(NS, net, &ipam));
+    }
+    server.put(
+        fixtures::pool(NS, "10.0.0.0/24")
+            .network_name("blue")
+            .build(),
+    );
+    if overlapping {
+        server.put(
+            fixtures::pool(NS, "10.0.0.0/16")
+                .network_name("blue")
+                .build(),
+        );
+    }
+    server.put(
+        fixtures::pool(NS, "10.0.0.0/24")
+            .network_name("red")
+            .row(1, &fixtures::sandbox(1), "default/web-0", "net1")
+            .build(),
+    );
+    for net in ["blue", "red"] {
+        server.put(fixtures::reservation(
+            NS,
+            &format!("{net}-10.0.0.1"),
+            "default/web-0",
+            "net1",
+        ));
+    }
+    let _beat = live_node(&server, "node-1");
+    let pod = fixtures::pod(NS, "web-0")
+        .node("node-1")
+        .networks("default/red")
+        .reports("default/red", "net1", &["10.0.0.1"]);
+    server.put(pod.running().build());
+    let bench = Bench::with(server, Config::default()).await;
+    seconds(4 * 3_600).await;
+    assert_eq!(bench.reservations(), ["red-10.0.0.1"]);
+    bench.stop().await;
+}
