@@ -458,7 +458,7 @@ async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
 
 /// It takes longer than from one sweep to the next, and each sweep sees it again.
 #[rstest]
-#[case::that_lives(false, 610, 660)]
+#[case::that_lives(false, 610 + ADD, 670 + ADD)]
 #[case::that_is_gone(true, 12, 350)]
 #[tokio::test(start_paused = true)]
 async fn a_reservation_without_a_row_goes_as_soon_as_nobody_can_use_it(
