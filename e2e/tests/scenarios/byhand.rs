@@ -1,6 +1,6 @@
 //! `ipgc release` and `ipgc repair` as a person uses them, on the real API server with rows of the real plugin.
 
-use std::{path::PathBuf, process::Stdio, sync::Arc};
+use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Error, Result,
@@ -47,7 +47,9 @@ pub async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
         .await
         .map_err(Error::io("type"))?;
     drop(stdin);
-    let ended = tokio::time::timeout(wait::PATIENCE * 2, child.wait_with_output()).await;
+    // In a cluster where no pod changes, the watch is heard first by a bookmark, a minute after the start.
+    let patience = wait::PATIENCE * 2 + Duration::from_mins(2);
+    let ended = tokio::time::timeout(patience, child.wait_with_output()).await;
     let output = ended
         .expect("ipgc did not end")
         .map_err(Error::io("wait"))?;

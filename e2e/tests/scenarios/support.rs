@@ -208,6 +208,10 @@ impl Scene {
         let mut running = Collector::new(requests, watches, config).start();
         let ready = tokio::time::timeout(RUN, running.ready()).await;
         assert_eq!(ready, Ok(true), "the collector did not get ready");
+        // Its watch is fresh once it was heard: where no pod changes, that is a minute after the start.
+        let plan = PodPlan::new(unique("heard")).unscheduled();
+        self.namespace.pod(&plan).await?;
+        self.namespace.force_delete_pod(&plan.name).await?;
         // By then nobody whom it did not see can have left a row.
         tokio::time::sleep(wait_of(1)).await;
         Ok(Collecting(running))
