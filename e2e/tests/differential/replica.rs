@@ -28,6 +28,7 @@ const FREED: &str = "IPAddressGarbageCollected";
 /// The states of one setting in a namespace, for one collector.
 pub struct Replica {
     pub namespace: Namespace,
+    numbers_from: usize,
     /// The node of nearly all pods.
     pub node: LiveNode,
     /// A node that a state may let fall silent.
@@ -77,12 +78,19 @@ pub struct Fate {
 
 impl Replica {
     /// Builds the states up to the moment in which a collector begins to look.
-    pub async fn build(cluster: &Cluster, prefix: &str, states: &[&State]) -> Result<Self> {
+    /// The numbers of the states begin after `numbers_from`: no pod of another replica reports the same address.
+    pub async fn build(
+        cluster: &Cluster,
+        prefix: &str,
+        numbers_from: usize,
+        states: &[&State],
+    ) -> Result<Self> {
         let namespace = cluster.namespace(prefix).await?;
         let replica = Self {
             node: cluster.live_node(prefix).await?,
             other_node: cluster.live_node(prefix).await?,
             cni: Cni::new(&namespace).await?,
+            numbers_from,
             namespace,
         };
         for state in states {
@@ -177,7 +185,7 @@ impl Replica {
     pub fn place(&self, state: &State) -> Place<'_> {
         Place {
             replica: self,
-            number: state.number,
+            number: self.numbers_from + state.number,
         }
     }
 }

@@ -42,6 +42,7 @@ const IPGC_SETTINGS: &[(&str, &str)] = &[
     ("COOLDOWN", "1s"),
     ("GRACE", "2s"),
     ("DEL_BUDGET", "1s"),
+    ("ADD_BUDGET", "1s"),
     ("MAX_POD_GRACE", "1s"),
     ("LEFTOVER_GRACE", "3s"),
     ("SWEEP_INTERVAL", "2s"),
@@ -288,13 +289,13 @@ impl<'s> Watched<'s> {
             .iter()
             .filter(|state| state.setting == setting)
             .collect();
-        let prefix = match side {
-            Side::ControlLoop => "loop",
-            Side::Reconciler => "cron",
-            Side::Ipgc => "ipgc",
+        let (prefix, numbers_from) = match side {
+            Side::ControlLoop => ("loop", 0),
+            Side::Reconciler => ("cron", 0),
+            Side::Ipgc => ("ipgc", 100),
         };
         let cluster = Cluster::of(plane).await?;
-        let replica = Replica::build(&cluster, prefix, &states).await?;
+        let replica = Replica::build(&cluster, prefix, numbers_from, &states).await?;
         let before = replica.beginning(&states).await?;
         Ok(Self {
             side,
