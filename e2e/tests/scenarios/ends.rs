@@ -210,6 +210,7 @@ async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Resul
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     scene.namespace.wait_offsets(POOL, &[2]).await?;
     assert!(managers().await?.is_empty());
+    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
     scene
         .start_pod(&plan("web-2", "net-a"), &[&network])
         .await?;

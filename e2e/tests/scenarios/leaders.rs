@@ -155,7 +155,7 @@ async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
 /// Nobody elects: each frees what it sees, and all of it is freed once.
 #[tokio::test]
 async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
-    const RANGE: &str = "10.77.0.0/24";
+    const RANGE: &str = "10.79.0.0/24";
     const PODS: i128 = 40;
     let scene = Scene::new("both").await?;
     let network = e2e::cni::Network::range("net-a", RANGE);
@@ -166,17 +166,17 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
         let sandbox = e2e::cni::Sandbox::new(&scene.namespace.name, name);
         let podref = sandbox.podref();
         planted.insert(offset, Row::new(&sandbox.id, podref.clone(), "net1"));
-        let address = format!("10.77.0.{offset}");
+        let address = format!("10.79.0.{offset}");
         let reserved = scene.namespace.plant_reservation(&address, &podref, "net1");
         reserved.await?;
     }
-    let pool = "10.77.0.0-24";
+    let pool = "10.79.0.0-24";
     scene.namespace.plant_pool(pool, RANGE, &planted).await?;
     for (offset, name) in (1..).zip(&names) {
         let interface = e2e::pods::Interface {
             network: scene.podref("net-a"),
             interface: "net1".into(),
-            ips: vec![format!("10.77.0.{offset}")],
+            ips: vec![format!("10.79.0.{offset}")],
         };
         let plan = plan(name, "net-a");
         scene.namespace.running_pod(&plan, &[interface]).await?;

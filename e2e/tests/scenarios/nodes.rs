@@ -2,7 +2,13 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use e2e::{Error, Result, cni::Sandbox, pods::Interface, pools::Row, wait};
+use e2e::{
+    Error, Result,
+    cni::Sandbox,
+    pods::{Interface, PodPlan},
+    pools::Row,
+    wait,
+};
 use ipgc::{
     byhand::{Fate, Pick, Picked, held::held_by, release::release},
     core::{clearance::Wait, evidence::Policy},
@@ -75,6 +81,10 @@ async fn m4_03_a_changed_boot_id_ends_the_hold_of_three_interfaces() -> Result<(
     let long = Duration::from_secs(5);
     wait::holds_for("the rows", long, read, |now| *now == rows).await?;
 
+    // Where no pod changes, the watch is fresh a minute after its start.
+    let heard = PodPlan::new("heard").unscheduled();
+    scene.namespace.pod(&heard).await?;
+    scene.namespace.force_delete_pod(&heard.name).await?;
     node.boot("second").await?;
     scene.namespace.wait_offsets(POOL, &[]).await?;
     run.await.unwrap().unwrap();
