@@ -58,7 +58,7 @@ pub struct Facts<'a> {
 }
 
 /// A pod other than a row's own that reports the row's address, or whose sandbox or container has the
-/// row's id. Whoever collects them need not look at networks.
+/// row's id. A caller that collects them need not look at networks.
 #[derive(Clone, Debug)]
 pub struct Other {
     /// The pod, as it was seen last.

@@ -18,7 +18,7 @@ pub(crate) trait Known<const N: usize> {
     const NAMES: [&'static str; N];
 }
 
-/// The fields of an object. What is no object, has a known field twice, or has one that is no text, is none.
+/// The fields of an object. A value that is no object, has a known field twice, or has one that is no text, is an error.
 pub(crate) struct Fields<T, K, const N: usize> {
     /// The texts, in the order of [`Known::NAMES`].
     pub(crate) texts: [Option<T>; N],

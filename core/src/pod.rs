@@ -119,7 +119,7 @@ pub struct PodState {
 
 impl PodState {
     /// Whether its row of this address shows that a pool is not the slice of `node`: it is on another node, and has
-    /// the address as far as its network-status tells. What an earlier incarnation left there shows nothing.
+    /// the address as far as its network-status tells. A report that an earlier incarnation left there shows nothing.
     #[must_use]
     pub fn disproves_slice(&self, node: &str, address: IpAddr) -> bool {
         let is_elsewhere = self.node.as_deref().is_some_and(|own| own != node);

@@ -324,7 +324,7 @@ impl Args {
         read.map_err(|error| error.to_string())
     }
 
-    /// Removes what cannot be read, if it may go. What was asked may have taken a while, so all is read
+    /// Removes what cannot be read, if it may go. The question may have taken a while, so all is read
     /// again.
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;

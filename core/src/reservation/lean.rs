@@ -47,7 +47,7 @@ impl LeanReservation {
         }
     }
 
-    /// The whole of it, to be judged. What was not kept decides nothing.
+    /// The whole of it, to be judged. Fields that were not kept decide nothing.
     #[must_use]
     pub fn whole(&self) -> Reservation {
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
