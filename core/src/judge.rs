@@ -348,6 +348,9 @@ pub fn judge_orphan(
             if facts.scope.is_reported_by(pod, address) {
                 return held_while_at_work(&subject, pod, Held::Reported);
             }
+            if pod.shows(&row.sandbox) {
+                return held_while_at_work(&subject, pod, Held::OwnContainer);
+            }
             if is_young(pod) {
                 return held_while_at_work(&subject, pod, Held::Young);
             }

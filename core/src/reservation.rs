@@ -47,7 +47,7 @@ pub struct Reservation {
     pub podref: String,
     /// `spec.ifname`, where there is one.
     pub interface: Option<String>,
-    /// `spec.containerid`, where there is no podref.
+    /// `spec.containerid`, where there is one: whereabouts before 0.5 wrote it.
     pub sandbox: Option<String>,
     /// A field of `spec` that is not known. It may say whom the reservation belongs to.
     pub extra: Option<Box<str>>,
@@ -154,7 +154,7 @@ impl Reservation {
                 .filter(|text: &String| !text.is_empty())
         });
         Some(Self {
-            sandbox: sandbox.filter(|_| podref.is_none()),
+            sandbox,
             podref: podref.unwrap_or_default(),
             interface,
             extra,
@@ -185,7 +185,10 @@ impl Reservation {
     /// What says whose it is: its owner; where there is none, the id of its sandbox.
     #[must_use]
     pub fn whose(&self) -> &str {
-        self.sandbox.as_deref().unwrap_or_else(|| self.owner())
+        match &self.sandbox {
+            Some(sandbox) if self.podref.is_empty() => sandbox,
+            _ => self.owner(),
+        }
     }
 
     /// The pod that it names.
@@ -203,8 +206,8 @@ impl Reservation {
     #[must_use]
     pub fn is_of(&self, row: &RowContent) -> bool {
         match &self.sandbox {
-            Some(its) => **its == *row.sandbox,
-            None => self.owner() == row.podref.as_str(),
+            Some(its) if self.podref.is_empty() => **its == *row.sandbox,
+            _ => self.owner() == row.podref.as_str(),
         }
     }
 
@@ -227,14 +230,14 @@ impl Reservation {
         is_known && self.is_for(row.address, network) && self.is_of(row) && same_interface
     }
 
-    /// The row that it would belong to, at `address`. Its sandbox is nobody's.
+    /// The row that it would belong to, at `address`. Where the reservation names no sandbox, that is nobody's.
     ///
     /// # Errors
     /// As [`Reservation::pod`].
     pub fn as_row(&self, address: IpAddr) -> Result<RowContent, Unreadable> {
         Ok(RowContent {
             address,
-            sandbox: Box::default(),
+            sandbox: self.sandbox.as_deref().unwrap_or_default().into(),
             podref: self.pod()?,
             interface: self.interface.as_deref().map(Into::into),
         })

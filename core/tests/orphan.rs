@@ -7,10 +7,12 @@ mod common;
 use common::{
     Known, POD, W, at, ended, pod, reporting,
     rules::{completed, done, elsewhere, present, stale},
+    sandbox,
 };
 use ipgc_core::{
     clearance::{Clearance, Wait},
     evidence::{Grade, Policy},
+    id::IdTag,
     judge::{Cause, Held, Stale, Unknown, Verdict, judge_orphan},
     pod::{Phase, PodState},
     podref::Glob,
@@ -90,6 +92,26 @@ fn a_pod_that_runs_elsewhere_has_no_use_for_it_after_the_leftover_grace() {
     let stale = stale(verdict);
     assert_eq!(stale.cause, Cause::Leftover);
     assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 600 + 10)));
+}
+
+/// CRDs of whereabouts before 0.5 have `containerid` beside the podref.
+#[test]
+fn one_with_the_id_of_a_container_belongs_to_the_pod() {
+    let object = json!({
+        "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
+        "spec": {"podref": POD, "ifname": "net1", "containerid": sandbox(1)},
+    });
+    let reservation = Reservation::read(&object).unwrap();
+    let known = Known::default().seen(0);
+    let shows = PodState {
+        container_ids: [IdTag::of(&sandbox(1)).unwrap()].into(),
+        ..elsewhere()
+    };
+    let verdict = judged(&reservation, &present(shows), &known, 5_000);
+    assert_eq!(verdict, Verdict::Held(Held::OwnContainer));
+    // Nothing else holds it.
+    let verdict = judged(&reservation, &present(elsewhere()), &known, 5_000);
+    assert_eq!(stale(verdict).cause, Cause::Leftover);
 }
 
 #[rstest]

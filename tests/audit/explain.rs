@@ -79,6 +79,24 @@ fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
     assert!(row.changes[0].contains("else after 3m30s"), "{row:?}");
 }
 
+/// The row's own pod is gone.
+#[test]
+fn an_address_that_another_pod_reports_is_explained_with_that_pod() {
+    let server = outage();
+    server.put(pod("web-2", 2).build());
+    let explanation = ask(&server, "10.0.0.2").unwrap();
+    let row = row(&explanation);
+    assert_eq!(row.verdict, "unreported");
+    assert_eq!(row.reason, "pod default/web-2 reports the address");
+    let [change] = row.changes.as_slice() else {
+        panic!("{row:?}");
+    };
+    assert!(
+        change.starts_with("once pod default/web-2 has ended it is stale"),
+        "{change}"
+    );
+}
+
 #[test]
 fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
     let explanation = ask(&outage(), "10.0.0.2").unwrap();

@@ -23,7 +23,7 @@ pub struct LeanReservation {
     pub podref: Box<str>,
     /// `spec.ifname`, where there is one.
     pub interface: Option<Arc<str>>,
-    /// `spec.containerid`, where there is no podref.
+    /// `spec.containerid`, where there is one.
     pub sandbox: Option<Box<str>>,
     /// A field of `spec` that is not known.
     pub extra: Option<Box<str>>,
@@ -75,8 +75,8 @@ impl LeanReservation {
     #[must_use]
     pub fn is_of(&self, podref: &str, sandbox: &str) -> bool {
         match &self.sandbox {
-            Some(its) => **its == *sandbox,
-            None => self.owner() == podref,
+            Some(its) if self.podref.is_empty() => **its == *sandbox,
+            _ => self.owner() == podref,
         }
     }
 }

@@ -93,7 +93,7 @@ struct Place {
 }
 
 /// So many candidates are looked at together, and those of a pool.
-const CANDIDATES: usize = 1_000;
+const CANDIDATES: usize = 20_000;
 
 /// A row that nobody needs for its own pod.
 struct Candidate {
