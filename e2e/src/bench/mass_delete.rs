@@ -70,7 +70,7 @@ pub const STATEFUL_SET: Variant = Variant {
     name: "mass-delete-statefulset",
     owner: Owner::StatefulSet,
     reservations: true,
-    requests: 2.05,
+    requests: 2.1,
     writes: 2.0,
     reads: 0.3,
 };
@@ -280,7 +280,7 @@ fn times(
             "upstream, with reservations",
             Amount::rate(upstream.addresses, upstream.rows),
         )
-        .ratio_at_least(1_000.0),
+        .ratio_at_least(2_500.0),
     ];
     let Some(bare) = bare else {
         return lines;

@@ -60,8 +60,8 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             &format!("{few} pods: settled"),
             Amount::bytes(small.settled),
         )
-        .at_most(7.0 * MB),
-        line(&format!("{few} pods: peak"), Amount::bytes(small_peak)).at_most(12.0 * MB),
+        .at_most(16.0 * MB),
+        line(&format!("{few} pods: peak"), Amount::bytes(small_peak)).at_most(24.0 * MB),
     ];
 
     let many = bench.size(100_000);
@@ -98,16 +98,16 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let per_pod = float(grown) / float((many - few) as u64);
     let what = |phase: &str| format!("{many} pods: {phase}");
     lines.extend([
-        line(&what("settled"), Amount::bytes(large.settled)).at_most(36.0 * MB),
+        line(&what("settled"), Amount::bytes(large.settled)).at_most(64.0 * MB),
         line(
             &what("peak of the first list"),
             Amount::bytes(large.list_peak),
         )
-        .at_most(44.0 * MB),
-        line(&what("peak of the first sweep"), Amount::bytes(first_sweep)).at_most(44.0 * MB),
-        line(&what("peak of a relist"), Amount::bytes(relist)).at_most(44.0 * MB),
-        line(&what("peak of a sweep"), Amount::bytes(sweep)).at_most(44.0 * MB),
-        line(&what("settled again"), Amount::bytes(settled)).at_most(36.0 * MB),
+        .at_most(96.0 * MB),
+        line(&what("peak of the first sweep"), Amount::bytes(first_sweep)).at_most(96.0 * MB),
+        line(&what("peak of a relist"), Amount::bytes(relist)).at_most(96.0 * MB),
+        line(&what("peak of a sweep"), Amount::bytes(sweep)).at_most(96.0 * MB),
+        line(&what("settled again"), Amount::bytes(settled)).at_most(64.0 * MB),
         line(&what("CPU of the first list"), Amount::cpu(large.list_cpu)).at_most(10.0),
         line("memory per pod", Amount::new(per_pod, Unit::Bytes)),
     ]);

@@ -43,6 +43,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         )
         .at_most(2.0),
         line("ipgc's CPU until then".into(), Amount::cpu(cpu)),
-        line("size of the binary".into(), size).at_most(6.5e6),
+        line("size of the binary".into(), size).at_most(9e6),
     ])
 }

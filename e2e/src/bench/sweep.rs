@@ -75,12 +75,12 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let line = |what: &str, ours| Line::new(NAME, what, ours);
     let above = peak.saturating_sub(settled);
     Ok(vec![
-        line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(2.0),
+        line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(1.5),
         line(
             "CPU of a bare client that reads the same",
             Amount::cpu(transport),
         ),
-        line("parse and judge", Amount::cpu(told(&swept, "judging=")?)).at_most(0.6),
+        line("parse and judge", Amount::cpu(told(&swept, "judging=")?)),
         line("CPU of the first sweep", Amount::cpu(first_cpu)),
         line("CPU of the first look at what it found", Amount::cpu(looks)),
         line("rows a second of CPU", Amount::rate(rows, second_cpu)),
