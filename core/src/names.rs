@@ -97,15 +97,16 @@ impl<'n> Reading<'n> {
     }
 }
 
-/// Reads the name of a reservation. A reading in a network that is known to have the address counts before one in
-/// a network that is known, and this before one in a network that nobody knows: of the best kind, one reading
-/// is the answer, and several are none.
+/// Reads the name of a reservation. A reading in a network that has the address counts before one that begins with the
+/// name of a known network, and this before any other: of the best kind, one reading is the answer, and
+/// several are none.
 #[must_use]
 pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
-    let rank = |network, address| match known.get(network) {
+    let rank = |network: Option<&str>, address| match known.get(network) {
         Some(ranges) if ranges.may_have(address) => 2,
-        Some(_) => 1,
-        None => 0,
+        // That nothing stands before the address is no sign of anything.
+        Some(_) if network.is_some() => 1,
+        _ => 0,
     };
     let ranked =
         readings(name).map(|(network, address)| (rank(network, address), network, address));
@@ -169,7 +170,9 @@ mod tests {
     #[case::beside_one_that_has_the_other("f1-fd00--1", ODD, &[], Reading::Ambiguous)]
     #[case::beside_one_of_any_range("f1-fd00--1", F1, &[r#""node_slice_size":"/24""#], Reading::Ambiguous)]
     #[case::beside_one_that_cannot_be_read("f1-fd00--1", F1, &[r#""range":"10.0.0.0""#], Reading::Ambiguous)]
-    #[case::in_no_range_of_two("f1-fd00--1", &[("f1-fd01---64", "fd01::/64"), ("10.0.0.0-24", "10.0.0.0/24")], &[], Reading::Ambiguous)]
+    #[case::in_no_range_of_two("f1-fd00--1", &[("f1-fd01---64", "fd01::/64"), ("10.0.0.0-24", "10.0.0.0/24")], &[], one("f1", "fd00::1"))]
+    #[case::of_nobody_knows_whom_beside_one_without_a_name("f1-fd00--1", &[("10.0.0.0-24", "10.0.0.0/24")], &[], Reading::Ambiguous)]
+    #[case::of_two_that_do_not_have_it("f1-f1-a-fd00--1", &[("f1-fd01---64", "fd01::/64"), ("f1-f1-fd01---64", "fd01::/64")], &[], Reading::Ambiguous)]
     #[case::of_nobody_knows_whom("f1-fd00--1", &[], &[], Reading::Ambiguous)]
     #[case::of_another_network("f1-fd00--1", &[("f1-fd00-fd00---64", "fd00::/64")], &[], Reading::Ambiguous)]
     #[case::the_longer_has_it("f1-a-fd00--1", &[("f1-fd01---64", "fd01::/64"), ("f1-a-fd00---64", "fd00::/64")], &[], one("f1-a", "fd00::1"))]
