@@ -19,17 +19,33 @@ pub(super) type Handed = Map<String, Value>;
 struct Plugin {
     kind: String,
     name: String,
+    ipam: AnyIpam,
 }
 
 impl Struct for Plugin {
-    const NAMES: &'static [&'static str] = &["type", "name"];
+    const NAMES: &'static [&'static str] = &["type", "name", "ipam"];
 
     fn field(&mut self, name: &str) -> Option<&mut dyn Decode> {
         match name {
             "type" => Some(&mut self.kind),
             "name" => Some(&mut self.name),
+            "ipam" => Some(&mut self.ipam),
             _ => None,
         }
+    }
+}
+
+/// The same, where it is a list.
+#[derive(Default)]
+struct List {
+    plugins: Slice<Plugin>,
+}
+
+impl Struct for List {
+    const NAMES: &'static [&'static str] = &["plugins"];
+
+    fn field(&mut self, _: &str) -> Option<&mut dyn Decode> {
+        Some(&mut self.plugins)
     }
 }
 
@@ -138,11 +154,19 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Handed>, Inva
         members = whole.clone().into_iter().collect();
     }
     let mut only = Plugin::default();
-    let mut members = members.iter();
-    members.try_for_each(|(key, value)| only.take(key, value))?;
+    let each = |take: &mut dyn FnMut(&str, &Value) -> Result<(), Mismatch>| {
+        let mut members = members.iter();
+        members.try_for_each(|(key, value)| take(key, value))
+    };
+    each(&mut |key, value| only.take(key, value))?;
     if !only.kind.is_empty() {
         whole.insert("name".to_owned(), only.name.into());
-        return Ok(vec![whole]);
+        return Ok(vec![with_type(whole)?]);
+    }
+    let mut list = List::default();
+    each(&mut |key, value| list.take(key, value))?;
+    if list.plugins.first().is_none_or(|it| it.kind.is_empty()) {
+        return Err(InvalidConfig::NoPlugin);
     }
     // From here on libcni looks, and wants the very keys.
     let name = match whole.get("name") {
@@ -151,22 +175,28 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Handed>, Inva
     };
     let plugins = match whole.remove("plugins") {
         Some(Value::Array(plugins)) if !plugins.is_empty() => plugins,
-        None | Some(Value::Array(_)) => return Err(InvalidConfig::NoPlugin),
-        Some(_) => return Err(Mismatch::of("plugins").into()),
+        _ => return Err(InvalidConfig::NoPlugin),
     };
     let plugins = plugins.into_iter().enumerate().map(|(place, plugin)| {
-        let within = |it: Mismatch| it.at(place).within("plugins");
-        let mut its = Plugin::default();
-        its.decode(&plugin).map_err(within)?;
-        match plugin {
-            Value::Object(mut plugin) if !its.kind.is_empty() => {
-                plugin.insert("name".to_owned(), name.clone().into());
-                Ok(plugin)
-            }
-            _ => Err(within(Mismatch::of("type")).into()),
-        }
+        let within = |it: Mismatch| it.at(place).within("plugins").into();
+        let Value::Object(mut plugin) = plugin else {
+            return Err(within(Mismatch::of("type")));
+        };
+        plugin.insert("name".to_owned(), name.clone().into());
+        with_type(plugin).map_err(within)
     });
     plugins.collect()
+}
+
+/// What a plugin is handed, if libcni finds its type in it.
+fn with_type(plugin: Handed) -> Result<Handed, Mismatch> {
+    let mut its = Plugin::default();
+    let mut members = plugin.iter();
+    members.try_for_each(|(key, value)| its.take(key, value))?;
+    if its.kind.is_empty() {
+        return Err(Mismatch::of("type"));
+    }
+    Ok(plugin)
 }
 
 /// The section of whereabouts in what a plugin is handed, if there is one.
@@ -174,10 +204,10 @@ pub(super) fn section(plugin: &Handed) -> Result<Option<Section>, Mismatch> {
     let all = plugin.iter().filter(|(key, _)| is_key(key, "ipam"));
     let all: Vec<_> = all.map(|(_, value)| value).collect();
     let within = |it: Mismatch| it.within("ipam");
-    // Other IPAM plugins give the same keys other types: the last one's own type comes first.
+    // The plugin reads the type alone, and calls whom it names; others give the same keys other types.
     let mut any = AnyIpam::default();
-    if let Some(last) = all.last() {
-        any.decode(last).map_err(within)?;
+    for ipam in &all {
+        any.decode(ipam).map_err(within)?;
     }
     if any.kind != "whereabouts" {
         return Ok(None);
@@ -188,5 +218,5 @@ pub(super) fn section(plugin: &Handed) -> Result<Option<Section>, Mismatch> {
         let section = read.insert(Section::default());
         section.decode(ipam).map_err(within)?;
     }
-    Ok(read)
+    Ok(read.filter(|section| section.kind == "whereabouts"))
 }

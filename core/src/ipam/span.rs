@@ -29,7 +29,7 @@ impl Span {
         let (lowest, highest) = usable(range);
         let between = |address: Option<IpAddr>, lowest| {
             let address = address.map(|address| address.to_canonical());
-            address.filter(|it| range.contains(*it) && (lowest..=highest).contains(&number(*it)))
+            address.filter(|it| (lowest..=highest).contains(&number(*it)))
         };
         let first = between(first, lowest);
         Self {
@@ -95,9 +95,10 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
     Some(count)
 }
 
+/// An IPv4 address counts as the IPv6 one that stands for it.
 fn number(address: IpAddr) -> u128 {
     match address {
-        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
         IpAddr::V6(address) => address.into(),
     }
 }

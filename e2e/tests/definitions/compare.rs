@@ -35,16 +35,21 @@ pub enum Rule {
     AnotherKeyIsWrong,
     /// multus or libcni hand nothing to any plugin, for a key that is none of whereabouts: as above.
     NothingIsHandedOver,
+    /// multus reads each of equal keys in the order of the text, and refuses all if one has a value of the wrong type, or if
+    /// the last type of the first plugin is empty. libcni drops all but the last of those within a section, sorts
+    /// the others, and we read what it hands over: as above.
+    AnEarlierKeyIsWrong,
     /// One plugin of a list is refused, and the others are not. We take the definition for one that cannot be read, so that
     /// what pods report by it may be of any network.
     OnePluginIsRefused,
 }
 
 impl Rule {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::OneRangeIsNone,
         Self::AnotherKeyIsWrong,
         Self::NothingIsHandedOver,
+        Self::AnEarlierKeyIsWrong,
         Self::OnePluginIsRefused,
     ];
 }
@@ -56,8 +61,16 @@ const BAD_RANGES: [&str; 3] = [
     "invalid range start for CIDR ",
 ];
 
+/// Keys within a section or a list, as multus names them in its errors.
+const EARLIER: [&str; 3] = [
+    "Go struct field IPAM.",
+    "Go struct field PluginConf.plugins.",
+    "a delegate without type or plugins",
+];
+
 /// Keys of whereabouts, multus and libcni that tell of no pool, as their errors name them.
-const OTHER_KEYS: [&str; 20] = [
+const OTHER_KEYS: [&str; 21] = [
+    "ipam.Name",
     "gateway",
     "Gateway",
     "routes",
@@ -87,6 +100,9 @@ pub fn compare(theirs: &Definition, ours: &Result<Vec<Ipam>, InvalidConfig>) -> 
             Err(_) => Outcome::Refused,
             Ok(ours) if ours.is_empty() => Outcome::Refused,
             Ok(_) if is_of_another_key(&theirs.error) => Outcome::By(Rule::NothingIsHandedOver),
+            Ok(_) if EARLIER.iter().any(|key| theirs.error.contains(key)) => {
+                Outcome::By(Rule::AnEarlierKeyIsWrong)
+            }
             Ok(_) => Outcome::Mismatch("only we read it".to_owned()),
         };
     };
@@ -121,14 +137,19 @@ pub fn compare(theirs: &Definition, ours: &Result<Vec<Ipam>, InvalidConfig>) -> 
             }
             continue;
         }
-        // The section may be of another IPAM, which gives its keys other types.
-        let Some(own) = ours.next() else { continue };
+        let is_of_another_key = is_of_another_key(&section.error);
+        let own = match ours.next() {
+            Some(own) => own,
+            // Without that mistake it would be of no IPAM.
+            None if is_of_another_key => continue,
+            None => return Outcome::Mismatch("we see no section of whereabouts".to_owned()),
+        };
         let is_range = BAD_RANGES
             .iter()
             .any(|begin| section.error.starts_with(begin));
         outcome = if is_range && !own.problems.is_empty() {
             Outcome::By(Rule::OneRangeIsNone)
-        } else if is_of_another_key(&section.error) {
+        } else if is_of_another_key {
             Outcome::By(Rule::AnotherKeyIsWrong)
         } else {
             return Outcome::Mismatch("only we read the section".to_owned());
@@ -141,6 +162,8 @@ pub fn compare(theirs: &Definition, ours: &Result<Vec<Ipam>, InvalidConfig>) -> 
 }
 
 fn is_of_another_key(error: &str) -> bool {
+    // What follows is the configuration, which has all keys.
+    let (error, _) = error.split_once(" / bytes: ").unwrap_or((error, ""));
     OTHER_KEYS.iter().any(|key| error.contains(key))
 }
 
@@ -204,7 +227,10 @@ fn ends(span: &Span) -> (String, String) {
     let (lowest, std::cmp::Reverse(highest)) = span.range.first_and_last();
     let first = span.first.unwrap_or_else(|| moved(lowest, 1));
     let last = span.last.unwrap_or_else(|| moved(highest, -1));
-    (first.to_string(), last.to_string())
+    (
+        first.to_canonical().to_string(),
+        last.to_canonical().to_string(),
+    )
 }
 
 fn moved(address: IpAddr, by: i8) -> IpAddr {
