@@ -106,3 +106,32 @@ async fn a_name_of_an_address_that_its_pod_reports() {
     stay(&bench, &["f1-fd00--1"]).await;
     bench.stop().await;
 }
+
+/// What is left of an earlier sandbox of the pod goes, and its reservation would have the same name as that of the
+/// address which the pod uses without a network.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_goes_does_not_take_another_ones_reservation() {
+    let (server, _beat) = room();
+    server.put(fixtures::nad(NS, "net6", "f1:fd00::/112"));
+    let row = |pool: fixtures::PoolBuilder, sandbox| {
+        pool.row(1, &fixtures::sandbox(sandbox), "default/user", "net1")
+    };
+    let left = fixtures::pool(NS, "fd00::/64").network_name("f1");
+    server.put(row(left, 1).build());
+    let own = fixtures::pool(NS, "f1:fd00::/112");
+    server.put(row(own, 2).build());
+    put_user(&server, "net6", "f1:fd00::1");
+    reserve(&server, "f1-fd00--1", "user");
+    let bench = Bench::start(server).await;
+    // The leftover grace.
+    seconds(600).await;
+    bench.wait_rows("f1-fd00---64", &[]).await;
+    bench.wait_rows("f1-fd00---112", &["1"]).await;
+    seconds(600).await;
+    let reservation = bench
+        .server
+        .get("overlappingrangeipreservations", NS, "f1-fd00--1");
+    let owner = reservation.expect("deleted")["spec"]["podref"].clone();
+    assert_eq!(owner, "default/user", "claimed, and not given back");
+    bench.stop().await;
+}
