@@ -48,8 +48,8 @@ fn pool(name: &str, range: &str) -> Value {
     fixtures::pool(NS, range).name(name).build()
 }
 
-/// fd00::1 of network f1 is in use by a pod that has no row. Only the reservation, whose own pod is gone, keeps
-/// it from being given away; read as f1:fd00::1 without a network, it would be nobody's. That of fd00::2 goes.
+/// `fd00::1` of network f1 is in use by a pod that has no row. Only the reservation, whose own pod is gone, keeps
+/// it from being given away; read as `f1:fd00::1` without a network, it would be nobody's. That of `fd00::2` goes.
 #[rstest]
 #[case::whose_pool_is_gone(&[])]
 #[case::beside_another_of_the_network(&[("f1-fd01---64", "fd01::/64")])]
@@ -69,7 +69,7 @@ async fn a_name_that_begins_like_an_address(#[case] pools: &[(&str, &str)]) {
 }
 
 /// The row of a pod that is gone is held for another one, which reports its address. The reservation goes with the
-/// row, though a pool without a network has a place for f1:fd00::1, and comes first.
+/// row, though a pool without a network has a place for `f1:fd00::1`, and comes first.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_two_networks_may_have() {
     let (server, _beat) = room();
@@ -88,7 +88,7 @@ async fn a_name_that_two_networks_may_have() {
     bench.stop().await;
 }
 
-/// Its own pod reports fd00::1, by a definition that has another network by now, and nothing tells of network f1 any
+/// Its own pod reports `fd00::1`, by a definition that has another network by now, and nothing tells of network f1 any
 /// more. Whichever way the name is read, the pod reports an address that it may be of.
 #[tokio::test(start_paused = true)]
 async fn a_name_of_an_address_that_its_pod_reports() {

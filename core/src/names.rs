@@ -1,8 +1,8 @@
 //! Of which network and address the name of a reservation is.
 //!
 //! The name is `[network-]address` with a dash for each colon, so one name can be read in several ways:
-//! `f1-fd00--1` is fd00::1 of network `f1`, or f1:fd00::1 without a network. Whose reading is right is told by the
-//! networks that definitions and pools name. Nothing here guesses: a name with two readings that are
+//! `f1-fd00--1` is `fd00::1` of network `f1`, or `f1:fd00::1` without a network. Which reading is right is told by
+//! the networks that definitions and pools name. Nothing here guesses: a name with two readings that are
 //! equally good has none.
 
 use std::{collections::BTreeMap, net::IpAddr};
@@ -37,9 +37,9 @@ impl KnownNetworks {
     pub fn add_definitions(&mut self, definitions: &Definitions) {
         for definition in definitions.values() {
             if let Definition::Read(sections) = definition {
-                sections
-                    .iter()
-                    .for_each(|section| self.add_section(section));
+                for section in sections {
+                    self.add_section(section);
+                }
             }
         }
     }

@@ -94,7 +94,7 @@ fn put_network(server: &Server, network: &str, range: &str) {
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
 }
 
-/// fd00::1 of network f1 is no f1:fd00::1, whether or not its pool is there.
+/// `fd00::1` of network f1 is no `f1:fd00::1`, whether or not its pool is there.
 #[rstest]
 #[case::of_its_own_pod("user", &[])]
 #[case::that_another_pod_uses("gone", &[(Problem::InUseTwice, "fd00::1")])]

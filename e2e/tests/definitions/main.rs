@@ -67,10 +67,10 @@ fn definitions_are_read_as_whereabouts_reads_them() {
     }
     let bases = corpus::BASES.len();
     let mutants = configs.len() - bases;
-    let mismatched = mismatches.len();
+    let differ = mismatches.len();
     let said = format!(
         "\ndefinitions: {bases} configurations, {mutants} mutants: {read} read alike, {others} of another IPAM, \
-         {refused} refused by both, {mismatched} mismatches; on purpose: {by_rule:?}\n"
+         {refused} refused by both, {differ} mismatches; on purpose: {by_rule:?}\n"
     );
     std::io::stderr().write_all(said.as_bytes()).unwrap();
     mismatches.truncate(20);

@@ -174,7 +174,7 @@ fn change_node(node: &mut Node, kind: u32, rng: &mut StdRng) -> bool {
         }
         (6, node @ Node::Leaf(_)) => *node = value(rng),
         (7, Node::Leaf(leaf)) if leaf.starts_with('"') && leaf.len() > 2 => {
-            *leaf = typed(leaf, rng)
+            *leaf = typed(leaf, rng);
         }
         (8, Node::List(items)) => items.insert(rng.random_range(0..=items.len()), value(rng)),
         (8, Node::Object(members)) if members.len() > 1 => {
