@@ -72,15 +72,12 @@ pub(crate) trait Struct {
 /// Whether this key of an object is that of the field of this name.
 pub(crate) fn is_key(key: &str, name: &str) -> bool {
     // Two letters beyond ASCII are s and k in other cases.
-    let folded = |text: &str| -> Vec<char> {
-        let letters = text.chars().map(|letter| match letter {
-            '\u{17f}' => 's',
-            '\u{212a}' => 'k',
-            letter => letter.to_ascii_lowercase(),
-        });
-        letters.collect()
+    let fold = |letter| match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        letter => letter.to_ascii_lowercase(),
     };
-    key == name || folded(key) == folded(name)
+    key.chars().map(fold).eq(name.chars().map(fold))
 }
 
 impl<S: Struct> Decode for S {

@@ -204,7 +204,7 @@ pub(super) fn section(plugin: &Handed) -> Result<Option<Section>, Mismatch> {
     let all = plugin.iter().filter(|(key, _)| is_key(key, "ipam"));
     let all: Vec<_> = all.map(|(_, value)| value).collect();
     let within = |it: Mismatch| it.within("ipam");
-    // The plugin reads the type alone, and calls whom it names; others give the same keys other types.
+    // The plugin reads the type alone, and calls the IPAM of that name. Others give the same keys other types.
     let mut any = AnyIpam::default();
     for ipam in &all {
         any.decode(ipam).map_err(within)?;
