@@ -262,6 +262,7 @@ impl Collector {
             slices: Mutex::default(),
             slices_by_name: Mutex::default(),
             overlaps: Mutex::default(),
+            networks: Mutex::default(),
             definitions: Arc::clone(&definitions),
             freshness: Arc::clone(&freshness),
             trusted_since: Mutex::default(),

@@ -34,6 +34,11 @@ impl Range {
         }
         let address: IpAddr = address.parse().map_err(|_| invalid())?;
         let length: u8 = length.parse().map_err(|_| invalid())?;
+        // Go takes it for the IPv4 range that it stands for.
+        let (address, length) = match (address.to_canonical(), length.checked_sub(96)) {
+            (v4 @ IpAddr::V4(_), Some(shorter)) if address.is_ipv6() => (v4, shorter),
+            _ => (address, length),
+        };
         let cidr = IpNetwork::new(address, length).map_err(|_| invalid())?;
         Ok(Self { cidr })
     }
@@ -180,21 +185,24 @@ pub fn reservation_address(name: &str, network: Option<&str>) -> Option<IpAddr> 
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(address.into());
     }
-    let address: Ipv6Addr = text.replace('-', ":").parse().ok()?;
+    // Go writes no IPv6 address with dots.
+    let text = (!text.contains('.')).then(|| text.replace('-', ":"))?;
+    let address: Ipv6Addr = text.parse().ok()?;
     Some(IpAddr::V6(address).to_canonical())
 }
 
-/// The network and the address of a reservation's name where no pool tells the network: the whole
-/// name is an address, or what follows its last dash is an IPv4 one. With IPv6, nobody can tell
-/// where the network ends.
+/// Each network and address that the name of a reservation may be of, whichever networks there are.
+pub fn readings(name: &str) -> impl Iterator<Item = (Option<&str>, IpAddr)> {
+    // Before the address stands nothing, or the network and a dash.
+    let networks = name.match_indices('-').map(|(at, _)| Some(&name[..at]));
+    let networks = [None].into_iter().chain(networks);
+    networks.filter_map(|network| Some((network, reservation_address(name, network)?)))
+}
+
+/// Whether a reservation of this name may be of `address`, whatever the network.
 #[must_use]
-pub fn split_reservation_name(name: &str) -> Option<(Option<&str>, IpAddr)> {
-    if let Some(address) = reservation_address(name, None) {
-        return Some((None, address));
-    }
-    let (network, _) = name.rsplit_once('-')?;
-    let address = reservation_address(name, Some(network))?;
-    address.is_ipv4().then_some((Some(network), address))
+pub fn may_reserve(name: &str, address: IpAddr) -> bool {
+    readings(name).any(|(_, its)| its == address.to_canonical())
 }
 
 /// Every name under which the reservation of `address` may be stored, the usual one first.
@@ -230,17 +238,6 @@ pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> 
             .collect(),
         None => texts,
     }
-}
-
-/// Whether a reservation of this name may be of `address`, whatever the network.
-#[must_use]
-pub fn may_reserve(name: &str, address: IpAddr) -> bool {
-    let bare = reservation_names(address, None);
-    bare.iter().any(|bare| {
-        // Before the address stands nothing, or the network and a dash.
-        let network = name.strip_suffix(bare.as_str());
-        network.is_some_and(|network| network.is_empty() || network.ends_with('-'))
-    })
 }
 
 /// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
@@ -307,17 +304,23 @@ mod tests {
     }
 
     #[rstest]
-    #[case("10.0.0.5", Some((None, "10.0.0.5")))]
-    #[case("blue-net-10.0.0.5", Some((Some("blue-net"), "10.0.0.5")))]
-    #[case("fd00--5", Some((None, "fd00::5")))]
-    #[case("blue-fd00--5", None)]
-    #[case("blue", None)]
-    fn a_name_that_no_pool_explains_is_split_at_its_last_dash(
+    #[case("10.0.0.5", &[(None, "10.0.0.5")])]
+    #[case("blue-net-10.0.0.5", &[(Some("blue-net"), "10.0.0.5")])]
+    #[case("n-1-2-3-4-5-6-10.0.0.5", &[(Some("n-1-2-3-4-5-6"), "10.0.0.5")])]
+    #[case("fd00--5", &[(None, "fd00::5")])]
+    #[case("blue-fd00--5", &[(Some("blue"), "fd00::5")])]
+    #[case("f1-fd00--1", &[(None, "f1:fd00::1"), (Some("f1"), "fd00::1")])]
+    #[case("fd00-a--0", &[(None, "fd00:a::"), (Some("fd00"), "a::")])]
+    #[case("blue", &[])]
+    #[case("", &[])]
+    fn a_name_may_be_of_several_addresses(
         #[case] name: &str,
-        #[case] parts: Option<(Option<&str>, &str)>,
+        #[case] all: &[(Option<&str>, &str)],
     ) {
-        let parts = parts.map(|(network, address)| (network, address.parse().unwrap()));
-        assert_eq!(split_reservation_name(name), parts);
+        let all = all
+            .iter()
+            .map(|(network, address)| (*network, address.parse().unwrap()));
+        assert_eq!(readings(name).collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
 
     #[rstest]
@@ -484,6 +487,7 @@ mod tests {
             let _ = Range::parse(&text);
             let _ = Offset::parse(&text);
             let _ = reservation_address(&text, network.as_deref());
+            let _ = readings(&text).count();
             let _ = network_of_pool(&text, range("10.0.0.0/8"));
             prop_assert!(excerpt(&text).len() <= 80);
         }

@@ -4,15 +4,19 @@
 //! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
 //! nothing here looks at files, whatever the configuration names.
 
+mod conf;
 mod span;
 
 use std::{collections::HashSet, net::IpAddr};
 
-use serde::Deserialize;
-use serde_json::{error::Category, value::RawValue};
+use serde_json::error::Category;
 
+use self::conf::{Entry, Handed, handed};
 pub use self::span::{Span, handed_out};
-use crate::address::{Range, pool_name};
+use crate::{
+    address::{Range, pool_name},
+    go_json::{Mismatch, Slice},
+};
 
 /// One whereabouts IPAM section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,183 +64,142 @@ pub enum InvalidConfig {
     NoPlugin,
 }
 
-#[derive(Deserialize)]
-struct Conf<'a> {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    name: Option<String>,
-    #[serde(borrow)]
-    ipam: Option<&'a RawValue>,
-    #[serde(borrow)]
-    plugins: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Deserialize)]
-struct IpamType {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct IpamConf<'a> {
-    range: Option<String>,
-    #[serde(borrow)]
-    range_start: Option<&'a RawValue>,
-    #[serde(borrow)]
-    range_end: Option<&'a RawValue>,
-    #[serde(borrow)]
-    exclude: Option<&'a RawValue>,
-    #[serde(rename = "ipRanges", borrow)]
-    ip_ranges: Option<Vec<RangeConf<'a>>>,
-    network_name: Option<String>,
-    node_slice_size: Option<String>,
-    #[serde(borrow)]
-    enable_overlapping_ranges: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct RangeConf<'a> {
-    range: Option<String>,
-    // Of any shape: what cannot be read narrows nothing, as with the plugin.
-    #[serde(borrow)]
-    range_start: Option<&'a RawValue>,
-    #[serde(borrow)]
-    range_end: Option<&'a RawValue>,
-    #[serde(borrow)]
-    exclude: Option<&'a RawValue>,
-}
-
-impl RangeConf<'_> {
-    /// The span of `range`, where the text of the range itself may be `first-last/length`.
-    fn span(&self, text: &str, range: Range) -> Span {
-        let is_in = |address: &IpAddr| range.contains(*address);
-        let named = |raw: Option<&RawValue>| {
-            let text: String = serde_json::from_str(raw?.get()).ok()?;
-            text.parse().ok()
-        };
-        let (first, last) = match text.split_once('-') {
-            Some((first, last)) => {
-                let last = last.split_once('/').map_or(last, |(last, _)| last);
-                (first.trim().parse().ok(), last.trim().parse().ok())
-            }
-            None => (None, None),
-        };
-        Span {
-            range,
-            first: first.or_else(|| named(self.range_start)).filter(is_in),
-            last: last.or_else(|| named(self.range_end)).filter(is_in),
-            excluded: self.excluded(),
-        }
-    }
-
-    /// Ranges or single addresses.
-    fn excluded(&self) -> Box<[Range]> {
-        let texts = self.exclude.map_or("null", RawValue::get);
-        let texts: Option<Vec<String>> = serde_json::from_str(texts).ok().flatten();
-        let texts = texts.into_iter().flatten();
-        let ranges = texts.filter_map(|text| match text.parse::<IpAddr>() {
-            Ok(address) => Some(Range::single(address)),
-            Err(_) => Range::parse(&text).ok(),
-        });
-        ranges.collect()
+impl From<Mismatch> for InvalidConfig {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Json(mismatch.to_string())
     }
 }
 
-/// The whereabouts sections of a `spec.config`: none if another IPAM is used, one for a single
-/// configuration, any number for a list of plugins (upstream itself looks at the first only).
+/// The whereabouts sections of a `spec.config`, where `definition` is the name of its definition: none if another IPAM
+/// is used, one for a single configuration, any number for a list of plugins (upstream's own loop looks at
+/// the first only).
 ///
 /// # Errors
 /// When the text as a whole tells nothing.
-pub fn parse(config: &str) -> Result<Vec<Ipam>, InvalidConfig> {
+pub fn parse(config: &str, definition: &str) -> Result<Vec<Ipam>, InvalidConfig> {
     if config.trim().is_empty() {
         return Err(InvalidConfig::Empty);
     }
-    let conf: Conf = from_json(config)?;
-    if conf.kind.as_deref().is_some_and(|kind| !kind.is_empty()) {
-        return Ok(section(conf.ipam, conf.name.as_deref())?
-            .into_iter()
-            .collect());
-    }
-    let plugins = conf.plugins.unwrap_or_default();
-    if plugins.is_empty() {
-        return Err(InvalidConfig::NoPlugin);
-    }
     let mut sections = Vec::new();
-    for plugin in plugins {
-        let plugin: Conf = from_json(plugin.get())?;
-        // The runtime hands a plugin of a list no name but its own entry's.
-        sections.extend(section(plugin.ipam, plugin.name.as_deref())?);
+    for plugin in handed(config, definition)? {
+        sections.extend(section(&plugin)?);
     }
     Ok(sections)
 }
 
-fn section(ipam: Option<&RawValue>, name: Option<&str>) -> Result<Option<Ipam>, InvalidConfig> {
-    let Some(ipam) = ipam else { return Ok(None) };
-    // Other IPAM plugins give the same keys other shapes: look at the type alone first.
-    let kind: Option<IpamType> = from_json(ipam.get())?;
-    if kind.and_then(|ipam| ipam.kind).as_deref() != Some("whereabouts") {
+fn section(plugin: &Handed) -> Result<Option<Ipam>, Mismatch> {
+    let Some(section) = conf::section(plugin)? else {
         return Ok(None);
-    }
-    let conf: IpamConf = from_json(ipam.get())?;
-    let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let network_name = non_empty(conf.network_name);
-    let slices = non_empty(conf.node_slice_size).map(|_| {
-        network_name
-            .clone()
-            .or_else(|| name.map(str::to_owned))
-            .unwrap_or_default()
-    });
-    let own = RangeConf {
-        range: conf.range,
-        range_start: conf.range_start,
-        range_end: conf.range_end,
-        exclude: conf.exclude,
     };
-    let entries = [own].into_iter();
-    let entries = entries.chain(conf.ip_ranges.into_iter().flatten());
+    let network_name = section.network_name;
+    let slices = (!section.node_slice_size.is_empty()).then(|| {
+        let name = plugin.get("name").and_then(|name| name.as_str());
+        if network_name.is_empty() {
+            name.unwrap_or_default()
+        } else {
+            network_name.as_str()
+        }
+    });
     let mut seen = HashSet::new();
     let mut ranges = Vec::new();
     let mut spans = Vec::new();
     let mut problems = Vec::new();
-    for (place, entry) in entries.enumerate() {
-        let text = entry.range.as_deref().unwrap_or_default();
-        match parse_range(text) {
-            Some(range) => {
-                spans.push(entry.span(text, range));
-                if seen.insert(range) {
-                    ranges.push(range);
-                }
+    let mut take = |key: String, entry: &Entry| match read_range(&entry.range) {
+        Some((range, within)) => {
+            let (first, last) = within.unwrap_or((entry.range_start, entry.range_end));
+            spans.push(Span::new(
+                range,
+                first,
+                last,
+                excluded(range, &entry.exclude),
+            ));
+            if seen.insert(range) {
+                ranges.push(range);
             }
-            None if text.is_empty() => {}
-            // Where it stands, and not what: a configuration may hold what is nobody's business.
-            None => problems.push(match place.checked_sub(1) {
-                None => "`range` is no range of addresses".to_owned(),
-                Some(place) => format!("`ipRanges[{place}].range` is no range of addresses"),
-            }),
         }
+        // Where it stands, and not what: a configuration may hold what is nobody's business.
+        None => problems.push(format!("`{key}` is no range of addresses")),
+    };
+    if !section.range.is_empty() {
+        let own = Entry {
+            range: section.range,
+            range_start: sloppy_address(&section.range_start),
+            range_end: sloppy_address(&section.range_end),
+            exclude: section.exclude,
+        };
+        take("range".to_owned(), &own);
     }
-    let reserves = conf.enable_overlapping_ranges.map(RawValue::get);
-    if slices.as_deref() == Some("") {
+    for (place, entry) in section.ip_ranges.iter().enumerate() {
+        take(format!("ipRanges[{place}].range"), entry);
+    }
+    if slices == Some("") {
         problems.push("node_slice_size without network_name or name".to_owned());
     }
     Ok(Some(Ipam {
-        network_name: network_name.map(Into::into),
+        slices: slices.filter(|name| !name.is_empty()).map(Into::into),
+        network_name: Some(network_name)
+            .filter(|name| !name.is_empty())
+            .map(Into::into),
         ranges: ranges.into(),
         spans: spans.into(),
-        reserves: reserves != Some("false"),
-        slices: slices.filter(|name| !name.is_empty()).map(Into::into),
+        reserves: section.enable_overlapping_ranges,
         problems: problems.into(),
     }))
 }
 
-/// `X/len`, or `A-B/len`, which stands for the network of `B/len`.
-fn parse_range(text: &str) -> Option<Range> {
-    let cidr = text.split_once('-').map_or(text, |(_, end)| end);
-    Some(Range::parse(cidr.trim()).ok()?.masked())
+/// The first and the last address, as far as they are told.
+type Ends = (Option<IpAddr>, Option<IpAddr>);
+
+/// `X/len`, or `A-B/len`, which stands for the network of `B/len` and tells its ends.
+fn read_range(text: &str) -> Option<(Range, Option<Ends>)> {
+    let sloppy_range = |text: &str| Range::parse(&without_zeros(text)).ok();
+    let Some((first, rest)) = text.split_once('-') else {
+        return Some((sloppy_range(text)?.masked(), None));
+    };
+    let (first, range) = (sloppy_address(first)?, sloppy_range(rest)?.masked());
+    let last = rest
+        .split_once('/')
+        .and_then(|(last, _)| sloppy_address(last));
+    range
+        .contains(first)
+        .then_some((range, Some((Some(first), last))))
 }
 
-fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, InvalidConfig> {
-    serde_json::from_str(text).map_err(|error| InvalidConfig::Json(fault(&error)))
+/// An address as the plugin reads it, which lets zeros stand before each number.
+fn sloppy_address(text: &str) -> Option<IpAddr> {
+    without_zeros(text).parse().ok()
+}
+
+/// The text without zeros that stand before other digits.
+fn without_zeros(text: &str) -> String {
+    let mut shorter = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let begins = !shorter.ends_with(|last: char| last.is_ascii_hexdigit());
+        let goes_on = letters.peek().is_some_and(char::is_ascii_hexdigit);
+        if letter != '0' || !begins || !goes_on {
+            shorter.push(letter);
+        }
+    }
+    shorter
+}
+
+/// What is passed over of this range: ranges or single addresses. By one that is neither, the plugin gives out nothing.
+fn excluded(range: Range, texts: &Slice<String>) -> Box<[Range]> {
+    let excluded = |text: &String| {
+        let single = || {
+            let address: IpAddr = text.parse().ok()?;
+            let length = if address.to_canonical().is_ipv4() {
+                32
+            } else {
+                128
+            };
+            Range::parse(&format!("{text}/{length}")).ok()
+        };
+        Range::parse(text).ok().or_else(single)
+    };
+    let all: Option<Box<[_]>> = texts.iter().map(excluded).collect();
+    all.unwrap_or_else(|| [range].into())
 }
 
 /// What is wrong with a text of JSON, and where, without any of the values in it: configurations of CNI plugins may
@@ -261,7 +224,7 @@ mod tests {
     use rstest::rstest;
 
     fn names(config: &str) -> Vec<String> {
-        parse(config)
+        parse(config, "net")
             .unwrap()
             .iter()
             .flat_map(|ipam| ipam.pool_names().collect::<Vec<_>>())
@@ -281,6 +244,17 @@ mod tests {
     #[case::null_ipam(r#"{"type":"tuning","ipam":null}"#, &[])]
     #[case::empty_ipam(r#"{"type":"tuning","ipam":{}}"#, &[])]
     #[case::flat_file(r#"{"type":"macvlan","ipam":{"type":"whereabouts"}}"#, &[])]
+    #[case::in_other_cases(r#"{"Type":"macvlan","IPAM":{"TYPE":"whereabouts","Range":"10.0.0.0/8","Network_Name":"test"}}"#, &["test-10.0.0.0-8"])]
+    #[case::beyond_ascii("{\"type\":\"macvlan\",\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.0.0.0/8\",\"networ\u{212a}_name\":\"test\"}}", &["test-10.0.0.0-8"])]
+    #[case::a_second_section_in_place_of_the_first(r#"{"type":"x","IPAM":{"type":"whereabouts","network_name":"a","range":"10.1.0.0/24"},"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#, &["10.0.0.0-24"])]
+    #[case::libcni_sorts_keys(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},"IPAM":{"type":"host-local"}}"#, &["10.0.0.0-24"])]
+    #[case::null_in_its_place(r#"{"type":"x","IPAM":{"type":"whereabouts","range":"10.0.0.0/24"},"ipam":null}"#, &[])]
+    #[case::a_later_list_is_read_into_the_earlier_one(r#"{"type":"x","ipam":{"type":"whereabouts","IPRanges":[{"range":"10.1.0.0/24"},{"range":"10.2.0.0/24"}],"ipRanges":[{"range_start":"10.1.0.5"}]}}"#, &["10.1.0.0-24"])]
+    #[case::two_networks(r#"{"plugins":[{"type":"x","ipam":{"type":"whereabouts","network_name":"a","range":"10.0.0.0/24"}},{"type":"y","ipam":{"type":"whereabouts","network_name":"b","range":"10.0.0.0/24"}}]}"#, &["a-10.0.0.0-24", "b-10.0.0.0-24"])]
+    #[case::type_and_then_none(r#"{"name":"x","type":"x","Type":"","plugins":[{"type":"y","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}"#, &["10.0.0.0-24"])]
+    #[case::mapped(r#"{"type":"x","ipam":{"type":"whereabouts","ipRanges":[{"range":"::ffff:10.7.0.0/120"},{"range":"::ffff:0:0/90"}]}}"#, &["10.7.0.0-24", "--ffc0-0-0-90"])]
+    #[case::spaces_are_no_part_of_it(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.5 - 10.0.0.9/24"}}"#, &[])]
+    #[case::the_first_outside(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.1.0.5-10.0.0.9/24"}}"#, &[])]
     fn configurations_name_pools(#[case] config: &str, #[case] pools: &[&str]) {
         assert_eq!(names(config), pools);
     }
@@ -302,7 +276,41 @@ mod tests {
         None,
         Some("10.0.0.9")
     )]
-    #[case::of_another_shape(r#""range":"10.0.0.0/24","range_start":7,"range_end":{}"#, None, None)]
+    #[case::the_last_before_the_first(
+        r#""range":"10.0.0.0/24","range_start":"10.0.0.50","range_end":"10.0.0.20""#,
+        Some("10.0.0.50"),
+        None
+    )]
+    #[case::the_last_before_the_first_in_the_text(
+        r#""range":"10.0.0.50-10.0.0.20/24""#,
+        Some("10.0.0.50"),
+        None
+    )]
+    #[case::never_given_out(
+        r#""range":"10.0.0.0/24","range_start":"10.0.0.0","range_end":"10.0.0.255""#,
+        None,
+        None
+    )]
+    #[case::with_zeros_before_it(
+        r#""range":"010.000.0.0/024","range_start":"10.0.0.005","range_end":"10.0.0.09""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::mapped(
+        r#""range":"::ffff:10.0.0.7/120","range_start":"::ffff:10.0.0.5","range_end":"10.0.0.9""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::of_equal_keys_the_last(
+        r#""range":"10.1.0.0/24","range":"10.0.0.0/24","range_start":"10.0.0.5","Range_End":"10.0.0.9""#,
+        Some("10.0.0.5"),
+        Some("10.0.0.9")
+    )]
+    #[case::null_leaves_what_is_there(
+        r#""Range":"10.0.0.0/24","range":null,"ranGe_start":"10.0.0.5","range_start":null"#,
+        Some("10.0.0.5"),
+        None
+    )]
     fn a_range_may_hand_out_a_part_of_it(
         #[case] keys: &str,
         #[case] first: Option<&str>,
@@ -316,19 +324,22 @@ mod tests {
             last: address(last),
             excluded: [].into(),
         };
-        assert_eq!(*parse(&config).unwrap()[0].spans, [span]);
+        assert_eq!(*parse(&config, "net").unwrap()[0].spans, [span]);
     }
 
-    /// Only of the range beside which they stand, and what cannot be read excludes nothing.
+    /// Only of the range beside which they stand. Where one cannot be read, the plugin gives out nothing of it.
     #[test]
     fn a_range_may_leave_parts_of_it_out() {
         let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24",
-            "exclude":["10.0.0.8/29","10.0.0.1","nonsense"],
-            "ipRanges":[{"range":"10.1.0.0/24"},{"range":"10.2.0.0/24","exclude":7}]}}"#;
-        let ipam = &parse(config).unwrap()[0];
+            "exclude":["10.0.0.8/29","10.0.0.1"],
+            "ipRanges":[{"range":"10.1.0.0/24"},{"range":"10.2.0.0/24","exclude":["10.2.0.1","nonsense"]}]}}"#;
+        let ipam = &parse(config, "net").unwrap()[0];
         let excluded = ipam.spans.iter().map(|span| &*span.excluded);
-        let own = ["10.0.0.8/29", "10.0.0.1/32"].map(|range| Range::parse(range).unwrap());
-        assert_eq!(excluded.collect::<Vec<_>>(), [&own[..], &[], &[]]);
+        let range = |text| Range::parse(text).unwrap();
+        let own = [range("10.0.0.8/29"), range("10.0.0.1/32")];
+        let all = [range("10.2.0.0/24")];
+        assert_eq!(excluded.collect::<Vec<_>>(), [&own[..], &[], &all]);
+        assert_eq!(handed_out(all[0], &ipam.spans[2..]), Some(0));
     }
 
     /// Each part as a text of the range, and what it excludes.
@@ -356,7 +367,7 @@ mod tests {
         });
         let entries: Vec<_> = entries.collect();
         let config = serde_json::json!({ "type": "x", "ipam": { "type": "whereabouts", "ipRanges": entries } });
-        let ipam = &parse(&config.to_string()).unwrap()[0];
+        let ipam = &parse(&config.to_string(), "net").unwrap()[0];
         let range = Range::parse(range).unwrap();
         assert_eq!(handed_out(range, &ipam.spans), count);
     }
@@ -367,16 +378,17 @@ mod tests {
     #[case(r#","enable_overlapping_ranges":false"#, false)]
     fn addresses_are_reserved_unless_told_otherwise(#[case] key: &str, #[case] reserves: bool) {
         let config = format!(r#"{{"type":"x","ipam":{{"type":"whereabouts"{key}}}}}"#);
-        assert_eq!(parse(&config).unwrap()[0].reserves, reserves);
+        assert_eq!(parse(&config, "net").unwrap()[0].reserves, reserves);
     }
 
     #[test]
     fn one_bad_range_does_not_hide_the_others() {
         let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0","ipRanges":[{"range":"10.2.0.0/24"},{},{"range":"hunter2"}]}}"#;
-        let ipam = &parse(config).unwrap()[0];
+        let ipam = &parse(config, "net").unwrap()[0];
         assert_eq!(ipam.pool_names().collect::<Vec<_>>(), ["10.2.0.0-24"]);
         let problems = [
             "`range` is no range of addresses",
+            "`ipRanges[1].range` is no range of addresses",
             "`ipRanges[2].range` is no range of addresses",
         ];
         assert_eq!(&*ipam.problems, problems);
@@ -395,15 +407,18 @@ mod tests {
     #[case::no_object(r#""hunter2""#)]
     #[case::cut(r#"{"type":"x","password":"hunter2"#)]
     fn what_is_wrong_is_said_without_any_value(#[case] config: &str) {
-        let said = parse(config).unwrap_err().to_string();
+        let said = parse(config, "net").unwrap_err().to_string();
         assert!(!said.contains("hunter"), "{said}");
-        assert!(said.contains("at line 1 column "), "{said}");
+        let says_where = said.contains("at line 1 column ") || said.contains(": `");
+        assert!(says_where, "{said}");
     }
 
     #[rstest]
     #[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}}"#, Some("n"))]
     #[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24","network_name":"net"}}"#, Some("net"))]
-    #[case(r#"{"name":"n","plugins":[{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, None)]
+    #[case(r#"{"name":"n","plugins":[{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, Some("n"))]
+    #[case(r#"{"name":"","plugins":[{"name":"p","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, Some("net"))]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}"#, Some("net"))]
     #[case(
         r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#,
         None
@@ -412,7 +427,7 @@ mod tests {
         #[case] config: &str,
         #[case] slices: Option<&str>,
     ) {
-        let ipam = &parse(config).unwrap()[0];
+        let ipam = &parse(config, "net").unwrap()[0];
         assert_eq!(ipam.slices.as_deref(), slices);
         let slice = Range::parse("10.0.3.0/24").unwrap();
         let network = ipam.network_name.as_deref();
@@ -435,8 +450,18 @@ mod tests {
     #[case(r#"{"plugins":[7]}"#)]
     #[case(r#"{"type":"x","ipam":7}"#)]
     #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":7}}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":7,"Range":"10.0.0.0/24"}}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","range_start":7}}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24","range_start":"10.0.0.05"}]}}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","exclude":7}}"#)]
+    #[case(r#"{"type":"x","ipam":{"type":"whereabouts","enable_overlapping_ranges":"no"}}"#)]
+    #[case(r#"{"name":7,"type":"x"}"#)]
+    #[case(r#"{"name":null,"plugins":[{"type":"x"}]}"#)]
+    #[case(r#"{"Plugins":[{"type":"x"}]}"#)]
+    #[case(r#"{"plugins":[{"ipam":{}}]}"#)]
+    #[case("null")]
     fn what_tells_nothing_is_an_error(#[case] config: &str) {
-        assert!(parse(config).is_err(), "{config}");
+        assert!(parse(config, "net").is_err(), "{config}");
     }
 
     #[test]
@@ -450,15 +475,15 @@ mod tests {
         );
         assert!(config.len() > 1_000_000);
         let begun = std::time::Instant::now();
-        assert_eq!(parse(&config).unwrap()[0].ranges.len(), 40_000);
+        assert_eq!(parse(&config, "net").unwrap()[0].ranges.len(), 40_000);
         assert!(begun.elapsed().as_secs() < 2, "{:?}", begun.elapsed());
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,200}", range in "[0-9a-f:./-]{0,40}") {
-            let _ = parse(&text);
-            let _ = parse(&format!(r#"{{"type":"x","ipam":{{"type":"whereabouts","range":"{range}"}}}}"#));
+            let _ = parse(&text, "net");
+            let _ = parse(&format!(r#"{{"type":"x","ipam":{{"type":"whereabouts","range":"{range}"}}}}"#), "net");
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     definitions::Scope,
     evidence::{Grade, Policy},
     id::IdTag,
+    names::may_be_of_another,
     networks::{FIRST_INTERFACE, Status},
     node::Standing,
     pod::{ContainerState, PodState},
@@ -345,7 +346,10 @@ pub fn judge_orphan(
             if let Some(clearance) = completed(&subject, pod) {
                 return stale(Cause::Completed, clearance);
             }
-            if facts.scope.is_reported_by(pod, address) {
+            // Its name may be read wrongly, and of what its pod reports none is free.
+            let is_reported = facts.scope.is_reported_by(pod, address)
+                || may_be_of_another(&reservation.name, Some(address), pod);
+            if is_reported {
                 return held_while_at_work(&subject, pod, Held::Reported);
             }
             if pod.shows(&row.sandbox) {
@@ -360,6 +364,21 @@ pub fn judge_orphan(
             let from = first + policy.leftover_grace;
             stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
         }
+    }
+}
+
+/// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is
+/// held if its pod reports one of them.
+#[must_use]
+pub fn judge_ambiguous(reservation: &Reservation, presence: &Presence) -> Verdict {
+    match (reservation.pod(), presence) {
+        (Err(unreadable), _) => Verdict::Unknown(Unknown::Unreadable(unreadable)),
+        (_, Presence::Present(Some(pod)))
+            if !pod.phase.is_terminal() && may_be_of_another(&reservation.name, None, pod) =>
+        {
+            Verdict::Held(Held::Reported)
+        }
+        _ => Verdict::Unknown(Unknown::Unreadable(Unreadable::Network)),
     }
 }
 

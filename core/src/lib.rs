@@ -15,6 +15,7 @@
 //! | [`address`] | ranges, offsets, and the names that whereabouts derives from them |
 //! | [`ipam`] | the configuration of a NetworkAttachmentDefinition |
 //! | [`definitions`] | of which network an address is that a pod reports |
+//! | [`names`] | of which network and address the name of a reservation is |
 //! | [`networks`] | the two multus annotations of a pod |
 //! | [`podref`] | the owner of a row, and globs over owners |
 //! | [`pool`] | an IPPool as it was observed |
@@ -43,10 +44,12 @@ pub mod election;
 pub mod evidence;
 pub mod fact;
 mod fields;
+mod go_json;
 pub mod history;
 pub mod id;
 pub mod ipam;
 pub mod judge;
+pub mod names;
 pub mod networks;
 pub mod node;
 pub mod outline;

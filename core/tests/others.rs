@@ -118,7 +118,7 @@ fn settled() -> Known {
 /// Definitions of these networks, as `(name, spec.config)`.
 fn definitions(all: &[(&str, &str)]) -> Definitions {
     let read = |(name, config): &(&str, &str)| {
-        let definition = parse(config).map_or_else(Definition::Invalid, Definition::Read);
+        let definition = parse(config, "net").map_or_else(Definition::Invalid, Definition::Read);
         ((*name).into(), definition)
     };
     all.iter().map(read).collect()

@@ -36,6 +36,8 @@ pub enum Tool {
     IpControlLoop,
     /// Upstream's cron collector.
     IpReconciler,
+    /// Says how whereabouts reads definitions; a program of ours around its code.
+    Definitions,
     /// Gives pods their nodes; for the node tier, like all below.
     KubeScheduler,
     /// The node's agent.
@@ -66,11 +68,12 @@ const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Etcd,
         Self::Whereabouts,
         Self::IpControlLoop,
         Self::IpReconciler,
+        Self::Definitions,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
@@ -125,6 +128,14 @@ impl Tool {
                 folder: "whereabouts",
                 module: WHEREABOUTS,
                 package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::Definitions => Recipe {
+                name: "definitions",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "ipgc.dev/e2e/tools/whereabouts/definitions",
                 duration: "20 seconds",
                 in_assets: false,
             },
@@ -206,8 +217,14 @@ impl Tool {
         let recipe = self.recipe();
         let pins = Pins::read(recipe.folder)?;
         let version = pins.version(recipe.module)?;
-        let flags = build::flags(&recipe, &version);
-        let key = pins.key(&flags.join("\n"));
+        let mut parts = build::flags(&recipe, &version);
+        // A program of ours changes with its source, which the pins do not tell.
+        if let Some(own) = recipe.package.strip_prefix("ipgc.dev/e2e/tools/") {
+            let path = source(own).join("main.go");
+            let text = fs::read_to_string(&path);
+            parts.push(text.map_err(Error::io(format!("read {}", path.display())))?);
+        }
+        let key = pins.key(&parts.join("\n"));
         Ok(cache()?
             .join("bin")
             .join(format!("{}-{version}-{key}", recipe.name)))

@@ -14,7 +14,7 @@ use ipgc_core::{
     clearance::{Facts, Living, Wait},
     definitions::{Networks, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended, Policy, Sandboxes, Trail},
-    judge::{Held, Stale, Unknown, Verdict, judge, judge_orphan},
+    judge::{Held, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
     node::Nodes,
     pod::PodState,
     pool::{ObservedPool, Row, RowContent, Unreadable},
@@ -172,6 +172,16 @@ impl<'s> Assessor<'s> {
             judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
         });
         self.held_by_unknown(verdict)
+    }
+
+    /// The verdict on one whose name is that of several networks with several addresses.
+    #[must_use]
+    pub fn verdict_on_ambiguous(&self, reserved: &LeanReservation) -> Verdict {
+        let presence = reserved
+            .owner()
+            .parse()
+            .map_or(Presence::Absent, |podref| self.snapshot.presence(&podref));
+        judge_ambiguous(&reserved.whole(), &presence)
     }
 
     fn with_facts<T>(

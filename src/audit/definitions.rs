@@ -105,11 +105,11 @@ impl<'s> Definitions<'s> {
         self.pools.get(name)
     }
 
-    /// The section that an address of a status entry was given by.
-    #[must_use]
-    pub fn section(&self, network: &str, address: IpAddr) -> Option<&Section<'s>> {
-        let mut sections = self.sections.get(network)?.iter();
-        sections.find(|section| {
+    /// The sections that an address of a status entry may be given by: plugins of one list may have networks of their
+    /// own.
+    pub fn sections(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &Section<'s>> {
+        let sections = self.sections.get(network).into_iter().flatten();
+        sections.filter(move |section| {
             let mut ranges = section.ipam.ranges.iter();
             ranges.any(|range| range.contains(address))
         })

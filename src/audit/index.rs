@@ -9,11 +9,12 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, reservation_address, reservation_names, split_reservation_name},
+    address::{Range, excerpt, reservation_names},
     clearance::Other,
     definitions::{Networks, Scope, networks_of},
     id::IdTag,
     judge,
+    names::{KnownNetworks, Reading, split},
     pod::PodState,
     podref::PodRef,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
@@ -276,8 +277,11 @@ impl Index {
 
     /// The reservations without a row, each with the pool that it would be in, the network and the address.
     pub fn orphans<'s>(&'s self, snapshot: &'s Snapshot) -> Vec<Orphan<'s>> {
+        let mut known = KnownNetworks::default();
+        known.add_definitions(&snapshot.definitions);
         let mut networks = BTreeMap::<(&str, Option<&str>), Vec<&Place>>::new();
         for place in &self.pools {
+            known.add_pool(&place.networks, place.range);
             for network in &place.networks {
                 let key = (place.key.namespace.as_str(), network.as_deref());
                 networks.entry(key).or_default().push(place);
@@ -286,24 +290,18 @@ impl Index {
         let all = snapshot.reservations.iter().zip(&self.has_row);
         let lone = all.filter(|(_, has_row)| !**has_row);
         lone.map(|(reserved, _)| {
-            let name = &*reserved.name;
-            // Before the address stands nothing, or a network and a dash.
-            let dashes = name.match_indices('-').map(|(at, _)| Some(&name[..at]));
-            let found = [None].into_iter().chain(dashes).find_map(|network| {
+            let reading = split(&reserved.name, &known);
+            let place = reading.one().and_then(|(network, address)| {
                 let places = networks.get(&(&*reserved.namespace, network))?;
-                let address = reservation_address(name, network)?;
                 let fits =
                     |place: &&&Place| place.range.is_some_and(|range| range.contains(address));
-                Some((places.iter().find(fits).copied()?, network, address))
+                places.iter().find(fits).copied()
             });
-            let (place, named) = match found {
-                Some((place, network, address)) => (Some(place), Some((network, address))),
-                None => (None, split_reservation_name(name)),
-            };
             Orphan {
                 reserved,
                 place,
-                named,
+                named: reading.one(),
+                is_ambiguous: reading == Reading::Ambiguous,
             }
         })
         .collect()
@@ -455,4 +453,6 @@ pub struct Orphan<'s> {
     pub place: Option<&'s Place>,
     /// The network and the address that its name tells.
     pub named: Option<(Option<&'s str>, IpAddr)>,
+    /// Whether it tells none since it is the name of several networks with several addresses.
+    pub is_ambiguous: bool,
 }

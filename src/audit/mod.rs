@@ -458,8 +458,8 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
             pod.is_some_and(|pod| !pods::is_going(pod) && pod.status.has_address(address))
         };
         match finding.problem {
-            // The row's own pod is gone.
-            Problem::InUseTwice if finding.row.is_some() => true,
+            // The own pod of the row, or of the reservation, is gone.
+            Problem::InUseTwice if finding.row.is_some() || finding.reservation.is_some() => true,
             Problem::InUseTwice => finding.pods.iter().filter(reports).count() > 1,
             Problem::InUseUnallocated => {
                 let is_it = |place: &Place| {

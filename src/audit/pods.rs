@@ -111,16 +111,19 @@ pub fn findings(
         }
         for entry in pod.status.entries() {
             for address in &entry.addresses {
-                if let Some(section) = definitions.section(&entry.network, *address) {
-                    uses.push(Use {
-                        network: section.ipam.network_name.as_deref(),
-                        address: *address,
-                        pod,
-                        interface: &entry.interface,
-                        section: section.ipam,
-                        pools: &section.pools,
-                    });
-                }
+                let sections = definitions.sections(&entry.network, *address);
+                let mut of = sections.map(|section| Use {
+                    network: section.ipam.network_name.as_deref(),
+                    address: *address,
+                    pod,
+                    interface: &entry.interface,
+                    section: section.ipam,
+                    pools: &section.pools,
+                });
+                let Some(first) = of.next() else { continue };
+                let is_own = |one: &Use<'_>| one.is_allocated(assessor);
+                let own = of.find(|other| !is_own(&first) && is_own(other));
+                uses.push(own.unwrap_or(first));
             }
         }
     }

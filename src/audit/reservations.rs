@@ -90,6 +90,12 @@ pub fn orphaned(assessor: &Assessor<'_>, blind: &HashSet<String>) -> Vec<Finding
 fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding> {
     let reserved = orphan.reserved;
     let mut finding = match orphan.named {
+        None if orphan.is_ambiguous => {
+            let verdict = assessor.verdict_on_ambiguous(reserved);
+            let mut finding = assessor.found(&verdict, None)?;
+            finding.detail = format!("a reservation without a row; {}", finding.detail).into();
+            finding
+        }
         None => Finding::new(
             Problem::Unreadable,
             "the name of the reservation tells no address",

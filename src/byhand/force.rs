@@ -11,6 +11,7 @@ use std::{
 };
 
 use ipgc_core::{
+    address::may_reserve,
     judge::{Unknown, Verdict},
     patch::{Answer, UnreadablePatch},
     podref::PodRef,
@@ -179,8 +180,14 @@ fn reservations(
         .map(|pool| pool.key().namespace.clone())
         .collect();
     let blind = blind_namespaces(assessor);
+    let mut ambiguous = Vec::new();
     for orphan in assessor.index.orphans(assessor.snapshot) {
         let reserved = orphan.reserved;
+        if orphan.is_ambiguous && may_reserve(&reserved.name, address) {
+            let reason = NoPod::Network;
+            let (namespace, name) = (&reserved.namespace, &reserved.name);
+            ambiguous.push(format!("reservation {namespace}/{name}: {reason}"));
+        }
         if orphan.named.is_none_or(|(_, named)| named != address) {
             continue;
         }
@@ -236,6 +243,9 @@ fn reservations(
             (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),
             (Verdict::Stale(_), Err(_)) => why_not.push(format!("{name}: it names no pod")),
         }
+    }
+    if found.is_empty() {
+        why_not.append(&mut ambiguous);
     }
     found
 }

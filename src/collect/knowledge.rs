@@ -17,6 +17,7 @@ use ipgc_core::{
     clearance::{Clearance, Facts, Living, Other},
     definitions::{Networks, Scope, networks_of},
     evidence::{DEFAULT_POD_GRACE, Ended, Policy},
+    names::KnownNetworks,
     node::{Nodes, Standing},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -50,6 +51,8 @@ pub struct Knowledge {
     pub slices_by_name: Mutex<HashMap<PoolKey, Box<str>>>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
     pub overlaps: Mutex<Overlaps>,
+    /// The networks that the pools of the last sweep name.
+    pub networks: Mutex<Arc<KnownNetworks>>,
     /// The definitions.
     pub definitions: Arc<Mutex<NadIndex>>,
     /// Whether the pod watch is heard.
@@ -193,6 +196,14 @@ impl Knowledge {
         *lock(&self.sightings) = Sightings::default();
         lock(&self.slices).clear();
         *lock(&self.overlaps) = Overlaps::default();
+    }
+
+    /// The networks that the pools of the last sweep and the definitions name.
+    #[must_use]
+    pub fn known_networks(&self) -> KnownNetworks {
+        let mut known = KnownNetworks::clone(&lock(&self.networks));
+        known.add_definitions(lock(&self.definitions).all());
+        known
     }
 
     /// The pools by the last sweep.

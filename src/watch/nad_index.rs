@@ -24,9 +24,10 @@ impl NadIndex {
     /// Takes in a definition; `name` is `namespace/name`, `config` its `spec.config`, or why the
     /// object could not be read as far as that.
     pub fn apply(&mut self, name: &str, config: Result<Option<&str>, String>) {
+        let definition = name.rsplit_once('/').map_or(name, |(_, name)| name);
         let sections = config
             .map_err(InvalidConfig::Json)
-            .and_then(|config| parse(config.unwrap_or_default()));
+            .and_then(|config| parse(config.unwrap_or_default(), definition));
         let definition = match sections {
             Ok(sections) => Definition::Read(sections),
             Err(reason) => Definition::Invalid(reason),

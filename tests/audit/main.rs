@@ -9,6 +9,7 @@ mod findings;
 mod in_use;
 mod input;
 mod live;
+mod names;
 mod pools;
 mod program;
 mod proof;

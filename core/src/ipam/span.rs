@@ -17,6 +17,41 @@ pub struct Span {
     pub excluded: Box<[Range]>,
 }
 
+impl Span {
+    /// As whereabouts reads it: a first or last address that cannot be given out, or a last one before the first, does
+    /// not count.
+    pub(super) fn new(
+        range: Range,
+        first: Option<IpAddr>,
+        last: Option<IpAddr>,
+        excluded: Box<[Range]>,
+    ) -> Self {
+        let (lowest, highest) = usable(range);
+        let between = |address: Option<IpAddr>, lowest| {
+            let address = address.map(|address| address.to_canonical());
+            address.filter(|it| (lowest..=highest).contains(&number(*it)))
+        };
+        let first = between(first, lowest);
+        Self {
+            range,
+            first,
+            last: between(last, first.map_or(lowest, number)),
+            excluded,
+        }
+    }
+}
+
+/// The numbers of the first and the last address of a range that whereabouts gives out.
+fn usable(range: Range) -> (u128, u128) {
+    let (first, last) = ends(range);
+    (first.saturating_add(1), last.saturating_sub(1))
+}
+
+fn ends(range: Range) -> (u128, u128) {
+    let (first, Reverse(last)) = range.first_and_last();
+    (number(first), number(last))
+}
+
 /// How many addresses of a range are handed out at the most by these parts of it; by none, all of it is. None where
 /// whereabouts hands out nothing of it at all, as of a range of two.
 #[must_use]
@@ -24,18 +59,13 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
     if range.usable() == 0 {
         return None;
     }
-    let ends = |range: Range| {
-        let (first, Reverse(last)) = range.first_and_last();
-        (number(first), number(last))
-    };
-    let (first, last) = ends(range);
-    let (lowest, highest) = (first.saturating_add(1), last.saturating_sub(1));
+    let (lowest, highest) = usable(range);
     let mut parts = Vec::new();
     let mut is_whole = true;
     for span in spans {
         is_whole = false;
-        let mut next = span.first.map_or(lowest, number).max(lowest);
-        let end = span.last.map_or(highest, number).min(highest);
+        let mut next = span.first.map_or(lowest, number);
+        let end = span.last.map_or(highest, number);
         let excluded = span.excluded.iter();
         // Numbers of the other family would be those of other addresses.
         let excluded = excluded.filter(|excluded| range.overlaps(**excluded));
@@ -65,9 +95,10 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
     Some(count)
 }
 
+/// An IPv4 address counts as the IPv6 one that stands for it.
 fn number(address: IpAddr) -> u128 {
     match address {
-        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
         IpAddr::V6(address) => address.into(),
     }
 }

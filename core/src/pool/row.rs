@@ -58,6 +58,9 @@ pub enum Unreadable {
     /// The podref is empty or not `namespace/name`.
     #[error("its podref is not exactly namespace/name")]
     PodRef,
+    /// The name of a reservation is that of several networks with several addresses.
+    #[error("its name can be read as that of several networks, each with another address")]
+    Network,
     /// The id is none that a container runtime makes.
     #[error("its id is not 64 hex digits")]
     SandboxId,

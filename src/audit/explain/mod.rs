@@ -20,10 +20,12 @@ mod verdict;
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipgc_core::{
+    address::may_reserve,
     evidence::Policy,
     judge::{Verdict, Word},
     pod::PodState,
     podref::PodRef,
+    reservation::LeanReservation,
 };
 
 pub use self::text::text;
@@ -169,9 +171,13 @@ impl Asked<'_> {
         let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
+        let ambiguous = self.ambiguous(|it| may_reserve(&it.name, address));
         let is_known = !(explanation.rows.is_empty()
             && explanation.reservations.is_empty()
+            && ambiguous.is_empty()
             && explanation.reported_by.is_empty());
+        let said = ambiguous.into_iter().map(|(_, said)| said);
+        explanation.notes.extend(said);
         if is_known {
             Ok(explanation)
         } else {
@@ -208,8 +214,12 @@ impl Asked<'_> {
                 .filter_map(|row| Some(&row.reservation.as_ref()?.name)),
         );
         let told: BTreeSet<_> = told.cloned().collect();
+        let is_other = |it: &LeanReservation| it.owner() == name && !told.contains(&*it.name);
+        let ambiguous = self.ambiguous(is_other);
+        let is_ambiguous =
+            |it: &LeanReservation| ambiguous.iter().any(|(other, _)| other.uid == it.uid);
         let all = self.assessor.snapshot.reservations.iter();
-        let others = all.filter(|it| it.owner() == name && !told.contains(&*it.name));
+        let others = all.filter(|it| is_other(it) && !is_ambiguous(it));
         let others: Vec<_> = others
             .map(|it| {
                 format!(
@@ -217,6 +227,7 @@ impl Asked<'_> {
                     it.namespace, it.name
                 )
             })
+            .chain(ambiguous.iter().map(|(_, said)| said.clone()))
             .collect();
         let is_known = explanation.pod.is_some()
             || !others.is_empty()

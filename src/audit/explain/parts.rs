@@ -10,6 +10,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, Row},
     proof::Presence,
+    reservation::LeanReservation,
 };
 
 use super::{
@@ -63,6 +64,23 @@ impl Asked<'_> {
         wanted
             .map(|(orphan, (network, address))| self.orphan(orphan, network, address))
             .collect()
+    }
+
+    /// One sentence about each of these whose name is that of several networks with several addresses.
+    pub(super) fn ambiguous(
+        &self,
+        wanted: impl Fn(&LeanReservation) -> bool,
+    ) -> Vec<(&LeanReservation, String)> {
+        let all = self.assessor.index.orphans(self.assessor.snapshot);
+        let all = all.into_iter().filter(|orphan| orphan.is_ambiguous);
+        let all = all.map(|orphan| orphan.reserved).filter(|it| wanted(it));
+        all.map(|reserved| {
+            let reason = reason(&self.assessor.verdict_on_ambiguous(reserved));
+            let (namespace, name) = (&reserved.namespace, &reserved.name);
+            let said = format!("reservation {namespace}/{name} stays: {reason}");
+            (reserved, said)
+        })
+        .collect()
     }
 
     fn orphan(

@@ -7,7 +7,9 @@
 use ipgc_core::{
     definitions::Scope,
     fact::{Fact, Finding},
+    names::may_be_of_another,
     patch::Answer,
+    proof::Presence,
     refusal::Claims,
     reservation::Reservation,
     time::Moment,
@@ -234,6 +236,14 @@ impl Releaser {
         for marked in marked {
             let wanted = marked.work.wanted;
             let found = presence.get(&wanted.row.podref);
+            // A pod that lives may report what the name tells in another network.
+            if let Some(Presence::Present(Some(pod))) = found
+                && wanted.fact.is_of_living()
+                && may_be_of_another(&marked.reservation.name, Some(wanted.row.address), pod)
+            {
+                kept.push(marked);
+                continue;
+            }
             let scope = Scope {
                 networks: &wanted.networks,
                 range: None,

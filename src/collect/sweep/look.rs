@@ -14,9 +14,10 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, reservation_address, split_reservation_name},
+    address::{Range, excerpt, may_reserve},
     definitions::{Networks, Scope, may_be_reserved},
     judge::{Held, Stale, Verdict, in_use, is_unused, judge, lives_elsewhere},
+    names::{KnownNetworks, Reading, split},
     networks::StatusEntry,
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -470,6 +471,21 @@ impl<'l> Look<'l> {
         rows.any(|(place, _)| self.places[*place].key == orphan.pool)
     }
 
+    /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
+    fn may_have_row(&self, owner: &PodRef, name: &str) -> bool {
+        let mut rows = self.owners.get(owner).into_iter().flatten();
+        rows.any(|(_, address)| may_reserve(name, *address))
+    }
+
+    /// The networks that the pools name.
+    pub fn networks(&self) -> KnownNetworks {
+        let mut networks = KnownNetworks::default();
+        for place in &self.places {
+            networks.add_pool(&place.networks, place.range);
+        }
+        networks
+    }
+
     /// For whoever picked one of the reservations.
     fn tell_orphans(&self, alone: &HashSet<String>) {
         if let (Some(picked), Some(listed)) = (&self.context.picked, &self.listed) {
@@ -480,6 +496,7 @@ impl<'l> Look<'l> {
     /// The lone reservations, each with the pool that its row would be in; one that no pool could
     /// hold goes with a pool that does not exist.
     fn orphans(&mut self) -> Vec<Orphan> {
+        let known = self.context.knowledge.known_networks();
         let mut orphans = Vec::new();
         for (namespace, lone) in std::mem::take(&mut self.lone) {
             let places: Vec<_> = self
@@ -489,27 +506,24 @@ impl<'l> Look<'l> {
                 .collect();
             for Lone { reservation, owner } in lone {
                 let name = &reservation.name;
-                let in_pool = places.iter().find_map(|place| {
-                    place.networks.iter().find_map(|network| {
-                        let address = reservation_address(name, network.as_deref())?;
-                        let fits = place.range?.contains(address);
-                        fits.then(|| (place.key.clone(), network.clone(), address))
-                    })
-                });
-                let alone = || {
-                    let (network, address) = split_reservation_name(name)?;
-                    let key = PoolKey {
-                        namespace: namespace.clone(),
-                        name: name.clone(),
-                    };
-                    Some((key, network.map(Into::into), address))
+                let (network, address) = match split(name, &known) {
+                    Reading::One(network, address) => (network.map(Into::into), address),
+                    Reading::Ambiguous if self.may_have_row(&owner, name) => continue,
+                    Reading::Ambiguous | Reading::None => {
+                        self.report.reservations_unreadable += 1;
+                        continue;
+                    }
                 };
-                let Some((pool, network, address)) = in_pool.or_else(alone) else {
-                    self.report.reservations_unreadable += 1;
-                    continue;
+                let pool = places.iter().find(|place| {
+                    let fits = place.range.is_some_and(|range| range.contains(address));
+                    fits && place.networks.contains(&network)
+                });
+                let alone = || PoolKey {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
                 };
                 orphans.push(Orphan {
-                    pool,
+                    pool: pool.map_or_else(alone, |place| place.key.clone()),
                     network,
                     address,
                     reservation,

@@ -177,6 +177,7 @@ impl Sweeper {
             }
             return Err(SweepError::Pools(error));
         }
+        *lock(&knowledge.networks) = Arc::new(look.networks());
         look.again().await.map_err(SweepError::Pools)?;
         match &reservations {
             Ok(()) => gate.read(),

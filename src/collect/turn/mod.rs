@@ -18,6 +18,7 @@ use std::{
 };
 
 use ipgc_core::{
+    names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowCount},
@@ -115,6 +116,8 @@ struct Turn<'t> {
     pool_uid: String,
     /// The networks of the pool's reservations, as the pool itself tells.
     networks: BTreeSet<Option<Box<str>>>,
+    /// What tells of which network a reservation without a row is.
+    known: KnownNetworks,
     /// The addresses of the rows that were observed, with their owners.
     addresses: HashSet<(PodRef, IpAddr)>,
     /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
@@ -152,6 +155,7 @@ impl<'t> Turn<'t> {
             freed: Vec::new(),
             pool_uid: String::new(),
             networks: BTreeSet::new(),
+            known: KnownNetworks::default(),
             addresses: HashSet::new(),
             is_observed: false,
             acknowledged: None,
@@ -262,6 +266,9 @@ impl<'t> Turn<'t> {
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
         self.is_observed = false;
+        if !self.jobs.orphans().is_empty() {
+            self.known = self.context.knowledge.known_networks();
+        }
         let begun = Instant::now();
         let observed = self.context.pools.observe(self.key, &self.podrefs).await;
         let failure = match &observed {

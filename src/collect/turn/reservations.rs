@@ -8,9 +8,9 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{reservation_address, split_reservation_name},
     fact::Fact,
     judge::{Unknown, Verdict, judge_orphan},
+    names::split,
     patch::Answer,
     podref::PodRef,
     pool::{InterfaceTag, RowContent, RowCount},
@@ -325,15 +325,7 @@ impl Turn<'_> {
 
     /// The network and the address that the name of a reservation tells.
     pub(super) fn place_of(&self, name: &str) -> Option<(Option<Box<str>>, IpAddr)> {
-        let within = self.networks.iter().find_map(|network| {
-            let address = reservation_address(name, network.as_deref())?;
-            Some((network.clone(), address))
-        });
-        // Its pool is gone: nothing but the name itself tells.
-        let alone = || {
-            let (network, address) = split_reservation_name(name)?;
-            Some((network.map(Into::into), address))
-        };
-        within.or_else(alone)
+        let (network, address) = split(name, &self.known).one()?;
+        Some((network.map(Into::into), address))
     }
 }

@@ -1,0 +1,110 @@
+//! The program that reads definitions by whereabouts' own code: asked by lines, it answers by lines.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::Stdio,
+    thread,
+};
+
+use e2e::{Error, Result, process, tools::Tool};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// What is asked.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Question {
+    /// What this definition says.
+    Definition { name: String, config: String },
+    /// How the reservation of this address is named.
+    Reservation { address: String, network: String },
+}
+
+/// A definition, as it is read.
+#[derive(Debug, Deserialize)]
+pub struct Definition {
+    /// Why nothing of it is handed to any plugin.
+    #[serde(default)]
+    pub error: String,
+    /// What each plugin reads.
+    pub sections: Option<Vec<Section>>,
+}
+
+/// What a plugin reads.
+#[derive(Debug, Deserialize)]
+pub struct Section {
+    /// Why whereabouts refuses it.
+    #[serde(default)]
+    pub error: String,
+    /// It is not of whereabouts.
+    pub other: bool,
+    pub network: String,
+    pub reserves: bool,
+    pub slices: String,
+    /// The pool of `node-1`, whose slice is 10.0.3.0/24.
+    pub slice_pool: String,
+    pub ranges: Option<Vec<Entry>>,
+}
+
+/// One range.
+#[derive(Debug, Deserialize)]
+pub struct Entry {
+    pub range: String,
+    pub pool: String,
+    /// Empty where it gives out nothing at all.
+    pub first: String,
+    pub last: String,
+    /// How many addresses it gives out; negative where they were not counted.
+    pub count: i64,
+}
+
+/// How a reservation is named.
+#[derive(Debug, Deserialize)]
+pub struct Reservation {
+    pub name: String,
+}
+
+/// The answers to all of these.
+pub fn ask<A: DeserializeOwned>(questions: &[Question]) -> Result<Vec<A>> {
+    let malformed = |error: serde_json::Error| Error::Malformed {
+        what: "an answer of the reader of definitions".into(),
+        why: error.to_string(),
+    };
+    let mut lines = Vec::new();
+    for question in questions {
+        serde_json::to_writer(&mut lines, question).map_err(malformed)?;
+        lines.push(b'\n');
+    }
+    // Configurations name files, and these are looked for where it runs.
+    let folder = std::env::temp_dir().join(format!("ipgc-definitions-{}", std::process::id()));
+    let folder = folder.join(format!("{:?}", thread::current().id()));
+    fs::create_dir_all(&folder).map_err(Error::io("create a folder"))?;
+    let mut command = process::tied(Tool::Definitions.path_blocking()?);
+    let command = command
+        .current_dir(&folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(Error::io("start the reader of definitions"))?;
+    let mut input = child.stdin.take().expect("it is piped");
+    let output = child.stdout.take().expect("it is piped");
+    // Both pipes are small.
+    let asking = thread::spawn(move || input.write_all(&lines));
+    let mut answers = Vec::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(Error::io("read an answer"))?;
+        answers.push(serde_json::from_str(&line).map_err(malformed)?);
+    }
+    asking
+        .join()
+        .expect("it does not panic")
+        .map_err(Error::io("ask the reader"))?;
+    let status = child.wait().map_err(Error::io("wait for the reader"))?;
+    fs::remove_dir_all(&folder).map_err(Error::io("remove a folder"))?;
+    assert!(
+        status.success(),
+        "the reader of definitions failed: {status}"
+    );
+    Ok(answers)
+}

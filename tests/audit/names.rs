@@ -1,0 +1,155 @@
+//! Names and definitions that can be read in several ways: what lives is no finding, however odd they are.
+
+use super::*;
+use rstest::rstest;
+
+/// A running pod that reports this address of `default/net`.
+fn put_user(server: &Server, address: &str) {
+    let pod = fixtures::pod(NS, "user").node("n1").networks("default/net");
+    let pod = pod.reports("default/net", "net1", &[address]);
+    server.put(pod.running().build());
+}
+
+/// The row and the reservation of 10.7.0.`offset`, of a pod that reports it by a definition with this configuration.
+#[rstest]
+#[case::key_of_the_network(9, Some("blue"), r#"{"type":"macvlan","ipam":{"type":"whereabouts","Network_Name":"blue","range":"10.7.0.0/24"}}"#)]
+#[case::key_of_the_section(
+    9,
+    None,
+    r#"{"type":"macvlan","IPAM":{"Type":"whereabouts","RANGE":"10.7.0.0/24"}}"#
+)]
+#[case::equal_keys(9, None, r#"{"type":"macvlan","name":"x","name":"y","ipam":{"type":"whereabouts","range":"10.7.0.0/24"}}"#)]
+#[case::equal_keys_of_another_network(9, Some("blue"), r#"{"type":"macvlan","ipam":{"type":"whereabouts","network_name":"red","network_name":"blue","range":"10.7.0.0/24"}}"#)]
+#[case::reversed(50, None, r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.7.0.0/24","range_start":"10.7.0.50","range_end":"10.7.0.20"}}"#)]
+#[case::mapped(
+    9,
+    None,
+    r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"::ffff:10.7.0.0/120"}}"#
+)]
+#[case::with_zeros(
+    9,
+    None,
+    r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"010.007.000.000/24"}}"#
+)]
+#[case::with_a_bad_exclude(9, None, r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.7.0.0/24","exclude":["10.7.0"]}}"#)]
+#[case::two_networks_the_first(9, Some("blue"), r#"{"name":"l","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","network_name":"blue","range":"10.7.0.0/24"}},{"type":"macvlan","ipam":{"type":"whereabouts","network_name":"red","range":"10.7.0.0/24"}}]}"#)]
+#[case::two_networks_the_second(9, Some("red"), r#"{"name":"l","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","network_name":"blue","range":"10.7.0.0/24"}},{"type":"macvlan","ipam":{"type":"whereabouts","network_name":"red","range":"10.7.0.0/24"}}]}"#)]
+#[tokio::test]
+async fn what_lives_is_no_finding(
+    #[case] offset: u64,
+    #[case] network: Option<&str>,
+    #[case] config: &str,
+) {
+    let server = bare();
+    server.put(fixtures::nad_with_config(NS, "net", config));
+    let mut pool = fixtures::pool(NS, "10.7.0.0/24");
+    let mut reservation = format!("10.7.0.{offset}");
+    if let Some(network) = network {
+        pool = pool.network_name(network);
+        reservation = format!("{network}-{reservation}");
+    }
+    let pool = pool.row(offset, &fixtures::sandbox(1), "default/user", "net1");
+    server.put(pool.build());
+    server.put(fixtures::reservation(
+        NS,
+        &reservation,
+        "default/user",
+        "net1",
+    ));
+    put_user(&server, &format!("10.7.0.{offset}"));
+    // Of a range whose `exclude` cannot be read nothing is given out.
+    let is_full = config.contains("exclude");
+    let full: &[_] = if is_full {
+        &[(Problem::NearlyFull, "")]
+    } else {
+        &[]
+    };
+    assert_eq!(problems(&report(&server).await), full);
+}
+
+/// A slice of a list of plugins, which libcni gives the name of the list.
+#[tokio::test]
+async fn the_slices_of_a_list_have_its_name() {
+    let server = bare();
+    let config = r#"{"name":"sliced","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.7.0.0/16","node_slice_size":"/24"}}]}"#;
+    server.put(fixtures::nad_with_config(NS, "net", config));
+    let slices = [("n1", "10.7.3.0/24")];
+    let slices = fixtures::node_slice_pool(NS, "sliced", "10.7.0.0/16", "/24", &slices);
+    server.put(slices);
+    let pool = fixtures::pool(NS, "10.7.3.0/24").name("n1-10.7.3.0-24");
+    let pool = pool.row(9, &fixtures::sandbox(1), "default/user", "net1");
+    server.put(pool.build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.7.3.9",
+        "default/user",
+        "net1",
+    ));
+    put_user(&server, "10.7.3.9");
+    assert_eq!(problems(&report(&server).await), []);
+}
+
+fn put_network(server: &Server, network: &str, range: &str) {
+    let ipam = json!({ "type": "whereabouts", "network_name": network, "range": range });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+}
+
+/// `fd00::1` of network f1 is no `f1:fd00::1`, whether or not its pool is there.
+#[rstest]
+#[case::of_its_own_pod("user", &[])]
+#[case::that_another_pod_uses("gone", &[(Problem::InUseTwice, "fd00::1")])]
+#[tokio::test]
+async fn a_reservation_is_of_the_network_that_its_definition_names(
+    #[case] owner: &str,
+    #[case] found: &[(Problem, &str)],
+) {
+    let server = bare();
+    put_network(&server, "f1", "fd00::/64");
+    server.put(fixtures::pool(NS, "fd01::/64").network_name("f1").build());
+    put_user(&server, "fd00::1");
+    let owner = format!("default/{owner}");
+    server.put(fixtures::reservation(NS, "f1-fd00--1", &owner, "net1"));
+    let mut all = vec![(Problem::InUseUnallocated, "fd00::1")];
+    all.extend(found);
+    let report = live(&server).await.unwrap();
+    let mut of_addresses = problems(&report);
+    of_addresses.retain(|(_, address)| !address.is_empty());
+    of_addresses.sort_by_key(|(problem, _)| *problem != Problem::InUseUnallocated);
+    assert_eq!(of_addresses, all);
+}
+
+/// Of two networks that may have it nobody knows which is meant: it is told, and neither explained away nor released.
+#[tokio::test]
+async fn a_reservation_of_two_networks_is_told() {
+    let server = bare();
+    put_network(&server, "f1", "fd00::/64");
+    server.put(fixtures::nad(NS, "odd", "f1::/16"));
+    for (name, owner) in [("f1-fd00--1", "user"), ("f1-fd00--2", "gone")] {
+        let owner = format!("default/{owner}");
+        server.put(fixtures::reservation(NS, name, &owner, "net1"));
+    }
+    put_user(&server, "fd00::1");
+    let pool = fixtures::pool(NS, "fd00::/64").network_name("f1");
+    let pool = pool.row(1, &fixtures::sandbox(1), "default/user", "net1");
+    server.put(pool.build());
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(
+        (finding.problem, &finding.address),
+        (Problem::Unreadable, &None)
+    );
+    assert_eq!(finding.reservation.as_ref().unwrap().name, "f1-fd00--2");
+    assert!(
+        finding.detail.contains("several networks"),
+        "{}",
+        finding.detail
+    );
+    let dump = dump(&server);
+    let path = dump.0.to_str().unwrap();
+    for subject in ["fd00::2", "f1:fd00::2", "default/gone"] {
+        let (code, said, error) = ipgc(&["explain", "-f", path, subject]);
+        assert_eq!(code, 0, "{said}{error}");
+        let told = "reservation default/f1-fd00--2 stays: its name can be read";
+        assert!(said.contains(told), "{said}");
+    }
+}
