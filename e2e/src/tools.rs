@@ -155,7 +155,7 @@ impl Tool {
                 folder: "prometheus",
                 module: PROMETHEUS,
                 package: "github.com/prometheus/prometheus/cmd/promtool",
-                duration: "1 minute",
+                duration: "1.5 minutes",
                 in_assets: false,
             },
             Self::KubeScheduler => Recipe {
