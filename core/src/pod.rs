@@ -95,7 +95,7 @@ pub struct PodState {
     /// A static pod's mirror: the sandbox does not end with this object.
     pub mirror: bool,
     /// Whether a pod of the same name may come back. False only for pods that a ReplicaSet,
-    /// DaemonSet or Job controls, which make up a new name each time.
+    /// DaemonSet, Job or `VirtualMachineInstance` controls, which make up a new name each time.
     pub name_may_return: bool,
     /// `spec.terminationGracePeriodSeconds`.
     pub termination_grace: Option<Duration>,

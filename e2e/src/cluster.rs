@@ -34,6 +34,7 @@ use crate::{
     control_plane::{ADMIN, ControlPlane},
     crds::{self, LABEL},
     rundir::RunDir,
+    tools::Tool,
     wait::{self, PATIENCE, Probe},
 };
 
@@ -46,6 +47,7 @@ pub struct Cluster {
     access: Access,
     client: Client,
     dir: PathBuf,
+    kubectl: PathBuf,
     audit: Option<AuditLog>,
 }
 
@@ -72,6 +74,7 @@ impl Cluster {
             access: plane.access(ADMIN)?,
             client: plane.admin().await?,
             dir: plane.dir().to_owned(),
+            kubectl: Tool::Kubectl.path().await?,
             audit: Some(plane.audit()),
         })
     }
@@ -91,6 +94,7 @@ impl Cluster {
             access,
             client,
             dir: dir.path().to_owned(),
+            kubectl: Tool::Kubectl.path().await?,
             audit: None,
         })
     }
@@ -111,6 +115,12 @@ impl Cluster {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The kubectl that tests use.
+    #[must_use]
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
     }
 
     /// Whether this is somebody else's cluster.
@@ -182,7 +192,7 @@ impl Cluster {
         if !kubeconfig.exists() {
             self.access.write(&kubeconfig)?;
         }
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(&self.kubectl);
         command
             .arg("--kubeconfig")
             .arg(&kubeconfig)
@@ -198,7 +208,7 @@ impl Cluster {
                 after: KUBECTL,
                 state: "it still ran".into(),
             })?
-            .map_err(Error::io("start kubectl (is it installed?)"))?;
+            .map_err(Error::io("start kubectl"))?;
         if answer.status.success() {
             return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
         }
@@ -291,7 +301,7 @@ impl Drop for Namespace {
         let kubeconfig = self.cluster.dir.join("kubectl.kubeconfig");
         if kubeconfig.exists() || self.cluster.access.write(&kubeconfig).is_ok() {
             // Dropping cannot wait for a future; what fails here is found by `e2e clean`.
-            std::process::Command::new("kubectl")
+            std::process::Command::new(&self.cluster.kubectl)
                 .arg("--kubeconfig")
                 .arg(&kubeconfig)
                 .args(["delete", "namespace", "--wait=false", &self.name])

@@ -29,7 +29,7 @@ use crate::{
     crds,
     process::Process,
     rundir::RunDir,
-    tools::Tool,
+    tools::{self, Tool},
     wait::{self, Probe},
 };
 use servers::{Addresses, Files};
@@ -121,6 +121,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts the servers and waits until they answer.
     pub async fn start(options: Options) -> Result<Self> {
+        tools::build_missing(false).await?;
         let etcd = Tool::Etcd.path().await?;
         let api_server = Tool::KubeApiserver.path().await?;
         let controller_manager = if options.controllers.is_empty() {

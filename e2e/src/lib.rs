@@ -1,7 +1,7 @@
 //! Real servers for the tests of ipgc: etcd, kube-apiserver and the whereabouts CNI plugin.
 //!
 //! ```text
-//!  tools          finds or builds the binaries, once, into a cache
+//!  tools          finds or builds the programs, once, into a cache
 //!    │
 //!  control_plane  etcd + kube-apiserver (+ controller manager) on loopback, in a directory of the run
 //!    │    ├ access    kubeconfigs and clients per user and user agent
@@ -21,6 +21,7 @@
 //!
 //! | environment | what it does |
 //! |---|---|
+//! | `PATH` | kubectl and promtool in a version that fits, instead of a build |
 //! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and perhaps kube-controller-manager, instead of a build |
 //! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |

@@ -48,14 +48,16 @@ async fn main() -> std::process::ExitCode {
 }
 
 async fn tools() -> Result<()> {
+    e2e::tools::build_missing(true).await?;
     for tool in Tool::ALL {
         let path = tool.path().await?;
-        println!(
-            "{:<24} {:<9} {}",
-            tool.name(),
-            tool.version()?,
-            path.display()
-        );
+        let built = path.starts_with(e2e::tools::cache()?);
+        let version = if built {
+            tool.version()?
+        } else {
+            "found".into()
+        };
+        println!("{:<24} {version:<9} {}", tool.name(), path.display());
     }
     for file in e2e::tools::crd_files().await? {
         println!("{:<24} {:<9} {}", "CRD", "", file.display());

@@ -52,7 +52,7 @@ use crate::{
     ControlPlane, Result,
     control_plane::{ADMIN, Options},
     process::{self, Process},
-    tools::Tool,
+    tools::{self, Tool},
 };
 use machine::Parts;
 
@@ -75,9 +75,7 @@ impl Tier {
         needs::check().await?;
         let packages = packages::unpacked().await?;
         // All that has to be built is built before anything runs.
-        for tool in Tool::ALL {
-            tool.path().await?;
-        }
+        tools::build_missing(true).await?;
         let group = |name: &str| vec![name.to_owned()];
         let mut users = vec![(CNI_USER.to_owned(), group("system:masters"))];
         for number in 1..=nodes {

@@ -42,7 +42,8 @@ pub async fn static_program() -> Result<PathBuf> {
     tokio::task::spawn_blocking(|| {
         let triple = format!("{}-unknown-linux-musl", env::consts::ARCH);
         let (_, target) = output_directory()?;
-        cargo_build("ipgc", &["--release", "--target", &triple], &target)?;
+        let how = ["--package", "ipgc", "--release", "--target", &triple];
+        cargo_build("ipgc", &how, &target)?;
         Ok(target.join(triple).join("release").join("ipgc"))
     })
     .await
@@ -55,7 +56,11 @@ fn build_blocking(package: &str) -> Result<PathBuf> {
         Some("debug") | None => "dev",
         Some(profile) => profile,
     };
-    cargo_build(package, &["--profile", profile], &target)?;
+    // With an example of the workspace its dependencies have the features that they have in `cargo test --workspace`,
+    // which has built all of it by now.
+    let profile = format!("--profile={profile}");
+    let how = ["--workspace", "--example=published", &profile];
+    cargo_build(package, &how, &target)?;
     Ok(output.join(package))
 }
 
@@ -72,7 +77,7 @@ fn output_directory() -> Result<(PathBuf, PathBuf)> {
     Err(Error::Unsupported(why))
 }
 
-fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
+fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // What cargo told this test about its package is an input of ring's build script, and would have
@@ -84,7 +89,7 @@ fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
         }
     }
     let built = command
-        .args(["build", "--quiet", "--package", package, "--bin", package])
+        .args(["build", "--quiet", "--bin", binary])
         .args(how)
         .arg("--target-dir")
         .arg(target)
@@ -93,7 +98,7 @@ fn cargo_build(package: &str, how: &[&str], target: &Path) -> Result<()> {
         .map_err(Error::io("start cargo"))?;
     if !built.status.success() {
         return Err(Error::Command {
-            what: format!("cargo build --package {package}"),
+            what: format!("cargo build --bin {binary}"),
             status: built.status.to_string(),
             output: String::from_utf8_lossy(&built.stderr).into_owned(),
         });

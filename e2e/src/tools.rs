@@ -1,6 +1,7 @@
-//! Finds the server binaries, or builds them with Go, once.
+//! Finds the programs that tests run beside ipgc, or builds them with Go, once.
 //!
-//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), an earlier build in
+//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), the `PATH` (only for kubectl and
+//! promtool, in a version that fits, see `found.rs`), an earlier build in
 //! the cache, `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
 //! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
 //! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
@@ -9,14 +10,17 @@
 //! into `PATH` for a server: a test must know which version it runs against.
 
 mod build;
+mod found;
 
 pub(crate) use build::lock;
 
 use std::{
+    collections::BTreeMap,
     env, fmt, fs,
     path::{Path, PathBuf},
 };
 
+use futures::future::try_join_all;
 use ring::digest::{Context, SHA256};
 
 use crate::{Error, Result};
@@ -32,6 +36,10 @@ pub enum Tool {
     KubeControllerManager,
     /// The whereabouts CNI plugin.
     Whereabouts,
+    /// The command line client: scenarios use it as a person does.
+    Kubectl,
+    /// Checks rules and metrics.
+    Promtool,
     /// Upstream's per-node collector.
     IpControlLoop,
     /// Upstream's cron collector.
@@ -64,11 +72,12 @@ struct Recipe {
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
+const PROMETHEUS: &str = "github.com/prometheus/prometheus";
 const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Etcd,
         Self::Whereabouts,
         Self::IpControlLoop,
@@ -76,10 +85,15 @@ impl Tool {
         Self::Definitions,
         Self::KubeApiserver,
         Self::KubeControllerManager,
+        Self::Kubectl,
+        Self::Promtool,
         Self::KubeScheduler,
         Self::Kubelet,
         Self::Multus,
     ];
+
+    /// Those that only real nodes need.
+    const OF_NODES: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::Multus];
 
     const fn recipe(self) -> Recipe {
         match self {
@@ -139,6 +153,22 @@ impl Tool {
                 duration: "20 seconds",
                 in_assets: false,
             },
+            Self::Kubectl => Recipe {
+                name: "kubectl",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kubectl",
+                duration: "half a minute",
+                in_assets: false,
+            },
+            Self::Promtool => Recipe {
+                name: "promtool",
+                folder: "prometheus",
+                module: PROMETHEUS,
+                package: "github.com/prometheus/prometheus/cmd/promtool",
+                duration: "1.5 minutes",
+                in_assets: false,
+            },
             Self::KubeScheduler => Recipe {
                 name: "kube-scheduler",
                 folder: "kubernetes",
@@ -193,6 +223,9 @@ impl Tool {
                 return Err(Error::Assets { path });
             }
         }
+        if let Some(path) = found::on_path(self)? {
+            return Ok(Some(path));
+        }
         let cached = self.cached()?;
         Ok(cached.is_file().then_some(cached))
     }
@@ -229,6 +262,31 @@ impl Tool {
             .join("bin")
             .join(format!("{}-{version}-{key}", recipe.name)))
     }
+}
+
+/// Builds what is missing of all tools, those of one go.mod beside those of another: for real nodes as well, or for all
+/// other tests only.
+pub async fn build_missing(nodes: bool) -> Result<()> {
+    let wanted = Tool::ALL
+        .into_iter()
+        .filter(|tool| nodes || !Tool::OF_NODES.contains(tool));
+    let mut by_folder = BTreeMap::<_, Vec<_>>::new();
+    for tool in wanted {
+        by_folder
+            .entry(tool.recipe().folder)
+            .or_default()
+            .push(tool);
+    }
+    let builds = by_folder.into_values().map(|tools| {
+        blocking(move || {
+            for tool in tools {
+                tool.path_blocking()?;
+            }
+            Ok(())
+        })
+    });
+    try_join_all(builds).await?;
+    Ok(())
 }
 
 /// The CRD manifests of whereabouts and of network attachments, as upstream ships them.

@@ -18,9 +18,9 @@ use rustix::process::{Pid, Signal, kill_process};
 #[case::interrupted(Signal::INT)]
 fn nothing_survives_its_owner(#[case] signal: Signal) {
     // A cold cache would be built by the child under no one's eyes: have it there first.
-    for tool in e2e::tools::Tool::ALL {
-        tool.path_blocking().unwrap();
-    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let built = runtime.block_on(e2e::tools::build_missing(false));
+    built.unwrap();
     let (mut owner, dir) = up();
     let servers = processes_with(&dir);
     // etcd, kube-apiserver, kube-controller-manager, and the shell that removes the folder.

@@ -57,7 +57,7 @@ pub(super) async fn unpacked() -> Result<PathBuf> {
         if whole(&target) {
             return Ok(target);
         }
-        let _lock = tools::lock("the Debian packages")?;
+        let _lock = tools::lock("debian", "the Debian packages")?;
         if !whole(&target) {
             unpack(&target)?;
         }

@@ -1,4 +1,4 @@
-//! Runs the Go toolchain: one build at a time per cache, to a temporary name, then renamed.
+//! Runs the Go toolchain: one build at a time per go.mod and cache, to a temporary name, then renamed.
 //!
 //! Progress goes straight to standard error, past the test runner's capture, because the first run of a
 //! test that seems to hang for minutes would be ended by hand.
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{GoVersion, KUBERNETES, Pins, Recipe, WHEREABOUTS, cache, source};
+use super::{GoVersion, KUBERNETES, PROMETHEUS, Pins, Recipe, WHEREABOUTS, cache, source};
 use crate::{Error, Result, process};
 
 /// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
@@ -39,17 +39,23 @@ pub(super) fn flags(recipe: &Recipe, version: &str) -> Vec<String> {
             write!(ldflags, " -X {package}.{name}={value}").ok();
         }
     }
-    vec![
+    let mut flags = vec![
         "build".into(),
         "-trimpath".into(),
         "-ldflags".into(),
         ldflags,
-    ]
+    ];
+    if recipe.module == PROMETHEUS {
+        // Clients of some twenty clouds, which would be most of the build.
+        flags.extend(["-tags".into(), "remove_all_sd".into()]);
+    }
+    flags
 }
 
 /// Builds one tool to `target`, unless another process has done so meanwhile.
 pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
-    let _lock = lock(recipe.name)?;
+    // What one build compiles of a module, the next one finds in Go's cache.
+    let _lock = lock(recipe.folder, recipe.name)?;
     if target.is_file() {
         return Ok(());
     }
@@ -86,7 +92,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
 
 /// Copies the CRD manifests out of the Go module cache.
 pub(super) fn copy_crds(target: &Path) -> Result<()> {
-    let _lock = lock("the CRDs")?;
+    let _lock = lock("crds", "the CRDs")?;
     if target.is_dir() {
         return Ok(());
     }
@@ -229,16 +235,15 @@ fn output(mut command: Command, what: &str) -> Result<String> {
     })
 }
 
-/// The lock that keeps two processes from building at the same time. It goes with the process.
-pub(crate) fn lock(name: &str) -> Result<File> {
+/// The lock of this name, which keeps two processes, and two tests of one, from building the same at the same time. It
+/// goes with the process. `what` is about to be built.
+pub(crate) fn lock(name: &str, what: &str) -> Result<File> {
     let dir = cache()?;
     fs::create_dir_all(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
-    let path = dir.join("build.lock");
+    let path = dir.join(format!("{name}.lock"));
     let file = File::create(&path).map_err(Error::io(format!("create {}", path.display())))?;
     if file.try_lock().is_err() {
-        say(&format!(
-            "waiting for another process that builds, before {name}"
-        ));
+        say(&format!("waiting for another build before {what}"));
         file.lock()
             .map_err(Error::io(format!("lock {}", path.display())))?;
     }

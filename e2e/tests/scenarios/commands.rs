@@ -1,6 +1,10 @@
 //! The commands that an audit tells a person to run, run as they stand, by a shell and the real kubectl.
 
-use std::process::{Output, Stdio};
+use std::{
+    env, fs, iter,
+    os::unix::fs::symlink,
+    process::{Output, Stdio},
+};
 
 use e2e::{Cluster, Error, Result, cni::Network, pods::End, wait};
 use ipgc::audit::report::{Finding, Problem, Report};
@@ -24,9 +28,15 @@ async fn found(scene: &Scene, problem: Problem) -> Result<Vec<Finding>> {
 async fn paste(cluster: &Cluster, finding: &Finding) -> Result<Output> {
     let kubeconfig = file(cluster, "kubeconfig");
     cluster.access().write(&kubeconfig)?;
+    let folder = file(cluster, "bin");
+    fs::create_dir(&folder).unwrap();
+    symlink(cluster.kubectl_program(), folder.join("kubectl")).unwrap();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(iter::once(folder).chain(env::split_paths(&path))).unwrap();
     let mut shell = Command::new("sh");
     shell
         .args(["-c", finding.command.as_deref().expect("no command")])
+        .env("PATH", path)
         .env("KUBECONFIG", kubeconfig)
         .env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"))
         .stdin(Stdio::null())

@@ -1,12 +1,12 @@
 //! What `kubectl apply -k` would send: both kustomizations are rendered by kubectl and compared
 //! with tables written by hand, so that a new permission or a lost guard has to be written twice.
-//! kubectl must be on the PATH; no server is needed.
+//! No server is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
+use e2e::{ours::workspace, tools::Tool};
 use rstest::rstest;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,13 +16,11 @@ const OTHER_NAMESPACE: &str = "manifests/overlays/other-namespace";
 
 /// The objects of a kustomization, as `kubectl kustomize` renders it.
 fn render(path: &str) -> Vec<Value> {
-    let output = Command::new("kubectl")
+    let output = Command::new(Tool::Kubectl.path_blocking().unwrap())
         .arg("kustomize")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .arg(workspace().join(path))
         .output()
-        .unwrap_or_else(|error| {
-            panic!("these tests need kubectl on the PATH (`kubectl kustomize`): {error}")
-        });
+        .unwrap();
     assert!(
         output.status.success(),
         "kubectl kustomize {path}: {}",
@@ -341,11 +339,30 @@ fn overlay_confines_the_pools() {
     }
 }
 
+/// What is applied to clusters that tests bring up: the base, with an image of their own.
+#[rstest]
+#[case("e2e/kind")]
+#[case("e2e/manifests/image")]
+fn test_clusters_get_the_base_with_another_image(#[case] path: &str) {
+    const IMAGE: &str = "/spec/template/spec/containers/0/image";
+    let base = render(BASE);
+    let objects = render(path);
+    assert_eq!(titles(&objects), titles(&base));
+    for mut object in objects {
+        let of_base = find(&base, &title(&object));
+        if let Some(image) = object.pointer_mut(IMAGE) {
+            let of_base = of_base.pointer(IMAGE).unwrap();
+            assert_ne!(image, of_base);
+            image.clone_from(of_base);
+        }
+        assert_eq!(&object, of_base);
+    }
+}
+
 /// The image and the pod agree on the user, the entry point and the default command.
 #[test]
 fn image_fits_the_pod() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile");
-    let dockerfile = std::fs::read_to_string(path).unwrap();
+    let dockerfile = std::fs::read_to_string(workspace().join("Dockerfile")).unwrap();
     let (_, image) = dockerfile
         .split_once("\nFROM scratch\n")
         .expect("the last stage starts from an empty image");

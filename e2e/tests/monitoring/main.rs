@@ -1,9 +1,9 @@
 //! Alerts and dashboard: they use what is exported, and the alerts fire when they should and only then.
-//! promtool (Debian's package `prometheus`) and kubectl must be on the PATH; no server is needed.
+//! No server is needed. The collector, whose metrics they are, runs on the in-process API server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../common/mod.rs"]
+#[path = "../../../tests/common/mod.rs"]
 mod common;
 mod promql;
 
@@ -16,6 +16,7 @@ use std::{
 };
 
 use common::{Bench, put_pool, run_pod, scrape::Scrape, seconds, server};
+use e2e::{ours::workspace, tools::Tool};
 use ipgc::{config::Config, report::Metrics};
 use promql::asked;
 use rstest::rstest;
@@ -23,14 +24,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const OVERLAY: &str = "manifests/overlays/monitoring";
-const CASES: &str = "tests/monitoring/alerts.yaml";
-
-fn path(relative: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
-}
+const CASES: &str = "e2e/tests/monitoring/alerts.yaml";
 
 fn read(relative: &str) -> String {
-    std::fs::read_to_string(path(relative)).unwrap()
+    std::fs::read_to_string(workspace().join(relative)).unwrap()
 }
 
 fn yaml(text: &str) -> Value {
@@ -39,11 +36,11 @@ fn yaml(text: &str) -> Value {
 
 /// The objects of the overlay, as `kubectl kustomize` renders it.
 fn rendered() -> Vec<Value> {
-    let output = Command::new("kubectl")
+    let output = Command::new(Tool::Kubectl.path_blocking().unwrap())
         .arg("kustomize")
-        .arg(path(OVERLAY))
+        .arg(workspace().join(OVERLAY))
         .output()
-        .unwrap_or_else(|error| panic!("this test needs kubectl on the PATH: {error}"));
+        .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -260,16 +257,14 @@ fn every_alert_says_what_to_do_and_where_that_is_explained() {
 }
 
 fn promtool(args: &[&str], directory: &Path, input: &str) -> Output {
-    let child = Command::new("promtool")
+    let mut child = Command::new(Tool::Promtool.path_blocking().unwrap())
         .args(args)
         .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.unwrap_or_else(|error| {
-        panic!("this test needs promtool on the PATH (Debian's package `prometheus`): {error}")
-    });
+        .spawn()
+        .unwrap();
     child
         .stdin
         .take()
