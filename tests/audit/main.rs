@@ -17,6 +17,7 @@ mod shown;
 mod unreported;
 mod watch;
 mod watch_failures;
+mod yaml;
 
 use std::{
     fs,
