@@ -131,7 +131,8 @@ impl Scope<'_> {
         })
     }
 
-    /// Without `enable_overlapping_ranges` each range gives its addresses out by itself.
+    /// Without `enable_overlapping_ranges` each range gives its addresses out by itself. A pool of a range that no
+    /// definition has any more may be that of a definition whose range was changed since.
     fn shares(&self, section: &Ipam, address: IpAddr) -> bool {
         let Some(own) = self.range.filter(|_| !section.reserves) else {
             return true;
@@ -141,6 +142,16 @@ impl Scope<'_> {
             .iter()
             .filter(|range| range.contains(address));
         let first = holding.next();
-        first.is_none_or(|first| *first == own || holding.any(|range| *range == own))
+        let is_own = first.is_none_or(|it| *it == own || holding.any(|range| *range == own));
+        is_own || !self.is_defined(own)
+    }
+
+    fn is_defined(&self, range: Range) -> bool {
+        self.definitions
+            .values()
+            .any(|definition| match definition {
+                Definition::Read(sections) => sections.iter().any(|it| it.ranges.contains(&range)),
+                Definition::Invalid(_) => false,
+            })
     }
 }
