@@ -115,9 +115,11 @@ impl<'s> Led<'s> {
 /// A definition of which it is not known to which pools it leads.
 struct Blind<'s> {
     name: &'s str,
-    /// The network of the pools, where that is known.
-    network: Option<Option<&'s str>>,
+    network: Option<&'s str>,
+    /// Without a network this is any pool.
     may_be_slice: bool,
+    /// Whether whereabouts cannot read it either, so that it leads nowhere until it is mended.
+    is_broken: bool,
 }
 
 impl<'s> Definitions<'s> {
@@ -139,6 +141,7 @@ impl<'s> Definitions<'s> {
                     name,
                     network: None,
                     may_be_slice: true,
+                    is_broken: false,
                 });
                 continue;
             };
@@ -165,12 +168,15 @@ impl<'s> Definitions<'s> {
             led.reserves &= section.reserves;
             led.parts.extend(parts);
         };
-        let mut is_blind = section.ranges.is_empty() || !section.problems.is_empty();
+        let is_broken = !section.problems.is_empty();
+        // All of it is in a file on the nodes, the network maybe as well.
+        let is_elsewhere = section.ranges.is_empty() && !is_broken;
+        let mut is_unknown = is_elsewhere;
         if let Some(slices) = &section.slices {
             let mut known = snapshot.slices.iter();
             let mut unreadable = snapshot.unreadable.iter();
             // Of slices that are not there any pool may be one.
-            is_blind |= !known.any(|slice| *slice.name == **slices)
+            is_unknown |= !known.any(|slice| *slice.name == **slices)
                 || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
             for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {
                 let part = Part {
@@ -192,14 +198,12 @@ impl<'s> Definitions<'s> {
                 lead(pool, parts.collect());
             }
         }
-        if is_blind {
-            // Where all of the range is in a file on the nodes, a network may be as well.
-            let may_be_any =
-                network.is_none() && section.ranges.is_empty() && section.problems.is_empty();
+        if is_unknown || is_broken {
             self.blind.push(Blind {
                 name,
-                network: (!may_be_any).then_some(network),
-                may_be_slice: section.slices.is_some() || may_be_any,
+                network,
+                may_be_slice: section.slices.is_some() || is_elsewhere,
+                is_broken: !is_unknown,
             });
         }
     }
@@ -212,14 +216,12 @@ impl<'s> Definitions<'s> {
         names
     }
 
-    /// Those of them that may lead to this pool.
+    /// Those of them that may lead to this pool, or those that may have done so until they were broken.
     #[must_use]
-    pub fn may_lead(&self, place: &Place) -> Vec<&'s str> {
-        let may = |it: &&Blind<'_>| {
-            let mut networks = it.network.iter();
-            networks.all(|network| may_be_of(&place.networks, *network, it.may_be_slice))
-        };
-        let mut names: Vec<_> = self.blind.iter().filter(may).map(|it| it.name).collect();
+    pub fn may_lead(&self, place: &Place, is_broken: bool) -> Vec<&'s str> {
+        let blind = self.blind.iter().filter(|it| it.is_broken == is_broken);
+        let may = blind.filter(|it| may_be_of(&place.networks, it.network, it.may_be_slice));
+        let mut names: Vec<_> = may.map(|it| it.name).collect();
         names.dedup();
         names
     }

@@ -326,7 +326,7 @@ impl Audit<'_> {
             }
             Some((definitions, None)) => {
                 // Of what nothing leads to nothing is given.
-                if !definitions.may_lead(place).is_empty() {
+                if !definitions.may_lead(place, false).is_empty() {
                     findings.add(pools::nearly_full(place, &usage, None));
                 }
                 let finding = pools::without_definition(place, split, definitions, self.source);
@@ -397,8 +397,7 @@ impl Audit<'_> {
         if !hidden.is_empty() {
             notes.push(format!(
                 "of what these definitions give, duplicates, addresses in use without a row and missing reservations are \
-                 not looked for, and no pool that may be theirs is known to be unused, since they do not tell all of \
-                 their ranges: {}",
+                 not looked for, since they do not tell all of their ranges: {}",
                 words::names(&hidden)
             ));
         }

@@ -180,7 +180,7 @@ pub fn without_definition(
 ) -> Finding {
     let mut detail = "no definition leads to it".to_owned();
     let mut command = None;
-    let (blind, rows) = (definitions.may_lead(place), split.rows());
+    let (blind, rows) = (definitions.may_lead(place, false), split.rows());
     if !blind.is_empty() {
         let blind = words::names(&blind);
         detail = format!("{detail}; what does not tell its range may: {blind}");
@@ -195,6 +195,11 @@ pub fn without_definition(
         finding.definition = Some(name.into());
         return finding;
     } else if rows > 0 {
+        let broken = definitions.may_lead(place, true);
+        if !broken.is_empty() {
+            let broken = words::names(&broken);
+            detail = format!("{detail}, unless it is of one whose range cannot be read: {broken}");
+        }
         detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
     } else if source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");

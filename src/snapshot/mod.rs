@@ -46,7 +46,7 @@ use ipgc_core::{
 
 pub use self::{
     gather::Gather,
-    stream::{Object, ReadError, read_objects},
+    stream::{Object, Place, ReadError, read_objects},
 };
 use ipgc_core::definitions::Definitions;
 

@@ -160,25 +160,23 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
     assert_eq!(report.pools[0].size, Some(definitions.len() as u64));
 }
 
-/// `net` and `good` are read and `bad` is not, each in a network of its own. Of each there is a pool without rows, and
-/// `gone` has none.
+/// whereabouts cannot read its range either, and leads nowhere. Of its own pool nobody knows that for long.
 #[tokio::test]
-async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_its_own_pools_only() {
+async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_pool() {
     let server = server();
-    put_pool(&server, &[]);
-    define(
-        &server,
-        "bad",
-        &json!({ "range": "10.1.0.0", "network_name": "bad" }),
-    );
-    define(
-        &server,
-        "good",
-        &json!({ "range": RANGE, "network_name": "good" }),
-    );
-    for network in ["bad", "good", "gone"] {
-        server.put(fixtures::pool(NS, RANGE).network_name(network).build());
-    }
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    define(&server, "bad", &json!({ "range": "10.1.0.0" }));
+    server.put(fixtures::pool(NS, "10.9.0.0/24").build());
+    let old = fixtures::pool(NS, "10.1.0.0/24");
+    let old = old.row(1, &fixtures::sandbox(7), "default/web-2", "net1");
+    server.put(old.build());
+    let web = fixtures::pod(NS, "web-2")
+        .node("n1")
+        .networks("default/bad");
+    let web = web.reports("default/bad", "net1", &["10.1.0.1"]);
+    server.put(web.running().build());
+    server.put(pod("web-3", 9).build());
     let report = live(&server).await.unwrap();
     let found: Vec<_> = report
         .findings
@@ -195,26 +193,50 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_its_own_pool
     assert_eq!(
         found,
         [
-            (unused, "bad-10.0.0.0-24", false),
-            (unused, "gone-10.0.0.0-24", true)
+            // What is wrong with others is told as well.
+            (Problem::InUseUnallocated, POOL, false),
+            (unused, "10.1.0.0-24", false),
+            (unused, "10.9.0.0-24", true)
         ]
+    );
+    let says = "unless it is of one whose range cannot be read: default/bad; it has 1 rows";
+    let detail = &report.findings[1].detail;
+    assert!(detail.contains(says), "{detail}");
+    assert_eq!(report.totals.split.live, 2);
+    let says = "definition default/bad cannot be read: `range`";
+    let is_told = |says: &str| report.notes.iter().any(|note| note.starts_with(says));
+    assert!(is_told(says), "{:?}", report.notes);
+    let hidden = "since they do not tell all of their ranges: default/bad";
+    let mut notes = report.notes.iter();
+    assert!(
+        notes.any(|note| note.ends_with(hidden)),
+        "{:?}",
+        report.notes
+    );
+}
+
+/// One whose range may be in a file on the nodes leads to pools of its own network.
+#[tokio::test]
+async fn a_definition_without_a_range_hides_the_pools_of_its_network() {
+    let server = server();
+    put_pool(&server, &[]);
+    define(&server, "far", &json!({ "network_name": "far" }));
+    for network in ["far", "gone"] {
+        server.put(fixtures::pool(NS, RANGE).network_name(network).build());
+    }
+    let report = live(&server).await.unwrap();
+    let findings = report.findings.iter();
+    let found: Vec<_> = findings
+        .map(|it| (it.pool.as_deref().unwrap(), it.command.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [("far-10.0.0.0-24", false), ("gone-10.0.0.0-24", true)]
     );
     let detail = &report.findings[0].detail;
     assert!(
-        detail.ends_with("what does not tell its range may: default/bad"),
+        detail.ends_with("what does not tell its range may: default/far"),
         "{detail}"
-    );
-    let says = "definition default/bad cannot be read: `range`";
-    assert!(
-        report.notes.iter().any(|note| note.starts_with(says)),
-        "{:?}",
-        report.notes
-    );
-    let hidden = "since they do not tell all of their ranges: default/bad";
-    assert!(
-        report.notes.iter().any(|note| note.ends_with(hidden)),
-        "{:?}",
-        report.notes
     );
 }
 
