@@ -121,7 +121,7 @@ async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: 
     bench.stop().await;
 }
 
-/// The other pod was forced away, and its node turned NotReady while the watch of nodes was dead.
+/// The other pod was forced away, and its node turned `NotReady` while the watch of nodes was dead.
 #[rstest]
 #[case::the_watch_lives(false)]
 #[case::the_watch_is_dead(true)]
@@ -209,8 +209,10 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
     run_pod(&server, "web-1", 1);
-    let mut config = Config::default();
-    config.lease_namespace = Some("ipgc-system".into());
+    let config = Config {
+        lease_namespace: Some("ipgc-system".into()),
+        ..Config::default()
+    };
     let mut running = launch(&server, config);
     assert!(running.ready().await);
     seconds(10).await;
