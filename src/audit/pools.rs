@@ -83,7 +83,7 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
     rows.saturating_mul(100) > size.saturating_mul(NEARLY_FULL)
 }
 
-/// The finding about a range that is nearly full. One of single addresses is full by design.
+/// The finding about a range that is nearly full. A range of single addresses is full by design.
 #[must_use]
 pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
     let size = usage.size?;
@@ -106,7 +106,7 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> O
     })
 }
 
-/// The findings about parts of a range that are nearly full: whoever is given addresses of such a part alone gets none,
+/// The findings about parts of a range that are nearly full: pods of the definitions of such a part get no address,
 /// though the range has some left.
 pub fn full_parts(assessor: &Assessor<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
     let Some(range) = place.range else {
