@@ -109,11 +109,32 @@ impl Default for Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// Whether the pod reports this address, and may do so as one of this pool's network.
+    /// Whether the pod of a row reports its address, and may do so as one of this pool's network.
     #[must_use]
     pub fn is_reported_by(&self, pod: &PodState, address: IpAddr) -> bool {
         let mut entries = pod.status.entries().iter();
-        entries.any(|entry| entry.addresses.contains(&address) && self.may_name(entry, address))
+        entries.any(|entry| {
+            entry.addresses.contains(&address)
+                && (self.may_name(entry, address) || self.may_have_named(entry))
+        })
+    }
+
+    /// Whether the range of this definition may have been that of this pool, which no definition of the network has
+    /// any more: the row of a pod stays where it is when a range is changed.
+    fn may_have_named(&self, entry: &StatusEntry) -> bool {
+        let Some(Definition::Read(sections)) = self.definitions.get(&entry.network) else {
+            return false;
+        };
+        let is_of =
+            |section: &&Ipam| may_be_of(self.networks, section.network_name.as_deref(), false);
+        let defines = |definition: &Definition| match definition {
+            Definition::Read(sections) => {
+                let mut ranges = sections.iter().filter(is_of).flat_map(|it| &*it.ranges);
+                ranges.any(|range| self.range == Some(*range))
+            }
+            Definition::Invalid(_) => false,
+        };
+        sections.iter().any(|section| is_of(&section)) && !self.definitions.values().any(defines)
     }
 
     /// Whether an address in this entry of a network-status may be one of this pool's network. The

@@ -1,23 +1,28 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
 //! to. It reads what was parsed, and decides nothing.
 
-use std::{collections::HashMap, net::IpAddr};
-
-use ipgc_core::{
-    definitions::Definition,
-    ipam::{Ipam, Span},
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
 };
 
+use ipgc_core::{
+    address::Range,
+    definitions::{Definition, may_be_of},
+    ipam::{Ipam, Span, handed_out},
+};
+
+use super::index::Place;
 use crate::snapshot::{Kind, Snapshot};
 
 /// The definitions, by what they lead to.
 pub struct Definitions<'s> {
     /// By the name of a definition.
-    sections: HashMap<&'s str, Vec<Section<'s>>>,
+    sections: BTreeMap<&'s str, Vec<Section<'s>>>,
     /// By the name of a pool.
-    pools: HashMap<String, Led>,
-    /// How many may lead anywhere: their range is in a file on the nodes, or cannot be read.
-    pub blind: usize,
+    pools: HashMap<String, Led<'s>>,
+    blind: Vec<Blind<'s>>,
+    statics: &'s BTreeMap<Box<str>, Vec<IpAddr>>,
 }
 
 /// One IPAM section of a definition.
@@ -30,11 +35,91 @@ pub struct Section<'s> {
 
 /// What leads to a pool.
 #[derive(Debug, Default)]
-pub struct Led {
+pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
-    /// What they hand out; nothing where it is a slice, all of which is handed out.
-    pub spans: Vec<Span>,
+    /// What each hands out.
+    parts: Vec<Part<'s>>,
+}
+
+/// What one range entry of a definition hands out of a pool.
+#[derive(Debug)]
+struct Part<'s> {
+    definition: &'s str,
+    /// Nothing where it is a slice, all of which is handed out.
+    span: Option<&'s Span>,
+}
+
+impl Part<'_> {
+    /// Whether whereabouts may give this address of the range.
+    fn hands_out(&self, range: Range, address: IpAddr) -> bool {
+        let (lowest, highest) = range.first_and_last();
+        let is_usable = range.contains(address) && address != lowest && address != highest.0;
+        is_usable && self.span.is_none_or(|span| is_within(span, address))
+    }
+}
+
+/// Whether an address of its range is in this part of it.
+pub fn is_within(span: &Span, address: IpAddr) -> bool {
+    span.first.is_none_or(|first| first <= address)
+        && span.last.is_none_or(|last| address <= last)
+        && !span.excluded.iter().any(|it| it.contains(address))
+}
+
+impl<'s> Led<'s> {
+    /// How many addresses of a range are handed out at the most.
+    #[must_use]
+    pub fn size(&self, range: Range) -> Option<u128> {
+        handed_out(range, self.parts.iter().filter_map(|part| part.span))
+    }
+
+    /// Whether each definition hands out one address: such a pool is full by design.
+    #[must_use]
+    pub fn is_of_single_addresses(&self, range: Range) -> bool {
+        let mut parts = self.parts.iter();
+        let size = |part: &Part<'_>| handed_out(range, part.span);
+        !self.parts.is_empty() && parts.all(|part| size(part).is_some_and(|size| size <= 1))
+    }
+
+    /// The parts of several addresses that are not all that is handed out, each with its size, and the definitions that
+    /// hand it out.
+    pub fn parts(&self, range: Range) -> Vec<(&'s Span, u128, Vec<&'s str>)> {
+        let whole = self.size(range);
+        let mut all = Vec::<(&Span, u128, Vec<&str>)>::new();
+        for (definition, span) in self
+            .parts
+            .iter()
+            .filter_map(|it| Some((it.definition, it.span?)))
+        {
+            let size = handed_out(range, [span]).filter(|size| *size > 1 && Some(*size) < whole);
+            match all.iter_mut().find(|(other, ..)| *other == span) {
+                Some((_, _, names)) if names.contains(&definition) => {}
+                Some((_, _, names)) => names.push(definition),
+                None => all.extend(size.map(|size| (span, size, vec![definition]))),
+            }
+        }
+        all
+    }
+
+    /// The definitions that hand out this address.
+    #[must_use]
+    pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
+        let parts = self.parts.iter();
+        let parts = parts.filter(|part| part.hands_out(range, address));
+        let mut names: Vec<_> = parts.map(|part| part.definition).collect();
+        names.dedup();
+        names
+    }
+}
+
+/// A definition of which it is not known to which pools it leads.
+struct Blind<'s> {
+    name: &'s str,
+    network: Option<&'s str>,
+    /// Without a network this is any pool.
+    may_be_slice: bool,
+    /// Whether whereabouts cannot read it either, so that it leads nowhere until it is mended.
+    is_broken: bool,
 }
 
 impl<'s> Definitions<'s> {
@@ -45,13 +130,19 @@ impl<'s> Definitions<'s> {
             return None;
         }
         let mut definitions = Self {
-            sections: HashMap::new(),
+            sections: BTreeMap::new(),
             pools: HashMap::new(),
-            blind: 0,
+            blind: Vec::new(),
+            statics: &snapshot.statics,
         };
         for (name, definition) in &snapshot.definitions {
             let Definition::Read(sections) = definition else {
-                definitions.blind += 1;
+                definitions.blind.push(Blind {
+                    name,
+                    network: None,
+                    may_be_slice: true,
+                    is_broken: false,
+                });
                 continue;
             };
             let known = sections.iter().map(|ipam| Section {
@@ -60,49 +151,131 @@ impl<'s> Definitions<'s> {
             });
             definitions.sections.insert(name, known.collect());
             for section in sections {
-                let hidden = section.ranges.is_empty() || !section.problems.is_empty();
-                definitions.blind += usize::from(hidden);
-                definitions.lead(section, snapshot);
+                definitions.lead(name, section, snapshot);
             }
         }
         Some(definitions)
     }
 
-    fn lead(&mut self, section: &Ipam, snapshot: &Snapshot) {
-        let mut lead = |name: String, spans: Vec<Span>| {
+    fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
+        let network = section.network_name.as_deref();
+        let mut lead = |pool: String, parts: Vec<Part<'s>>| {
             let new = || Led {
                 reserves: true,
-                spans: Vec::new(),
+                parts: Vec::new(),
             };
-            let led = self.pools.entry(name).or_insert_with(new);
+            let led = self.pools.entry(pool).or_insert_with(new);
             led.reserves &= section.reserves;
-            led.spans.extend(spans);
+            led.parts.extend(parts);
         };
-        if let Some(name) = &section.slices {
-            let mut slices = snapshot.slices.iter();
+        let is_broken = !section.problems.is_empty();
+        // All of it is in a file on the nodes, the network maybe as well.
+        let is_elsewhere = section.ranges.is_empty() && !is_broken;
+        let mut is_unknown = is_elsewhere;
+        if let Some(slices) = &section.slices {
+            let mut known = snapshot.slices.iter();
             let mut unreadable = snapshot.unreadable.iter();
             // Of slices that are not there any pool may be one.
-            let are_known = slices.any(|slice| *slice.name == **name)
-                && !unreadable.any(|it| it.kind == Kind::NodeSlicePool);
-            self.blind += usize::from(!are_known);
-            for slice in snapshot.slices.iter().filter(|slice| *slice.name == **name) {
+            is_unknown |= !known.any(|slice| *slice.name == **slices)
+                || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
+            for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {
+                let part = Part {
+                    definition: name,
+                    span: None,
+                };
                 lead(
                     section.slice_pool_name(&slice.node, slice.range),
-                    Vec::new(),
+                    vec![part],
                 );
             }
-            return;
+        } else {
+            for (pool, range) in section.pool_names().zip(&section.ranges) {
+                let spans = section.spans.iter().filter(|span| span.range == *range);
+                let parts = spans.map(|span| Part {
+                    definition: name,
+                    span: Some(span),
+                });
+                lead(pool, parts.collect());
+            }
         }
-        for (name, range) in section.pool_names().zip(&section.ranges) {
-            let spans = section.spans.iter().filter(|span| span.range == *range);
-            lead(name, spans.cloned().collect());
+        if is_unknown || is_broken {
+            self.blind.push(Blind {
+                name,
+                network,
+                may_be_slice: section.slices.is_some() || is_elsewhere,
+                is_broken: !is_unknown,
+            });
         }
+    }
+
+    /// The definitions of which it is not known to which pools they lead.
+    #[must_use]
+    pub fn blind(&self) -> Vec<&'s str> {
+        let mut names: Vec<_> = self.blind.iter().map(|it| it.name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Those of them that may lead to this pool, or those that may have done so until they were broken.
+    #[must_use]
+    pub fn may_lead(&self, place: &Place, is_broken: bool) -> Vec<&'s str> {
+        let blind = self.blind.iter().filter(|it| it.is_broken == is_broken);
+        let may = blind.filter(|it| may_be_of(&place.networks, it.network, it.may_be_slice));
+        let mut names: Vec<_> = may.map(|it| it.name).collect();
+        names.dedup();
+        names
     }
 
     /// What leads to the pool of this name.
     #[must_use]
-    pub fn to_pool(&self, name: &str) -> Option<&Led> {
+    pub fn to_pool(&self, name: &str) -> Option<&Led<'s>> {
         self.pools.get(name)
+    }
+
+    /// What hands out addresses of a pool that nothing leads to any more, from another pool of its network: its name, its
+    /// section and the range there. So it is where the range of a definition was changed.
+    #[must_use]
+    pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
+        let own = place.range?;
+        let mut sections = self.sections.iter().flat_map(|(name, sections)| {
+            let ipams = sections.iter().map(|section| section.ipam);
+            ipams.map(move |ipam| (*name, ipam))
+        });
+        sections.find_map(|(name, ipam)| {
+            let mut ranges = ipam.ranges.iter();
+            let range = ranges.find(|range| range.overlaps(own))?;
+            let is_of = may_be_of(&place.networks, ipam.network_name.as_deref(), false);
+            is_of.then_some((name, ipam, *range))
+        })
+    }
+
+    /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
+    #[must_use]
+    pub fn reserves(&self, place: &Place) -> bool {
+        match self.to_pool(&place.key.name) {
+            Some(led) => led.reserves,
+            None => self
+                .superseding(place)
+                .is_some_and(|(_, ipam, _)| ipam.reserves),
+        }
+    }
+
+    /// Whether a definition gives this address to each of its pods, beside those of its pools.
+    #[must_use]
+    pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
+        self.statics
+            .get(definition)
+            .is_some_and(|all| all.contains(&address))
+    }
+
+    /// All such addresses that a pool may have, each with its definition.
+    pub fn statics(&self, place: &Place) -> impl Iterator<Item = (&'s str, IpAddr)> {
+        let is_of = |name: &str| {
+            let mut sections = self.sections.get(name).into_iter().flatten();
+            sections.any(|it| may_be_of(&place.networks, it.ipam.network_name.as_deref(), false))
+        };
+        let all = self.statics.iter().filter(move |(name, _)| is_of(name));
+        all.flat_map(|(name, all)| all.iter().map(move |address| (&**name, *address)))
     }
 
     /// The sections that an address of a status entry may be given by: plugins of one list may have networks of their

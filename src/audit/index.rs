@@ -72,6 +72,7 @@ impl Owners {
                 }
                 number
             }
+            Owner::Nobody => return NOBODY,
         };
         self.counts[number as usize].add(interface);
         number
@@ -83,10 +84,25 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Whose a row is: the place of a pod that is there, or the podref of one that is not.
+/// Whose a row is: the place of a pod that is there, or the podref of one that is not. A row without one is nobody's.
 enum Owner {
     Present(u32),
     Absent(Box<str>),
+    Nobody,
+}
+
+/// The number of what names no pod.
+const NOBODY: u32 = u32::MAX;
+
+/// For whom a row holds an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// For the pod that is asked for.
+    Own,
+    /// For another one.
+    Another,
+    /// It names no pod.
+    Nobody,
 }
 
 /// What one pool says.
@@ -261,18 +277,37 @@ impl Index {
         all.filter(|other| other.pod.podref != row.podref).collect()
     }
 
-    /// The pools that hold this address, and whether they hold it for this pod.
+    /// The addresses that rows of a pool hold.
+    pub fn held_in<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = IpAddr> + 'a {
+        let ends = place.range.map(Range::first_and_last);
+        let from = ends.map_or(self.held.len(), |(first, _)| {
+            self.held.partition_point(|(address, ..)| *address < first)
+        });
+        let held = self.held[from..].iter();
+        held.take_while(move |(address, ..)| ends.is_some_and(|(_, last)| *address <= last.0))
+            .filter(|(_, pool, _)| self.pools[*pool as usize].at == place.at)
+            .map(|(address, ..)| *address)
+    }
+
+    /// The pools that hold this address, and for whom.
     pub fn holders(
         &self,
         snapshot: &Snapshot,
         address: IpAddr,
         podref: &str,
-    ) -> impl Iterator<Item = (&Place, bool)> {
+    ) -> impl Iterator<Item = (&Place, Holder)> {
         let owner = self.owners.number(snapshot, podref);
         let from = self.held.partition_point(|(other, ..)| *other < address);
         let same = self.held[from..].iter();
         same.take_while(move |(other, ..)| *other == address)
-            .map(move |(_, pool, held_by)| (&self.pools[*pool as usize], Some(*held_by) == owner))
+            .map(move |(_, pool, held_by)| {
+                let holder = match *held_by {
+                    NOBODY => Holder::Nobody,
+                    held_by if Some(held_by) == owner => Holder::Own,
+                    _ => Holder::Another,
+                };
+                (&self.pools[*pool as usize], holder)
+            })
     }
 
     /// The reservations without a row, each with the pool that it would be in, the network and the address.
@@ -357,7 +392,8 @@ impl Part {
             }
             let owner = match at {
                 Some(at) => Owner::Present(small(at)),
-                None => Owner::Absent(podref.into()),
+                None if PodRef::is_valid(podref) => Owner::Absent(podref.into()),
+                None => Owner::Nobody,
             };
             rows.push((address, owner, row.interface.and_then(InterfaceTag::of)));
             seen.push(Seen {
@@ -377,7 +413,7 @@ impl Part {
                     let disproves = address.is_some_and(|it| pod.disproves_slice(node, it));
                     disproves.then(|| pod.podref.clone())
                 }
-                Owner::Absent(_) => None,
+                Owner::Absent(_) | Owner::Nobody => None,
             })
         };
         let other = slice.as_deref().and_then(disproves);

@@ -333,7 +333,10 @@ impl<'a> Hidden<'a> {
             Subject::Reservation(_) => self.rows,
             Subject::Other { problem, .. } => match problem {
                 Problem::InUseUnallocated => self.rows,
-                Problem::NearlyFull | Problem::PoolWithoutDefinition => {
+                Problem::StaticInPool
+                | Problem::NearlyFull
+                | Problem::PoolSuperseded
+                | Problem::PoolWithoutDefinition => {
                     let pool = entry
                         .pool()
                         .map(|(namespace, name)| format!("{namespace}/{name}"));
@@ -372,6 +375,8 @@ fn subject_of(finding: &Finding, state: &State) -> Subject {
             about = vec![address, text(finding.interface.as_deref())];
             about.extend(finding.pods.iter().cloned());
         }
+        Problem::StaticInPool => about.push(address),
+        Problem::NearlyFull => about.push(text(finding.definition.as_deref())),
         Problem::SliceOfGoneNode => about.extend(finding.nodes.iter().map(ToString::to_string)),
         Problem::Unreadable => about.push(finding.detail.to_string()),
         _ => {}

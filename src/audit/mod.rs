@@ -52,7 +52,7 @@ use self::{
     assess::Assessor,
     definitions::Definitions,
     filter::Filter,
-    index::{Place, Seen},
+    index::{Holder, Place, Seen},
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
     shared::{Local, Texts},
 };
@@ -317,11 +317,22 @@ impl Audit<'_> {
             .definitions
             .map(|all| (all, all.to_pool(&place.key.name)));
         let usage = pools::usage(place, led.and_then(|(_, led)| led), split);
-        findings.add(pools::nearly_full(place, &usage));
         findings.add(pools::slice_of_several_nodes(self.assessor, place));
-        if let Some((definitions, None)) = led {
-            let finding = pools::without_definition(place, split, definitions, self.source);
-            findings.add([finding]);
+        match led {
+            Some((definitions, Some(led))) => {
+                findings.add(pools::nearly_full(place, &usage, Some(led)));
+                findings.add(pools::full_parts(self.assessor, place, led));
+                findings.add(pools::statics(definitions, place, led));
+            }
+            Some((definitions, None)) => {
+                // Of what nothing leads to nothing is given.
+                if !definitions.may_lead(place, false).is_empty() {
+                    findings.add(pools::nearly_full(place, &usage, None));
+                }
+                let finding = pools::without_definition(place, split, definitions, self.source);
+                findings.add([finding]);
+            }
+            None => findings.add(pools::nearly_full(place, &usage, None)),
         }
         Judged {
             findings: findings.all,
@@ -382,11 +393,12 @@ impl Audit<'_> {
                     .to_owned(),
             );
         }
-        let hidden = self.definitions.map_or(0, |definitions| definitions.blind);
-        if hidden > 0 {
+        let hidden = self.definitions.map(Definitions::blind).unwrap_or_default();
+        if !hidden.is_empty() {
             notes.push(format!(
-                "{hidden} definitions do not tell their range: in their networks duplicates, addresses in use without a row and \
-                 missing reservations are not looked for, and no pool counts as unused"
+                "of what these definitions give, duplicates, addresses in use without a row and missing reservations are \
+                 not looked for, since they do not tell all of their ranges: {}",
+                words::names(&hidden)
             ));
         }
         if blind > 0 {
@@ -468,12 +480,13 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                         && namespace.is_none_or(|namespace| **namespace == *place.key.namespace)
                 };
                 // Where the pool could not be named, any will do.
-                let holds =
-                    |(place, own): (&Place, bool)| own && (finding.pool.is_none() || is_it(place));
+                let holds = |(place, holder): (&Place, Holder)| {
+                    holder != Holder::Another && (finding.pool.is_none() || is_it(place))
+                };
                 reports(&podref) && !rows.any(holds)
             }
             // Its row went meanwhile, or it has its reservation now.
-            Problem::ReservationMissing => rows.any(|(place, own)| {
+            Problem::ReservationMissing => rows.any(|(place, holder)| {
                 let row = finding.row.as_ref().map(|row| row.stored.value());
                 let sandbox = row.as_ref().and_then(|row| row["id"].as_str());
                 let sandbox = sandbox.unwrap_or_default();
@@ -485,7 +498,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                     })
                 };
                 reports(&podref)
-                    && own
+                    && holder == Holder::Own
                     && place.key.namespace == namespace
                     && !place.networks.iter().any(reserved)
             }),

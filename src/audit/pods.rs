@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipgc_core::{
     address::pool_name,
+    definitions::may_be_of,
     ipam::Ipam,
     pod::{ContainerState, PodState},
 };
@@ -12,7 +13,7 @@ use ipgc_core::{
 use super::{
     assess::Assessor,
     definitions::Definitions,
-    index::Place,
+    index::{Holder, Place},
     report::{Finding, Problem, Shared, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
@@ -47,11 +48,11 @@ impl Use<'_> {
         })
     }
 
-    /// The pools that hold the address in its network, and whether they do so for its pod.
+    /// The pools that hold the address in its network, and for whom.
     fn holders<'a>(
         &'a self,
         assessor: &'a Assessor<'_>,
-    ) -> impl Iterator<Item = (&'a Place, bool)> {
+    ) -> impl Iterator<Item = (&'a Place, Holder)> {
         let podref = self.pod.podref.as_str();
         let holders = assessor
             .index
@@ -59,8 +60,21 @@ impl Use<'_> {
         holders.filter(|(place, _)| self.is_of(place))
     }
 
-    fn is_allocated(&self, assessor: &Assessor<'_>) -> bool {
-        self.holders(assessor).any(|(_, own)| own)
+    /// Whether a row of its pod has it, or one that names no pod, so that no other is given it. Its row stays in the pool
+    /// that it was given of when its definition leads to another one by now.
+    fn is_allocated(&self, assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> bool {
+        let podref = self.pod.podref.as_str();
+        let index = &assessor.index;
+        let mut holders = index.holders(assessor.snapshot, self.address, podref);
+        holders.any(|(place, holder)| match holder {
+            Holder::Own => {
+                self.is_of(place)
+                    || may_be_of(&place.networks, self.network, false)
+                    || definitions.to_pool(&place.key.name).is_none()
+            }
+            Holder::Nobody => self.is_of(place),
+            Holder::Another => false,
+        })
     }
 
     /// Says in which pool it is, or would be.
@@ -110,7 +124,8 @@ pub fn findings(
             continue;
         }
         for entry in pod.status.entries() {
-            for address in &entry.addresses {
+            let given = entry.addresses.iter();
+            for address in given.filter(|it| !definitions.is_static(&entry.network, **it)) {
                 let sections = definitions.sections(&entry.network, *address);
                 let mut of = sections.map(|section| Use {
                     network: section.ipam.network_name.as_deref(),
@@ -121,7 +136,7 @@ pub fn findings(
                     pools: &section.pools,
                 });
                 let Some(first) = of.next() else { continue };
-                let is_own = |one: &Use<'_>| one.is_allocated(assessor);
+                let is_own = |one: &Use<'_>| one.is_allocated(assessor, definitions);
                 let own = of.find(|other| !is_own(&first) && is_own(other));
                 uses.push(own.unwrap_or(first));
             }
@@ -129,18 +144,24 @@ pub fn findings(
     }
     let mut findings: Vec<_> = uses
         .iter()
-        .filter_map(|one| unallocated(assessor, one, source))
+        .filter_map(|one| unallocated(assessor, definitions, one, source))
         .collect();
     uses.sort_by_key(|one| (one.network, one.address));
     let same = |a: &Use<'_>, b: &Use<'_>| (a.network, a.address) == (b.network, b.address);
     for together in uses.chunk_by(same) {
-        findings.extend(duplicates(assessor, together));
+        findings.extend(duplicates(assessor, definitions, together));
     }
     findings
 }
 
-fn unallocated(assessor: &Assessor<'_>, one: &Use<'_>, source: Source) -> Option<Finding> {
-    if !one.pod.is_running() || one.is_allocated(assessor) || !all_is_seen(assessor, one) {
+fn unallocated(
+    assessor: &Assessor<'_>,
+    definitions: &Definitions<'_>,
+    one: &Use<'_>,
+    source: Source,
+) -> Option<Finding> {
+    let is_allocated = one.is_allocated(assessor, definitions);
+    if !one.pod.is_running() || is_allocated || !all_is_seen(assessor, one) {
         return None;
     }
     let podref = one.pod.podref.as_str();
@@ -193,7 +214,11 @@ fn all_is_seen(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
 }
 
 /// The uses of one address of one network. Whoever does not reserve shares it with all but those of its own pool.
-fn duplicates(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Vec<Finding> {
+fn duplicates(
+    assessor: &Assessor<'_>,
+    definitions: &Definitions<'_>,
+    together: &[Use<'_>],
+) -> Vec<Finding> {
     if together.len() < 2 {
         return Vec::new();
     }
@@ -219,11 +244,15 @@ fn duplicates(assessor: &Assessor<'_>, together: &[Use<'_>]) -> Vec<Finding> {
     }
     groups
         .iter()
-        .filter_map(|(_, group)| duplicate(assessor, group))
+        .filter_map(|(_, group)| duplicate(assessor, definitions, group))
         .collect()
 }
 
-fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> {
+fn duplicate(
+    assessor: &Assessor<'_>,
+    definitions: &Definitions<'_>,
+    together: &[&Use<'_>],
+) -> Option<Finding> {
     let mut pods: Vec<_> = together.iter().map(|one| &one.pod.podref).collect();
     pods.sort_unstable();
     pods.dedup();
@@ -239,7 +268,9 @@ fn duplicate(assessor: &Assessor<'_>, together: &[&Use<'_>]) -> Option<Finding> 
     let mut finding = Finding::new(Problem::InUseTwice, detail);
     finding.address = Some(first.address.to_string());
     // That of the one which has a row, if there is one.
-    let allocated = together.iter().find(|one| one.is_allocated(assessor));
+    let allocated = together
+        .iter()
+        .find(|one| one.is_allocated(assessor, definitions));
     allocated
         .unwrap_or(&first)
         .name_pool(&mut finding, assessor);

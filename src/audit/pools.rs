@@ -1,4 +1,4 @@
-//! What is wrong with a pool as a whole, and with the slices of nodes.
+//! What is wrong with a pool as a whole or with a part of it, and with the slices of nodes.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,7 +6,7 @@ use ipgc_core::{address::Range, ipam::handed_out, pool::PoolKey};
 
 use super::{
     assess::Assessor,
-    definitions::{Definitions, Led},
+    definitions::{Definitions, Led, is_within},
     index::Place,
     report::{Finding, PoolUsage, Problem, Source, Split},
     words,
@@ -14,18 +14,21 @@ use super::{
 use crate::snapshot::{Kind, Slice};
 
 /// More than so many hundredths of a range are nearly all of it.
-const NEARLY_FULL: u64 = 90;
+const NEARLY_FULL: u128 = 90;
 
 /// How many addresses of a range are handed out at the most, by what leads to it.
 #[must_use]
-pub fn size(range: Range, led: Option<&Led>) -> Option<u64> {
-    let count = handed_out(range, led.map_or(&[][..], |led| &led.spans))?;
+fn size(range: Range, led: Option<&Led<'_>>) -> Option<u64> {
+    let count = match led {
+        Some(led) => led.size(range)?,
+        None => handed_out(range, None)?,
+    };
     Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 /// How full a pool is.
 #[must_use]
-pub fn usage(place: &Place, led: Option<&Led>, split: Split) -> PoolUsage {
+pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
@@ -76,13 +79,23 @@ fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
     finding
 }
 
-/// The finding about a range that is nearly full.
+fn is_nearly_full(rows: u128, size: u128) -> bool {
+    rows.saturating_mul(100) > size.saturating_mul(NEARLY_FULL)
+}
+
+/// The finding about a range that is nearly full. A range of single addresses is full by design.
 #[must_use]
-pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
+pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
     let size = usage.size?;
     let split = usage.split;
-    let rows = split.rows() as u64;
-    (rows.saturating_mul(100) > size.saturating_mul(NEARLY_FULL)).then(|| {
+    let rows = split.rows();
+    if led
+        .zip(place.range)
+        .is_some_and(|(led, range)| led.is_of_single_addresses(range))
+    {
+        return None;
+    }
+    is_nearly_full(rows as u128, size.into()).then(|| {
         let first = if split.unreported > 0 {
             "; see first to the findings unreported, each of which says what frees it"
         } else {
@@ -91,6 +104,56 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage) -> Option<Finding> {
         let detail = format!("{rows} of {size} addresses are taken: {split}{first}");
         about(Problem::NearlyFull, &place.key, detail)
     })
+}
+
+/// The findings about parts of a range that are nearly full: pods of the definitions of such a part get no address,
+/// though the range has some left.
+pub fn full_parts(assessor: &Assessor<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
+    let Some(range) = place.range else {
+        return Vec::new();
+    };
+    let full = led
+        .parts(range)
+        .into_iter()
+        .filter_map(|(span, size, names)| {
+            let held = assessor.index.held_in(place);
+            let rows = held.filter(|address| is_within(span, *address)).count();
+            is_nearly_full(rows as u128, size).then(|| {
+                let mut detail = format!(
+                    "{rows} of {size} addresses are taken of the part that {} hands out",
+                    words::names(&names)
+                );
+                detail += &span
+                    .first
+                    .map_or_else(String::new, |it| format!(", from {it}"));
+                detail += &span.last.map_or_else(String::new, |it| format!(" to {it}"));
+                let mut finding = about(Problem::NearlyFull, &place.key, detail);
+                finding.definition = names.first().map(|name| (*name).into());
+                finding
+            })
+        });
+    full.collect()
+}
+
+/// The findings about addresses that a definition gives to each of its pods, and that a pool gives away as well.
+pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
+    let Some(range) = place.range else {
+        return Vec::new();
+    };
+    let clashing = definitions.statics(place).filter_map(|(name, address)| {
+        let handing_out = led.handing_out(range, address);
+        let first = *handing_out.first()?;
+        let detail = format!(
+            "definition {name} has it in `addresses`, so each of its pods has it without a row, and {} hands it out of this \
+             pool: add it to `exclude` there",
+            words::names(&handing_out)
+        );
+        let mut finding = about(Problem::StaticInPool, &place.key, detail);
+        finding.address = Some(address.to_string());
+        finding.definition = Some(first.into());
+        Some(finding)
+    });
+    clashing.collect()
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.
@@ -117,11 +180,26 @@ pub fn without_definition(
 ) -> Finding {
     let mut detail = "no definition leads to it".to_owned();
     let mut command = None;
-    if definitions.blind > 0 {
-        let blind = definitions.blind;
-        detail = format!("{detail}; {blind} definitions do not tell their range, and may");
-    } else if split.rows() > 0 {
-        let rows = split.rows();
+    let (blind, rows) = (definitions.may_lead(place, false), split.rows());
+    if !blind.is_empty() {
+        let blind = words::names(&blind);
+        detail = format!("{detail}; what does not tell its range may: {blind}");
+    } else if rows > 0
+        && let Some((name, _, range)) = definitions.superseding(place)
+    {
+        let detail = format!(
+            "{detail} any more: {name} hands out {range} instead, so whereabouts gives nothing more of it; its {rows} rows \
+             go with their pods, and it may be removed when they are gone"
+        );
+        let mut finding = about(Problem::PoolSuperseded, &place.key, detail);
+        finding.definition = Some(name.into());
+        return finding;
+    } else if rows > 0 {
+        let broken = definitions.may_lead(place, true);
+        if !broken.is_empty() {
+            let broken = words::names(&broken);
+            detail = format!("{detail}, unless it is of one whose range cannot be read: {broken}");
+        }
         detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
     } else if source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");

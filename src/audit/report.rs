@@ -108,7 +108,9 @@ pub enum Problem {
     InUseUnallocated,
     /// A reservation that is missing, or another's, for a row whose pod lives.
     ReservationMissing,
-    /// More than 90 % of a range are taken.
+    /// An address that a definition gives to each of its pods, and that a pool gives away.
+    StaticInPool,
+    /// More than 90 % of a range, or of a part of it, are taken.
     NearlyFull,
     /// There are no pools at all.
     NoPools,
@@ -130,6 +132,9 @@ pub enum Problem {
     Unknown,
     /// A pool that is one node's slice by its name, and in which a pod of another node has a row.
     SliceOfSeveralNodes,
+    /// A pool with rows that no network attachment definition leads to any more, since one hands out its addresses from
+    /// another pool by now.
+    PoolSuperseded,
     /// A pool that no network attachment definition leads to.
     PoolWithoutDefinition,
     /// A slice of a node that is gone.
@@ -144,6 +149,7 @@ impl Problem {
             Self::InUseTwice => "in-use-twice",
             Self::InUseUnallocated => "in-use-unallocated",
             Self::ReservationMissing => "reservation-missing",
+            Self::StaticInPool => "static-in-pool",
             Self::NearlyFull => "nearly-full",
             Self::NoPools => "no-pools",
             Self::HeldUnfenced => "held-unfenced",
@@ -154,6 +160,7 @@ impl Problem {
             Self::OutOfRange => "out-of-range",
             Self::Unreadable => "unreadable",
             Self::Unknown => "unknown",
+            Self::PoolSuperseded => "pool-superseded",
             Self::PoolWithoutDefinition => "pool-without-definition",
             Self::SliceOfGoneNode => "slice-of-gone-node",
             Self::SliceOfSeveralNodes => "slice-of-several-nodes",
@@ -178,6 +185,9 @@ pub struct Finding {
     /// The pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Shared>,
+    /// The network attachment definition as `namespace/name`, where it is about what one hands out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Shared>,
     /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -290,6 +300,7 @@ impl Finding {
             row: None,
             namespace: None,
             pool: None,
+            definition: None,
             address: None,
             interface: None,
             pods: Vec::new(),

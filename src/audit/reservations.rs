@@ -20,9 +20,8 @@ use crate::snapshot::Kind;
 
 /// Whether rows of this pool should have reservations, as far as that is known.
 pub fn are_wanted(assessor: &Assessor<'_>, definitions: &Definitions<'_>, place: &Place) -> bool {
-    let led = definitions.to_pool(&place.key.name);
     let known = assessor.snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
-    known && led.is_some_and(|led| led.reserves)
+    known && definitions.reserves(place)
 }
 
 /// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it

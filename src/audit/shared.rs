@@ -185,6 +185,7 @@ impl Local<'_> {
             row,
             namespace,
             pool,
+            definition,
             address: _,
             interface,
             pods: _,
@@ -195,7 +196,9 @@ impl Local<'_> {
             reservation: _,
             command,
         } = finding;
-        let some = [namespace, pool, interface, grade, cause, command];
+        let some = [
+            namespace, pool, definition, interface, grade, cause, command,
+        ];
         let uid = row.iter_mut().map(|row| &mut row.pool_uid);
         let all = some.into_iter().flatten().chain(uid);
         for text in [detail].into_iter().chain(all) {

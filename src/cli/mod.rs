@@ -51,7 +51,7 @@ Examples:
 enum Command {
     /// Collect addresses until SIGTERM or SIGINT
     Run(Box<run::Args>),
-    /// Tell what is wrong with the addresses of a cluster, or of files of kubectl get -o json
+    /// Tell what is wrong with the addresses of a cluster, or of files of kubectl get -o json or yaml
     Audit(Box<audit::Args>),
     /// Tell why an address is held, or what is known of a pod, a pool or a node
     Explain(Box<explain::Args>),

@@ -28,7 +28,7 @@ use crate::{
     reason = "the comments are help texts for people"
 )]
 pub struct Args {
-    /// Judge files of kubectl get -o json instead of a cluster: a file, a directory, or - for standard input;
+    /// Judge files of kubectl get -o json or -o yaml instead of a cluster: a file, a directory, or - for standard input;
     /// may be given several times
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,

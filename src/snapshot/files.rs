@@ -1,4 +1,4 @@
-//! A snapshot from the files of `kubectl get … -o json`.
+//! A snapshot from the files of `kubectl get … -o json` or `-o yaml`.
 //!
 //! Every error names the file and says in one line what is wrong with it. An object of another version of a
 //! kind that we read is such an error, for what it says is not what we know; a kind that is none of ours is
@@ -17,7 +17,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{Gather, Kind, Object, Snapshot, read_objects};
 use ipgc_core::definitions::Definition;
 
-/// Reads these files, `-` for standard input; of a directory all files that end in `.json`. `progress` is told
+/// Reads these files, `-` for standard input; of a directory all files whose names end as JSON or YAML. `progress` is told
 /// how many bytes of how many are read, if that is known.
 ///
 /// # Errors
@@ -198,6 +198,9 @@ fn of_one_node(snapshot: &Snapshot) -> Option<&'static str> {
     is_one.then_some("all pods are of one node, though there are several")
 }
 
+/// How the files of a directory end that are read.
+const FORMS: [&str; 3] = ["json", "yaml", "yml"];
+
 /// How a dump is made.
 pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions -A -o json";
 
@@ -240,13 +243,16 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
             let entry = entry.map_err(named)?.path();
             if entry
                 .extension()
-                .is_some_and(|extension| extension == "json")
+                .is_some_and(|extension| FORMS.iter().any(|form| extension == *form))
             {
                 within.push(entry);
             }
         }
         if within.is_empty() {
-            return Err(format!("{}: no file there ends in .json", path.display()));
+            return Err(format!(
+                "{}: no file there ends in .json, .yaml or .yml",
+                path.display()
+            ));
         }
         within.sort();
         files.extend(within);

@@ -20,7 +20,7 @@ use ipgc_core::{
 };
 use serde::Deserialize;
 
-use super::{Kind, Slice, Snapshot, Unreadable, labels::Labels};
+use super::{Kind, Slice, Snapshot, Unreadable, labels::Labels, statics};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{LeanNode, LeanPod, NadIndex},
@@ -235,7 +235,12 @@ impl Gather {
         }
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        self.definitions.apply(&name, config.map_err(fault));
+        let config = config.map_err(fault);
+        let statics = statics::of(config.as_ref().ok().copied().flatten().unwrap_or_default());
+        if !statics.is_empty() {
+            self.snapshot.statics.insert(name.as_str().into(), statics);
+        }
+        self.definitions.apply(&name, config);
         Ok(())
     }
 
@@ -254,14 +259,12 @@ impl Gather {
         sorted.map_err(|(kind, name)| twice(kind, &name))?;
         snapshot.definitions = self.definitions.into_all();
         let invalid = snapshot.definitions.iter();
-        let invalid = invalid.filter_map(|(name, definition)| match definition {
-            Definition::Invalid(reason) => Some((name, reason)),
-            Definition::Read(_) => None,
+        let invalid = invalid.filter_map(|(name, definition)| {
+            Some(format!("definition {name} {}", untold(definition)?))
         });
-        let told = |(name, reason)| format!("definition {name} tells no range: {reason}");
-        snapshot.notes.extend(invalid.clone().take(FEW).map(told));
+        snapshot.notes.extend(invalid.clone().take(FEW));
         if let Some(more) = invalid.count().checked_sub(FEW).filter(|more| *more > 0) {
-            let note = format!("{more} more definitions tell no range");
+            let note = format!("{more} more definitions do not tell all of their ranges");
             snapshot.notes.push(note);
         }
         if !snapshot.kinds.contains(&Kind::Pod) {
@@ -269,6 +272,21 @@ impl Gather {
         }
         Ok(snapshot)
     }
+}
+
+/// Which ranges a definition does not tell, and why.
+fn untold(definition: &Definition) -> Option<String> {
+    let sections = match definition {
+        Definition::Invalid(reason) => return Some(format!("tells no range: {reason}")),
+        Definition::Read(sections) => sections,
+    };
+    let problems: Vec<_> = sections.iter().flat_map(|it| &*it.problems).collect();
+    if !problems.is_empty() {
+        let problems: Vec<_> = problems.into_iter().map(String::as_str).collect();
+        return Some(format!("cannot be read: {}", problems.join("; ")));
+    }
+    let is_empty = sections.iter().any(|section| section.ranges.is_empty());
+    is_empty.then(|| "tells no range: it may be in a file on the nodes".to_owned())
 }
 
 fn twice(kind: Kind, name: &str) -> String {

@@ -8,6 +8,7 @@
 //! | [`files`] | from files |
 //! | [`live`] | from the API server, in quorum reads |
 //! | `neighbours` | who else frees addresses there |
+//! | `statics` | the addresses that a definition gives to each of its pods |
 //! | [`labels`] | label selectors |
 //!
 //! It only reads. Pools are kept as text, since all their rows as objects would be ten times as large; whoever
@@ -18,12 +19,14 @@ mod gather;
 pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
+mod statics;
 mod stream;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
     hash::{BuildHasher, Hash},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -43,7 +46,7 @@ use ipgc_core::{
 
 pub use self::{
     gather::Gather,
-    stream::{Object, ReadError, read_objects},
+    stream::{Object, Place, ReadError, read_objects},
 };
 use ipgc_core::definitions::Definitions;
 
@@ -124,6 +127,8 @@ pub struct Snapshot {
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
     pub definitions: Definitions,
+    /// The addresses that definitions give to each of their pods, by `namespace/name`.
+    pub statics: BTreeMap<Box<str>, Vec<IpAddr>>,
     /// Which kinds were read. What is missing of the others is not known to be absent.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.

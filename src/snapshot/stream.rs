@@ -1,15 +1,17 @@
-//! The objects of a `kubectl get -o json`, one at a time: a dump of a large cluster is a gigabyte, and what is
-//! kept of it is a fraction.
+//! The objects of a `kubectl get -o json` or `-o yaml`, one at a time: a dump of a large cluster is a gigabyte, and what
+//! is kept of it is a fraction.
 //!
 //! A buffer slides over the text. Each object is parsed in it once, by `serde_json`; one that reaches beyond
 //! the buffer is parsed again when more of it is there. A text is a list, as kubectl or the API server write it, a single
 //! object, or several of these. Items of a list that is indented, as kubectl's are, are parsed by several threads;
-//! what comes of it is the same. Nothing here knows what an object means, and no text makes it panic.
+//! what comes of it is the same. A text that does not begin as an object of JSON does is YAML, which is read whole.
+//! Nothing here knows what an object means, and no text makes it panic.
 
 mod crew;
 mod window;
+mod yaml;
 
-use std::{borrow::Cow, io::Read, sync::Arc, thread::scope};
+use std::{borrow::Cow, fmt, io::Read, sync::Arc, thread::scope};
 
 use ipgc_core::{
     outline::{Item, Items},
@@ -41,32 +43,83 @@ pub enum Object<'t> {
     },
 }
 
+/// Where something stands: in JSON its byte, in YAML its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Bytes before it.
+    Byte(u64),
+    /// Its line, from 1 on.
+    Line(usize),
+}
+
+impl Place {
+    /// As which form it was read.
+    fn form(self) -> &'static str {
+        match self {
+            Self::Byte(_) => "json",
+            Self::Line(_) => "yaml",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Byte(at) => write!(f, "byte {at}"),
+            Self::Line(at) => write!(f, "line {at}"),
+        }
+    }
+}
+
 /// Why a text is no dump.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The source failed.
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    /// It is no JSON, or none of objects.
-    #[error("is not what kubectl get -o json writes, at byte {at}: {reason}")]
+    /// It is no JSON or YAML, or none of objects.
+    #[error("is not what kubectl get -o {} writes, at {at}: {reason}", at.form())]
     Syntax {
         /// Where the part begins that cannot be read.
-        at: u64,
+        at: Place,
         /// Why.
         reason: String,
     },
     /// It ends within an object or a list.
-    #[error("ends in the middle of its text, at byte {0}: it was cut off")]
-    Cut(u64),
+    #[error("ends in the middle of its text, at {0}: it was cut off")]
+    Cut(Place),
     /// It is a page of a list.
     #[error("is only a part of a list, which was asked for with a limit")]
     Page,
     /// An object that nobody stores.
-    #[error("has an object of more than 64 MB at byte {0}")]
-    TooLarge(u64),
+    #[error("has an object of more than 64 MB at {0}")]
+    TooLarge(Place),
     /// What was made of an object.
-    #[error("{0}")]
-    Object(String),
+    #[error("object at {at}: {reason}")]
+    Object {
+        /// Where it begins.
+        at: Place,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl ReadError {
+    /// The same, with the place where it stands in the text that the JSON was made of.
+    fn placed(mut self, place: impl Fn(u64) -> Place) -> Self {
+        match &mut self {
+            Self::Syntax { at, .. }
+            | Self::Object { at, .. }
+            | Self::Cut(at)
+            | Self::TooLarge(at) => {
+                if let Place::Byte(byte) = *at {
+                    *at = place(byte);
+                }
+            }
+            Self::Io(_) | Self::Page => {}
+        }
+        self
+    }
 }
 
 /// Reads all objects of a text; says how long it is. Pods are given as [`Object::Text`] too if `whole_pods`.
@@ -82,12 +135,16 @@ pub fn read_objects(
 ) -> Result<u64, ReadError> {
     let mut window = Window::new(source, progress);
     let mut documents = 0;
-    while window.peek()?.is_some() {
+    while let Some(next) = window.next_document(documents == 0)? {
+        if documents == 0 && next != b'{' {
+            documents = window.yaml(whole_pods, &mut each)?;
+            break;
+        }
         window.document(whole_pods, &mut each)?;
         documents += 1;
     }
     match documents {
-        0 => Err(ReadError::Cut(window.at())),
+        0 => Err(ReadError::Cut(window.place())),
         _ => Ok(window.at()),
     }
 }
@@ -115,6 +172,24 @@ struct ListMetadata {
 }
 
 impl<R: Read> Window<'_, R> {
+    /// All that is left, as YAML; says how many documents there are.
+    fn yaml(
+        &mut self,
+        whole_pods: bool,
+        each: &mut impl FnMut(Object<'_>) -> Result<(), String>,
+    ) -> Result<usize, ReadError> {
+        let text = self.rest()?;
+        let mut count = 0;
+        yaml::documents(&text, |document| {
+            count += 1;
+            let mut ignore = |_| {};
+            let mut window = Window::new(document.json.as_bytes(), &mut ignore);
+            let read = window.document(whole_pods, each);
+            read.map_err(|error| error.placed(|byte| document.line(byte)))
+        })?;
+        Ok(count)
+    }
+
     /// A list, or an object.
     fn document(
         &mut self,
@@ -169,8 +244,8 @@ impl<R: Read> Window<'_, R> {
             (false, _) => {}
         }
         let text = format!("{{{members}}}");
-        give(&text, &Envelope::default(), each)
-            .map_err(|reason| ReadError::Object(format!("object at byte {begins_at}: {reason}")))
+        let at = Place::Byte(begins_at);
+        give(&text, &Envelope::default(), each).map_err(|reason| ReadError::Object { at, reason })
     }
 
     fn items(
@@ -270,12 +345,13 @@ fn give_item(
         Item::Other => match std::str::from_utf8(text) {
             Ok(text) => give(text, list, each),
             Err(error) => {
-                let reason = error.to_string();
+                let (at, reason) = (Place::Byte(at), error.to_string());
                 return Err(ReadError::Syntax { at, reason });
             }
         },
     };
-    given.map_err(|reason| ReadError::Object(format!("object at byte {at}: {reason}")))
+    let at = Place::Byte(at);
+    given.map_err(|reason| ReadError::Object { at, reason })
 }
 
 #[derive(Deserialize)]

@@ -40,7 +40,7 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
         .collect();
     let report = part(&server, &kinds).judged();
     assert_eq!(report.findings.len(), 2);
-    let says = "1 definitions do not tell their range";
+    let says = "what does not tell its range may: default/net";
     assert!(
         report.findings.iter().all(|f| f.detail.contains(says)),
         "{:?}",

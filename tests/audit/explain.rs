@@ -373,7 +373,7 @@ fn a_reservation_beside_a_row_of_another_is_told() {
     let told = ask(&server, "default/lost").unwrap();
     assert_eq!(
         told.notes,
-        ["reservation default/10.0.0.1 is its own, and the row of that address is another's"]
+        ["reservation default/10.0.0.1 is its own, and the row of that address is not"]
     );
 }
 

@@ -127,17 +127,9 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
 #[rstest]
 #[case::empty("", "ends in the middle of its text, at byte 0")]
 #[case::blank(" \n\t", "ends in the middle of its text, at byte 3")]
-#[case::text(
-    "hello",
-    "is not what kubectl get -o json writes, at byte 0: expected '{'"
-)]
-#[case::yaml(
-    "apiVersion: v1\nitems:\n",
-    "is not what kubectl get -o json writes, at byte 0: expected '{'"
-)]
-#[case::list(
-    "[]",
-    "is not what kubectl get -o json writes, at byte 0: expected '{'"
+#[case::rest(
+    r#"{"kind":"X","apiVersion":"v1"} hello"#,
+    "is not what kubectl get -o json writes, at byte 31: expected '{'"
 )]
 #[case::no_objects(r#"{"items":[1]}"#, "object at byte 10: invalid type: integer `1`")]
 #[case::no_list(r#"{"items":{}}"#, "items are no list")]

@@ -10,14 +10,17 @@ mod in_use;
 mod input;
 mod live;
 mod names;
+mod nobody;
 mod pools;
 mod program;
 mod proof;
+mod ranges;
 mod schema;
 mod shown;
 mod unreported;
 mod watch;
 mod watch_failures;
+mod yaml;
 
 use std::{
     fs,

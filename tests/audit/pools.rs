@@ -108,7 +108,7 @@ async fn a_definition_without_a_range_may_lead_to_any_pool() {
     assert!(
         finding
             .detail
-            .contains("1 definitions do not tell their range"),
+            .contains("what does not tell its range may: default/on-the-node"),
         "{}",
         finding.detail
     );

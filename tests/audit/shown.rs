@@ -84,7 +84,10 @@ fn definitions_that_tell_no_range_are_told_up_to_a_few() {
     }
     let notes = dump(&server).judged().notes;
     assert_eq!(notes.len(), 8, "{notes:?}");
-    assert_eq!(notes[5], "295 more definitions tell no range");
+    assert_eq!(
+        notes[5],
+        "295 more definitions do not tell all of their ranges"
+    );
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub enum Unreadable {
     #[error("it has an unknown field {0:?}")]
     ExtraField(Box<str>),
     /// The podref is empty or not `namespace/name`.
-    #[error("its podref is not exactly namespace/name")]
+    #[error("it names no pod: its podref is missing, or not exactly namespace/name")]
     PodRef,
     /// The name of a reservation is that of several networks with several addresses.
     #[error("its name can be read as that of several networks, each with another address")]

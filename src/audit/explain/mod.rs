@@ -223,7 +223,7 @@ impl Asked<'_> {
         let others: Vec<_> = others
             .map(|it| {
                 format!(
-                    "reservation {}/{} is its own, and the row of that address is another's",
+                    "reservation {}/{} is its own, and the row of that address is not",
                     it.namespace, it.name
                 )
             })

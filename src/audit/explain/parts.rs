@@ -29,8 +29,8 @@ impl Asked<'_> {
     pub(super) fn is_absent(&self, podref: &str) -> bool {
         match podref.parse::<PodRef>() {
             Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
-            // No pod has a name that is none.
-            Err(_) => true,
+            // It names no pod that could be absent.
+            Err(_) => false,
         }
     }
 

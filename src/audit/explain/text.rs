@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use ipgc_core::podref::PodRef;
+
 use super::report::{
     Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
 };
@@ -128,7 +130,11 @@ impl Text {
         if let Some(grade) = &row.grade {
             self.line("evidence", grade);
         }
-        let no_pod = || format!("{}: {}", row.podref, absent(row.pod_is_absent));
+        let no_pod = || match &*row.podref {
+            "" => "the row names none".to_owned(),
+            podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
+            podref => format!("{podref}: {}", absent(row.pod_is_absent)),
+        };
         self.line(
             "pod",
             &row.pod
@@ -167,7 +173,7 @@ impl Text {
             self.line("evidence", grade);
         }
         self.line("reservation", &reserved(&orphan.reservation));
-        if !orphan.reservation.podref.is_empty() {
+        if PodRef::is_valid(&orphan.reservation.podref) {
             let pod = orphan.pod.as_ref();
             self.line(
                 "pod",

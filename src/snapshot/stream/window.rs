@@ -5,8 +5,12 @@ use std::io::Read;
 use ipgc_core::outline::{first_length, space};
 use serde::Deserialize;
 
-use super::{ReadError, crew::Piece};
+use super::{Place, ReadError, crew::Piece};
 
+/// Some programs of Windows begin each text with it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// What stands between documents of YAML, and may between those of JSON.
+const SEPARATOR: &[u8] = b"---";
 /// So much is read at a time.
 const CHUNK: usize = 1 << 20;
 /// What is parsed elsewhere is no larger than that.
@@ -48,6 +52,10 @@ impl<'p, R: Read> Window<'p, R> {
         self.dropped + self.start as u64
     }
 
+    pub(super) fn place(&self) -> Place {
+        Place::Byte(self.at())
+    }
+
     pub(super) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -58,7 +66,7 @@ impl<'p, R: Read> Window<'p, R> {
             return Ok(false);
         }
         if self.bytes.len() - self.start > LARGEST_OBJECT {
-            return Err(ReadError::TooLarge(self.at()));
+            return Err(ReadError::TooLarge(self.place()));
         }
         self.bytes.drain(..self.start);
         self.dropped += self.start as u64;
@@ -87,16 +95,42 @@ impl<'p, R: Read> Window<'p, R> {
         }
     }
 
-    pub(super) fn syntax(&self, reason: impl Into<String>) -> ReadError {
-        let reason = match self.unread() {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] if self.at() == 0 => {
-                "it is UTF-16, not UTF-8".into()
+    /// The first byte of the next document, after what may stand before it.
+    pub(super) fn next_document(&mut self, is_first: bool) -> Result<Option<u8>, ReadError> {
+        loop {
+            let next = self.peek()?;
+            while self.unread().len() < BYTE_ORDER_MARK.len() && self.more()? {}
+            self.start += match self.unread() {
+                text if text.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
+                text if text.starts_with(SEPARATOR) && !is_first => SEPARATOR.len(),
+                _ => return Ok(next),
+            };
+        }
+    }
+
+    /// All of a text of which nothing was taken.
+    pub(super) fn rest(&mut self) -> Result<String, ReadError> {
+        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = self.unread() {
+            return Err(self.syntax("it is UTF-16, not UTF-8"));
+        }
+        self.source.read_to_end(&mut self.bytes)?;
+        self.dropped += self.bytes.len() as u64;
+        self.start = 0;
+        (self.progress)(self.dropped);
+        let text = String::from_utf8(std::mem::take(&mut self.bytes));
+        text.map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            ReadError::Syntax {
+                at: Place::Line(1 + memchr::memchr_iter(b'\n', before).count()),
+                reason: error.utf8_error().to_string(),
             }
-            _ => reason.into(),
-        };
+        })
+    }
+
+    pub(super) fn syntax(&self, reason: impl Into<String>) -> ReadError {
         ReadError::Syntax {
-            at: self.at(),
-            reason,
+            at: self.place(),
+            reason: reason.into(),
         }
     }
 
@@ -108,7 +142,7 @@ impl<'p, R: Read> Window<'p, R> {
                 Ok(())
             }
             Some(_) => Err(self.syntax(format!("expected {:?}", char::from(wanted)))),
-            None => Err(ReadError::Cut(self.at())),
+            None => Err(ReadError::Cut(self.place())),
         }
     }
 
@@ -136,7 +170,7 @@ impl<'p, R: Read> Window<'p, R> {
                     return Ok((value, length));
                 }
                 Err(error) if !error.is_eof() => return Err(self.syntax(error.to_string())),
-                Err(_) if self.ended => return Err(ReadError::Cut(self.at())),
+                Err(_) if self.ended => return Err(ReadError::Cut(self.place())),
                 Ok(_) | Err(_) => {
                     self.more()?;
                 }
@@ -151,7 +185,7 @@ impl<'p, R: Read> Window<'p, R> {
         self.start += length;
         // serde_json has checked it.
         std::str::from_utf8(&self.bytes[from..self.start]).map_err(|error| ReadError::Syntax {
-            at: self.dropped + from as u64,
+            at: Place::Byte(self.dropped + from as u64),
             reason: error.to_string(),
         })
     }

@@ -1,0 +1,150 @@
+//! YAML, as kubectl writes it, made JSON: one reader of objects then reads both.
+//!
+//! A text is read whole, unlike JSON, and made JSON a document at a time. kubectl quotes each text that YAML could take
+//! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other
+//! is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
+
+use std::collections::HashSet;
+
+use granit_parser::{Event, Parser, ScalarStyle};
+use serde_json::Number;
+
+use super::{Place, ReadError};
+
+/// One document.
+#[derive(Default)]
+pub(super) struct Document {
+    /// It as JSON.
+    pub(super) json: String,
+    /// Where objects begin in it, and on which lines of the YAML.
+    lines: Vec<(u64, usize)>,
+    open: Vec<Open>,
+}
+
+/// A collection that has not ended.
+enum Open {
+    List,
+    /// With the keys that it has, and whether a key comes next.
+    Map(HashSet<String>, bool),
+}
+
+impl Document {
+    /// The line of what begins at this byte of the JSON, or around it.
+    pub(super) fn line(&self, byte: u64) -> Place {
+        let after = self.lines.partition_point(|(begin, _)| *begin <= byte);
+        let begins = after.checked_sub(1).and_then(|at| self.lines.get(at));
+        Place::Line(begins.map_or(1, |(_, line)| *line))
+    }
+
+    /// A value comes: a key may not be one.
+    fn value(&mut self, line: usize) -> Result<(), ReadError> {
+        match self.open.last_mut() {
+            Some(Open::Map(_, true)) => return Err(syntax(line, "a key is no text")),
+            Some(Open::Map(_, is_key)) => *is_key = true,
+            Some(Open::List) if !self.json.ends_with('[') => self.json.push(','),
+            Some(Open::List) | None => {}
+        }
+        // Objects of a list stand in `items`.
+        if self.open.len() <= 2 {
+            self.lines.push((self.json.len() as u64, line));
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), ReadError> {
+        if let Some(Open::Map(keys, is_key @ true)) = self.open.last_mut() {
+            *is_key = false;
+            if !self.json.ends_with('{') {
+                self.json.push(',');
+            }
+            self.json += &quoted(text);
+            self.json.push(':');
+            return if keys.insert(text.to_owned()) {
+                Ok(())
+            } else {
+                let reason =
+                    format!("{text:?} is there twice; `---` has to stand between documents");
+                Err(syntax(line, reason))
+            };
+        }
+        self.value(line)?;
+        match text {
+            _ if style != ScalarStyle::Plain => self.json += &quoted(text),
+            "" | "~" | "null" | "Null" | "NULL" => self.json += "null",
+            "true" | "True" | "TRUE" => self.json += "true",
+            "false" | "False" | "FALSE" => self.json += "false",
+            _ if serde_json::from_str::<Number>(text).is_ok() => self.json += text,
+            _ => self.json += &quoted(text),
+        }
+        Ok(())
+    }
+
+    /// A collection ends. What is cut off within a list is YAML all the same, but lacks what kubectl writes behind `items`.
+    fn end(&mut self, bracket: char, line: usize) -> Result<(), ReadError> {
+        self.json.push(bracket);
+        match self.open.pop() {
+            Some(Open::Map(keys, _)) if self.open.is_empty() && keys.contains("items") => {
+                let is_whole = keys.contains("kind") && keys.contains("metadata");
+                is_whole
+                    .then_some(())
+                    .ok_or(ReadError::Cut(Place::Line(line)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes each document of a text JSON.
+///
+/// # Errors
+/// Where it is no YAML, or says what JSON cannot, and whatever `each` says.
+pub(super) fn documents(
+    text: &str,
+    mut each: impl FnMut(&Document) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let mut document = Document::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| syntax(error.marker().line(), error.info()))?;
+        let line = span.start.line();
+        match event {
+            Event::DocumentStart(..) => document = Document::default(),
+            // Nothing between two separators is no document.
+            Event::DocumentEnd if document.json == "null" => {}
+            Event::DocumentEnd if document.json.starts_with('{') => each(&document)?,
+            Event::DocumentEnd => {
+                let (at, reason) = (document.line(0), "it is no object".into());
+                return Err(ReadError::Syntax { at, reason });
+            }
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, _, Some(_))
+            | Event::MappingStart(_, _, Some(_)) => return Err(syntax(line, "it has a tag")),
+            Event::Alias(_) => return Err(syntax(line, "it has an alias")),
+            Event::Scalar(text, style, ..) => document.scalar(&text, style, line)?,
+            Event::SequenceStart(..) => {
+                document.value(line)?;
+                document.json.push('[');
+                document.open.push(Open::List);
+            }
+            Event::MappingStart(..) => {
+                document.value(line)?;
+                document.json.push('{');
+                document.open.push(Open::Map(HashSet::new(), true));
+            }
+            Event::SequenceEnd => document.end(']', line)?,
+            Event::MappingEnd => document.end('}', line)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn syntax(line: usize, reason: impl Into<String>) -> ReadError {
+    ReadError::Syntax {
+        at: Place::Line(line),
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,159 @@
+//! Files in YAML, and with a byte order mark: the same as in JSON.
+
+use ipgc::snapshot::{Object, read_objects};
+use rstest::rstest;
+
+use super::*;
+
+/// Written by kubectl 1.32, `get ippools,overlappingrangeipreservations,pods,nodes,network-attachment-definitions -A`: texts
+/// that YAML could take for something else are in the annotations of kube-system/dns.
+const YAML: &str = include_str!("kubectl.yaml");
+const JSON: &str = include_str!("kubectl.json");
+
+/// All objects of a text; of those that are read at once, what is read.
+fn objects(text: &str) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    let each = |object: Object<'_>| {
+        all.push(match object {
+            Object::Text { kind, text, .. } => {
+                (kind.into_owned(), serde_json::from_str(text).unwrap())
+            }
+            read => (format!("{read:?}"), Value::Null),
+        });
+        Ok(())
+    };
+    read_objects(text.as_bytes(), true, &mut |_| {}, each).unwrap();
+    all
+}
+
+#[test]
+fn what_kubectl_writes_as_yaml_is_read_as_what_it_writes_as_json() {
+    let compact: Value = serde_json::from_str(JSON).unwrap();
+    let (yaml, json) = (objects(YAML), objects(&compact.to_string()));
+    assert_eq!(yaml.len(), 7);
+    assert_eq!(yaml, json);
+    let report = File::new(YAML).judged();
+    assert_eq!(report, File::new(JSON).judged());
+    assert_eq!(
+        problems(&report),
+        [(Problem::Stale, "10.0.0.2"), (Problem::Stale, "10.0.0.8")]
+    );
+}
+
+/// Each as it may come: with a byte order mark, with the line ends of Windows, in several documents.
+#[test]
+fn forms_of_a_dump_come_to_the_same() {
+    let whole = File::new(JSON).judged();
+    let value: Value = serde_json::from_str(JSON).unwrap();
+    let items = value["items"].as_array().unwrap().iter();
+    let apart: Vec<_> = items.map(ToString::to_string).collect();
+    let as_yaml = |item: &String| {
+        let value: Value = serde_json::from_str(item).unwrap();
+        serde_yaml::to_string(&value).unwrap()
+    };
+    let yamls: Vec<_> = apart.iter().map(as_yaml).collect();
+    for text in [
+        format!("\u{feff}{JSON}"),
+        format!("\u{feff}{YAML}"),
+        format!("\u{feff}{}", apart.join("\n\u{feff}")),
+        apart.join("\n---\n"),
+        YAML.replace('\n', "\r\n"),
+        format!("# a comment\n\n{YAML}"),
+        format!("---\n{YAML}...\n"),
+        format!("---\n{YAML}---\n"),
+        format!("---\n{}", yamls.join("---\n")),
+        format!("--- {JSON}"),
+    ] {
+        assert_eq!(File::new(&text).judged(), whole, "{text}");
+    }
+}
+
+#[rstest]
+#[case::no_yaml("a: b: c\n", "is not what kubectl get -o yaml writes, at line 1")]
+#[case::text(
+    "hello",
+    "is not what kubectl get -o yaml writes, at line 1: it is no object"
+)]
+#[case::list(
+    "\n- a\n",
+    "is not what kubectl get -o yaml writes, at line 2: it is no object"
+)]
+#[case::comment("# nothing\n", "ends in the middle of its text")]
+#[case::alias("a: &x 1\nb: *x\n", "at line 2: it has an alias")]
+#[case::tag("a: 1\nb: !!binary aGk=\n", "at line 2: it has a tag")]
+#[case::map_as_key("? {a: b}\n: c\n", "a key is no text")]
+#[case::without_separator(
+    "kind: A\nmetadata: {}\nkind: B\n",
+    r#"at line 3: "kind" is there twice; `---` has to stand between documents"#
+)]
+#[case::bad_object(
+    "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: a\n- apiVersion: v1\n  kind: Pod\nkind: List\nmetadata: {}\n",
+    "object at line 7: a Pod without namespace, name or uid"
+)]
+#[case::second_document(
+    "apiVersion: v1\nkind: X\n---\napiVersion: v1\nkind: Pod\n",
+    "object at line 4: a Pod without namespace, name or uid"
+)]
+#[case::page(
+    "apiVersion: v1\nitems: []\nkind: PodList\nmetadata:\n  continue: x\n",
+    "is only a part of a list"
+)]
+#[case::not_utf_8_alone("a: \u{0}\n", "at line 1")]
+fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
+    let error = File::new(text).read().unwrap_err();
+    assert!(error.contains(says), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn yaml_that_is_not_utf_8_names_the_line() {
+    let error = File::new(b"a: b\nc: \xff\n").read().unwrap_err();
+    assert!(error.contains("at line 2: invalid utf-8"), "{error}");
+}
+
+/// The file is named by the program, and once.
+#[test]
+fn an_error_names_its_file() {
+    let file = File::new("a: b: c\n");
+    let (code, _, error) = audit_of(&file, &[]);
+    assert_eq!(code, 2);
+    assert_eq!(
+        error.matches(file.0.to_str().unwrap()).count(),
+        1,
+        "{error}"
+    );
+}
+
+/// A list of YAML that ends early is YAML as well, and what it lacks would count as absent.
+#[test]
+fn a_list_of_yaml_that_was_cut_off_is_an_error() {
+    let ends = YAML.match_indices('\n').map(|(at, _)| at);
+    let last = YAML.find("\nmetadata:").unwrap();
+    for end in ends.filter(|end| *end <= last) {
+        let read = File::new(&YAML[..end]).read();
+        assert!(read.is_err(), "{}", &YAML[..end]);
+    }
+}
+
+#[test]
+fn a_directory_is_read_in_both_forms() {
+    let directory = std::env::temp_dir().join(format!("ipgc-forms-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let value: Value = serde_json::from_str(JSON).unwrap();
+    let items = value["items"].as_array().unwrap();
+    let (node, others): (Vec<_>, Vec<_>) = items.iter().partition(|it| it["kind"] == "Node");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": others, "metadata": {} });
+    fs::write(
+        directory.join("a.yaml"),
+        serde_yaml::to_string(&list).unwrap(),
+    )
+    .unwrap();
+    fs::write(directory.join("b.yml"), node[0].to_string()).unwrap();
+    fs::write(directory.join("c.txt"), "passed over").unwrap();
+    let read = files::read(std::slice::from_ref(&directory), None, &mut |_, _| {});
+    fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(
+        judge(&read.unwrap(), Source::Files),
+        File::new(JSON).judged()
+    );
+}
