@@ -1,4 +1,4 @@
-//! The museum, third room (docs/safety.md): faults that public reports and reviews showed in ipgc itself.
+//! The museum, third room (docs/museum.md): faults that public reports and reviews showed in ipgc itself.
 //! Each with a neighbour whose row goes meanwhile, so that nothing passes by doing nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -1,4 +1,4 @@
-//! The museum, second room (docs/safety.md): how other collectors let addresses leak, for hours or
+//! The museum, second room (docs/museum.md): how other collectors let addresses leak, for hours or
 //! for ever. Each exhibit is the same situation, and the rows go; one that is in use stays.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -1,4 +1,4 @@
-//! The museum, first room (docs/safety.md): how other collectors freed the address of a pod that
+//! The museum, first room (docs/museum.md): how other collectors freed the address of a pod that
 //! lives. Each exhibit is the same situation, our guard, and a neighbour whose row goes meanwhile,
 //! so that nothing passes by doing nothing.
 

@@ -1,4 +1,4 @@
-//! The museum, first room, second wall (docs/safety.md): addresses of pods that live, in
+//! The museum, first room, second wall (docs/museum.md): addresses of pods that live, in
 //! situations that were found by trying and by thinking. Each with a neighbour whose row goes
 //! meanwhile, so that nothing passes by doing nothing.
 

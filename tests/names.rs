@@ -1,4 +1,4 @@
-//! Reservations whose names can be read as those of several networks (docs/safety.md, exhibit 4.24). Each with one
+//! Reservations whose names can be read as those of several networks (docs/museum.md, exhibit 4.24). Each with one
 //! that goes meanwhile, so that nothing passes by doing nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

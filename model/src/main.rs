@@ -1,4 +1,4 @@
-//! `cargo run -p ipgc-model -- traces` prints what docs/safety.md has between its markers,
+//! `cargo run -p ipgc-model -- traces` prints what model/traces.md has between its markers,
 //! `… -- check [NAME]` goes through the state spaces.
 
 use std::{io::Write, process::ExitCode};

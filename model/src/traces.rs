@@ -1,10 +1,10 @@
-//! The courses of events in docs/safety.md.
+//! The courses of events in model/traces.md.
 
 use std::{collections::BTreeMap, fmt::Write, thread};
 
 use crate::{check::shortest, model::Goal, needed};
 
-/// Before the generated part of docs/safety.md.
+/// Before the generated part of model/traces.md.
 pub const BEGIN: &str = "<!-- traces: cargo run -p ipgc-model -- traces -->\n";
 /// After it.
 pub const END: &str = "<!-- /traces -->\n";

@@ -1,13 +1,13 @@
-//! docs/safety.md has the courses of events that the checker finds now.
+//! traces.md has the courses of events that the checker finds now.
 #![allow(clippy::expect_used)]
 
 use ipgc_model::traces::{self, BEGIN, END};
 
 #[test]
 fn the_courses_of_events_in_the_docs_are_those_that_are_found() {
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/safety.md");
-    let docs = std::fs::read_to_string(docs).expect("docs/safety.md");
-    let (_, rest) = docs
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/traces.md");
+    let page = std::fs::read_to_string(page).expect("traces.md");
+    let (_, rest) = page
         .split_once(BEGIN)
         .expect("the marker before the traces");
     let (written, _) = rest.split_once(END).expect("the marker after the traces");

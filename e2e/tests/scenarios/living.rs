@@ -1,5 +1,5 @@
 //! Rows that nobody needs for their own pod, and that stay for another reason: another pod reports the address, or
-//! the row's id is a container of its pod (docs/safety.md, museum 4.1, 4.2 and 4.4).
+//! the row's id is a container of its pod (docs/museum.md, 4.1, 4.2 and 4.4).
 
 use std::time::Duration;
 
