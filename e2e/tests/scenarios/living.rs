@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use e2e::{Result, pods::End, wait};
-use ipgc::core::evidence::Policy;
+use ipgc::{core::evidence::Policy, report::Counters};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -119,14 +119,20 @@ async fn the_reservation_of_a_predecessors_row_goes_while_its_pod_runs() -> Resu
             counters.sweeps_ended.get() > sweeps + 1
         })
         .await?;
-    // Forced away. The next one asks for a second network, of which no status will tell.
+    // Forced away. The next one asks for a second network, of which no status will tell. It comes after a proof that
+    // there is no pod.
+    let proofs = |counters: &Counters| -> u64 {
+        let all = counters.requests.snapshot().into_iter();
+        let of_pods = all.filter(|([verb, resource], ..)| (*verb, *resource) == ("get", "pods"));
+        of_pods.map(|(_, _, count)| count).sum()
+    };
+    let before = proofs(collecting.counters());
     scene.namespace.force_delete_pod("web-0").await?;
     scene
-        .wait_counter(&collecting, "the end to be seen", |counters| {
-            counters.ends_seen.get() > 0
+        .wait_counter(&collecting, "a proof that the pod is gone", |counters| {
+            proofs(counters) > before
         })
         .await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
     let again = plan("web-0", "net-a,net-b");
     scene.namespace.pod(&again).await?;
     // Under another interface ADD does not adopt the row.
