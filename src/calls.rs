@@ -2,9 +2,8 @@
 //!
 //! kube's own retries are off (they hide minutes), so an error here is one request that failed.
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{future::Future, time::Duration};
 
-use futures::AsyncBufReadExt;
 use http::Request;
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -32,12 +31,6 @@ pub enum CallError {
     /// The server refused, or the connection broke.
     #[error("{}", brief(.0))]
     Kube(#[from] kube::Error),
-    /// The answer broke off.
-    #[error("the answer broke off: {0}")]
-    Broken(#[from] std::io::Error),
-    /// An answer that is no text.
-    #[error("the answer is no text: {0}")]
-    NoText(#[from] std::string::FromUtf8Error),
     /// An answer that cannot be read.
     #[error("answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -141,35 +134,12 @@ pub async fn call<T>(
     }
 }
 
-/// Sends one request, and reads the text of the answer, under [`DEADLINE`]. A page of pools is
-/// megabytes; kube's own would hold it three times.
+/// Sends one request, and reads the text of the answer, under [`DEADLINE`].
 ///
 /// # Errors
 /// As [`CallError`] says.
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
-    Ok(String::from_utf8(bytes(client, request).await?)?)
-}
-
-/// As [`text`], before it is known to be one.
-///
-/// # Errors
-/// As [`CallError`] says.
-pub async fn bytes(client: &Client, request: Request<Vec<u8>>) -> Result<Vec<u8>, CallError> {
-    let answer = async {
-        let mut answer = pin!(client.request_stream(request).await?);
-        let mut bytes = Vec::new();
-        loop {
-            let part = answer.fill_buf().await?;
-            if part.is_empty() {
-                return Ok(bytes);
-            }
-            let length = part.len();
-            bytes.extend_from_slice(part);
-            answer.consume_unpin(length);
-        }
-    };
-    let answer = tokio::time::timeout(DEADLINE, answer).await;
-    answer.unwrap_or(Err(CallError::Deadline))
+    call(client.request_text(request)).await
 }
 
 /// How many pages follow one with this metadata, at the least one. Every server since 1.15 tells how many

@@ -48,7 +48,7 @@ use crate::{
     queue::Queue,
     report::{self, Counters, counted},
     vitals::{Caches, Course, Vitals},
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow, protobuf},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
 };
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
@@ -124,7 +124,8 @@ impl Collector {
         let freshness = Arc::new(Freshness::new(clock));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
-        let (requests, watches) = (counted(requests, &counters), counted(watches, &counters));
+        let count = |client| counted(client, &counters.requests);
+        let (requests, watches) = (count(requests), count(watches));
         let (elector, leadership) = match config.election() {
             None => (None, Leadership::always(clock)),
             Some(namespace) => {
@@ -137,7 +138,7 @@ impl Collector {
         let vitals = Vitals::new(clock, leadership.clone(), Arc::clone(&counters));
         Self {
             requests,
-            watches: protobuf::speak(freshness.listen(watches, &history)),
+            watches: freshness.listen(watches, &history),
             config,
             clock,
             freshness,

@@ -263,57 +263,6 @@ fn a_proxy_is_named_without_its_secret() {
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
-/// kube reads the token through `jsonpath/`, which stands in for another crate.
-#[rstest]
-#[case("{.credential.access_token}", "Bearer secret")]
-#[case("{..access_token}", "only names and numbers are known in a path")]
-fn a_login_by_a_command_is_read_by_its_path(#[case] path: &str, #[case] says: &str) {
-    use std::io::{BufRead as _, BufReader, Write as _};
-
-    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = server.local_addr().unwrap();
-    let user = serde_json::json!({ "auth-provider": { "name": "gcp", "config": {
-        "cmd-path": "/bin/echo",
-        "cmd-args": r#"{"credential":{"access_token":"secret"}}"#,
-        "token-key": path,
-    }}});
-    let config = serde_json::json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
-        "clusters": [{ "name": "x", "cluster": { "server": format!("http://{address}") } }],
-        "users": [{ "name": "x", "user": user }],
-    });
-    let name = format!("login-{}.kubeconfig", address.port());
-    let kubeconfig = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    // Whoever comes is told that the login is no good, and what it was is given back.
-    std::thread::spawn(move || {
-        for asking in server.incoming() {
-            let mut asking = asking.unwrap();
-            let lines = BufReader::new(asking.try_clone().unwrap()).lines();
-            let lines = lines
-                .map(Result::unwrap)
-                .take_while(|line| !line.is_empty());
-            let login = lines
-                .filter_map(|line| Some(line.strip_prefix("authorization: ")?.to_owned()))
-                .last();
-            let status = serde_json::json!({
-                "apiVersion": "v1", "kind": "Status", "status": "Failure",
-                "code": 400, "reason": "BadRequest", "message": login.unwrap_or_default(),
-            });
-            let body = status.to_string();
-            let length = body.len();
-            let head =
-                "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json";
-            write!(asking, "{head}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
-        }
-    });
-    let (code, stdout, stderr) = ipgc(&["audit", "--kubeconfig", kubeconfig.to_str().unwrap()]);
-    std::fs::remove_file(&kubeconfig).unwrap();
-    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
-    assert!(stderr.contains(says), "{stderr}");
-}
-
 /// What `ipgc run` says within two seconds while no server answers.
 fn said_in_vain(args: &[&str], log: Option<&str>) -> String {
     let kubeconfig = nowhere();

@@ -19,14 +19,7 @@ use crate::{
     time::Moment,
 };
 
-/// How long until we look again at what a moment cannot be named for.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// The same for what waits for a node, which is heard more often where its `wait` is short.
-#[must_use]
-pub fn look_again(wait: Duration) -> Duration {
-    (wait / 20).clamp(Duration::from_secs(1), LOOK_AGAIN)
-}
+pub use crate::time::{LOOK_AGAIN, look_again};
 
 /// What is known of a row's pod and of the nodes, besides the row and the presence of its pod.
 #[derive(Clone, Debug)]

@@ -52,6 +52,7 @@ pub mod judge;
 pub mod names;
 pub mod networks;
 pub mod node;
+mod operation;
 pub mod outline;
 pub mod patch;
 pub mod pod;

@@ -11,7 +11,7 @@ mod stock;
 use std::time::Duration;
 
 pub use self::nodes::{Block, Blocked, Nodes, Pulse};
-use crate::{clearance::look_again, time::Moment};
+use crate::time::{Moment, look_again};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
 pub const NO_SANDBOXES_ANNOTATION: &str = "ipgc.dev/no-sandboxes";

@@ -8,13 +8,12 @@
 //! are most of what a write of a pool costs the API server (docs/performance.md); and leaves them where
 //! somebody owns fields by server-side apply.
 
-use json_patch::{
-    AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
-};
-use serde_json::{Value, json};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, jsonptr::PointerBuf};
+use serde_json::json;
 
 use crate::{
     judge::Release,
+    operation::test,
     pool::{ObservedPool, Row},
     proof::Proof,
 };
@@ -81,7 +80,7 @@ impl<'a> UnreadablePatch<'a> {
 }
 
 fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
-    let mut operations = vec![test(&["metadata", "uid"], Value::from(pool.uid()))];
+    let mut operations = vec![test(&["metadata", "uid"], json!(pool.uid()))];
     for row in rows {
         let path = ["spec", "allocations", row.key()];
         operations.push(test(&path, row.stored().clone()));
@@ -102,13 +101,6 @@ fn forget_managers() -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: PointerBuf::from_tokens(["metadata", "managedFields"]),
         value: json!([{}]),
-    })
-}
-
-pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Test(TestOperation {
-        path: PointerBuf::from_tokens(path.iter().copied()),
-        value,
     })
 }
 

@@ -4,18 +4,15 @@
 //! |---|---|
 //! | `count` | how many rows a name has, and of how many interfaces |
 //! | `lean` | a pool as text, as little of it as is read |
-//! | `managed` | managed fields, cut out of a list |
 //! | `row` | one row: as it stands there, and what it says |
 //! | `wire` | the text of a pool |
 
 mod count;
 mod lean;
-mod managed;
 mod row;
 mod wire;
 
 use std::{
-    array::from_fn,
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
@@ -23,14 +20,12 @@ use std::{
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 pub use self::count::{InterfaceTag, RowCount};
 pub use self::lean::LeanPool;
 pub(crate) use self::lean::{Typed, Version};
-pub use self::managed::cut_managed_fields;
 pub use self::row::{Glance, Row, RowContent, Unreadable};
-use self::wire::{List, Plain, PoolText, RowText};
+use self::wire::{List, PoolText, head, stored};
 use crate::{
     address::{Offset, Range, network_of_pool},
     breaker::ACK_ANNOTATION,
@@ -105,10 +100,8 @@ impl Exempt {
     }
 }
 
-/// Says of some rows of one pool which are kept.
-type Choose<'c> = dyn FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool> + 'c;
-/// So many are asked about together.
-const ROWS_AT_A_TIME: usize = 32;
+/// Says of a row whether it is kept.
+type Choose<'c> = dyn FnMut(&Glance<'_>) -> bool + 'c;
 
 /// One pool of a list, or the text of what is none and why.
 pub type ListedPool<'t> = Result<ObservedPool, (&'t str, NotAPool)>;
@@ -131,15 +124,11 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Self, NotAPool> {
-        let mut choose = |_: &PoolKey, rows: &[Glance<'_>]| rows.iter().map(&mut wanted).collect();
-        match serde_json::from_str::<PoolText<Plain>>(text) {
-            Ok(pool) => Ok(Self::read(pool, read_at, &mut choose)),
-            Err(_) => Self::parse_any(text, read_at, &mut choose),
-        }
+        let pool = serde_json::from_str::<PoolText>(text)?;
+        Ok(Self::read(pool, read_at, &mut wanted))
     }
 
     /// Reads the JSON text of a list of IPPools in the same way. Its metadata is the caller's to know.
-    /// `choose` is asked about some rows of one pool at a time, and says of each whether it is kept.
     ///
     /// A pool that is none fails alone, with its text.
     ///
@@ -148,37 +137,17 @@ impl ObservedPool {
     pub fn parse_list<'t, M: Deserialize<'t>>(
         text: &'t str,
         read_at: Moment,
-        mut choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
-        let (metadata, pools) = Self::parse_pools(text, read_at, &mut choose)?;
-        Ok((serde_json::from_str(metadata.get())?, pools))
-    }
-
-    // Of no parameters: it is compiled here, where code is made fast, not where it is called.
-    fn parse_pools<'t>(
-        text: &'t str,
-        read_at: Moment,
-        choose: &mut Choose<'_>,
-    ) -> Result<(&'t RawValue, Vec<ListedPool<'t>>), NotAPool> {
-        if let Ok(List { metadata, items }) = serde_json::from_str::<List<PoolText<Plain>>>(text) {
-            let pools = items.into_iter();
-            let pools = pools.map(|pool| Ok(Self::read(pool, read_at, choose)));
-            return Ok((metadata, pools.collect()));
-        }
-        let List { metadata, items } = serde_json::from_str::<List<&RawValue>>(text)?;
+        let List { metadata, items } = serde_json::from_str::<List<'t, M>>(text)?;
         let pools = items.into_iter().map(|pool| {
             let pool = pool.get();
-            Self::parse_any(pool, read_at, choose).map_err(|reason| (pool, reason))
+            Self::parse(pool, read_at, &mut wanted).map_err(|reason| (pool, reason))
         });
         Ok((metadata, pools.collect()))
     }
 
-    fn parse_any(text: &str, read_at: Moment, choose: &mut Choose<'_>) -> Result<Self, NotAPool> {
-        let pool = serde_json::from_str::<PoolText<&RawValue>>(text)?;
-        Ok(Self::read(pool, read_at, choose))
-    }
-
-    fn read<R: RowText>(pool: PoolText<'_, R>, read_at: Moment, choose: &mut Choose<'_>) -> Self {
+    fn read(pool: PoolText<'_>, read_at: Moment, wanted: &mut Choose<'_>) -> Self {
         let (range, allocations) = match pool.spec {
             Some(spec) => (spec.range, spec.allocations),
             None => (None, None),
@@ -191,22 +160,20 @@ impl ObservedPool {
             name: pool.metadata.name,
         };
         let mut rows = Vec::new();
-        for allocations in allocations.chunks(ROWS_AT_A_TIME) {
-            // On the stack: as vectors they took an allocator more time than the rows take.
-            let head = |at| allocations.get(at).map(|(_, row): &(_, R)| row.head());
-            let heads: [_; ROWS_AT_A_TIME] = from_fn(|at| head(at).unwrap_or_default());
-            let glances: [_; ROWS_AT_A_TIME] = from_fn(|at| Glance {
+        for (row_key, row) in allocations {
+            let (head, known) = head(row);
+            let glance = Glance {
                 pool: &key,
                 range,
-                key: allocations.get(at).map_or("", |(key, _)| &key.0),
-                podref: heads[at][0].as_deref(),
-                sandbox: heads[at][1].as_deref(),
-                interface: heads[at][2].as_deref(),
-                known: R::KNOWN,
-            });
-            let chosen = choose(&key, &glances[..allocations.len()]);
-            let chosen = allocations.iter().zip(chosen).filter(|(_, keep)| *keep);
-            rows.extend(chosen.map(|((key, row), _)| Row::read(&key.0, row.stored(), range)));
+                key: row_key.as_ref(),
+                podref: head[0].as_ref().map(AsRef::as_ref),
+                sandbox: head[1].as_ref().map(AsRef::as_ref),
+                interface: head[2].as_ref().map(AsRef::as_ref),
+                known,
+            };
+            if wanted(&glance) {
+                rows.push(Row::read(row_key.as_ref(), stored(row), range));
+            }
         }
         let annotations = pool.metadata.annotations.unwrap_or_default();
         let managers = pool.metadata.managers.unwrap_or_default();
@@ -417,10 +384,8 @@ mod tests {
             let text =
                 format!(r#"{{"metadata":{{"continue":"c"}},"items":[{a},{b},{{"kind":"?"}}]}}"#);
             let (metadata, pools) =
-                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_, rows| {
-                    vec![true; rows.len()]
-                })
-                .unwrap();
+                ObservedPool::parse_list::<serde_json::Value>(&text, Moment::EPOCH, |_| true)
+                    .unwrap();
             assert_eq!(metadata["continue"], "c");
             let rows = |pool: &ObservedPool| {
                 let rows = pool.rows().iter();

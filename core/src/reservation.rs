@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     address::reservation_address,
     fields::{Fields, Known},
-    patch::test,
+    operation::test,
     podref::PodRef,
     pool::{RowContent, Unreadable},
     text::Text,

@@ -8,6 +8,15 @@ use std::{fmt, num::NonZeroU64, ops::Add, time::Duration};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
+/// How long until we look again at what a moment cannot be named for.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The same for what waits for a node, which is heard more often where its `wait` is short.
+#[must_use]
+pub fn look_again(wait: Duration) -> Duration {
+    (wait / 20).clamp(Duration::from_secs(1), LOOK_AGAIN)
+}
+
 /// A point in time, counted from an epoch that the caller chose; the last one is 584 years after it.
 // Nanoseconds plus one: moments are kept by the hundred thousand, many of them optional.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

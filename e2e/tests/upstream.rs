@@ -1,6 +1,4 @@
-//! Upstream's own programs run beside a test: what its collectors free and leave, and how pools are listed that its
-//! plugin wrote.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Upstream's own programs run beside a test: what its collectors free and leave.
 
 use std::time::Duration;
 
@@ -11,8 +9,6 @@ use e2e::{
     upstream::Upstream,
     wait,
 };
-use ipgc::core::pool::cut_managed_fields;
-use serde_json::Value;
 
 const RANGE: &str = "10.1.0.0/24";
 const POOL: &str = "10.1.0.0-24";
@@ -78,37 +74,4 @@ async fn the_reconciler_frees_orphans_and_keeps_what_lives() -> Result<()> {
         |offsets| offsets == &[1],
     )
     .await
-}
-
-/// A sweep reads what a server lists without them (`ipgc_core::pool::cut_managed_fields`), if they stand where they are
-/// looked for.
-#[tokio::test]
-async fn the_managed_fields_of_listed_pools_are_cut() -> e2e::Result<()> {
-    let cluster = Cluster::get().await?;
-    let namespace = cluster.namespace("managed").await?;
-    let cni = Cni::new(&namespace).await?;
-    for (name, range) in [("net-a", "10.1.0.0/24"), ("net-b", "10.2.0.0/24")] {
-        let sandbox = Sandbox::new(&namespace.name, name);
-        let network = Network::range(name, range);
-        cni.add(&network, &sandbox, "net1").await?;
-    }
-    let path = format!(
-        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{}/ippools",
-        namespace.name
-    );
-    let request = http::Request::get(path).body(Vec::new()).unwrap();
-    let client = cluster.client_named("managed").await?;
-    let text = client.request_text(request).await.unwrap();
-    let mut cut = text.clone().into_bytes();
-    cut_managed_fields(&mut cut);
-
-    let mut listed: Value = serde_json::from_str(&text).unwrap();
-    let pools = listed["items"].as_array_mut().unwrap();
-    assert_eq!(pools.len(), 2);
-    for pool in pools {
-        let metadata = pool["metadata"].as_object_mut().unwrap();
-        assert!(metadata.remove("managedFields").is_some());
-    }
-    assert_eq!(serde_json::from_slice::<Value>(&cut).unwrap(), listed);
-    Ok(())
 }

@@ -78,7 +78,7 @@ impl<'s> Led<'s> {
     pub fn is_of_single_addresses(&self, range: Range) -> bool {
         let mut parts = self.parts.iter();
         let size = |part: &Part<'_>| handed_out(range, part.span);
-        !self.parts.is_empty() && parts.all(|part| size(part).is_some_and(|size| size <= 1))
+        !self.parts.is_empty() && parts.all(|part| size(part) == Some(1))
     }
 
     /// The parts of several addresses that are not all that is handed out, each with its size, and the definitions that

@@ -3,19 +3,14 @@
 //! They are asked for as a Table without objects, which is some 130 bytes an object where the metadata
 //! of a pod is five thousand.
 
-use std::{borrow::Cow, fmt};
-
 use http::{HeaderValue, Uri, header::ACCEPT};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
     api::{ListParams, Request},
 };
-use serde::{
-    Deserialize, Deserializer as _,
-    de::{IgnoredAny, SeqAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::calls::{CallError, text};
 
@@ -27,12 +22,12 @@ pub async fn page_of_names<K: Resource<DynamicType = ()>>(
     client: &Client,
     namespace: &str,
     params: &ListParams,
-    mut each: impl FnMut(Cow<'_, str>),
+    mut each: impl FnMut(&str),
 ) -> Result<ListMeta, CallError> {
     let text = text(client, table_of::<K>(namespace, params)?).await?;
     let table: Table = serde_json::from_str(&text)?;
     for name in table.names()? {
-        each(name?.0);
+        each(name?);
     }
     Ok(table.metadata)
 }
@@ -53,66 +48,33 @@ fn table_of<K: Resource<DynamicType = ()>>(
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Table<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
+struct Table {
+    kind: String,
     metadata: ListMeta,
-    column_definitions: Option<Vec<Column<'a>>>,
-    #[serde(borrow)]
-    rows: Option<Vec<Row<'a>>>,
+    column_definitions: Option<Vec<Column>>,
+    rows: Option<Vec<Row>>,
 }
 
 #[derive(Deserialize)]
-struct Column<'a> {
-    #[serde(borrow)]
-    format: Cow<'a, str>,
+struct Column {
+    format: String,
 }
 
 #[derive(Deserialize)]
-struct Row<'a> {
-    /// An array. There are ten thousand to a page, of a dozen cells each: they are not collected.
-    #[serde(borrow)]
-    cells: &'a RawValue,
+struct Row {
+    cells: Vec<Value>,
 }
 
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// The cell of this column, if there is one.
-struct Cell(usize);
-
-impl<'de> Visitor<'de> for Cell {
-    type Value = Option<Name<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the cells of a row")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut cells: A) -> Result<Self::Value, A::Error> {
-        for _ in 0..self.0 {
-            if cells.next_element::<IgnoredAny>()?.is_none() {
-                return Ok(None);
-            }
-        }
-        let cell = cells.next_element()?;
-        while cells.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(cell)
-    }
-}
-
-impl<'a> Table<'a> {
+impl Table {
     /// The cells of the column that the API marks as the one that names the object.
-    fn names(&self) -> Result<impl Iterator<Item = Result<Name<'a>, CallError>> + '_, CallError> {
-        let columns = self.column_definitions.iter().flatten();
-        let column = columns
-            .map(|column| &*column.format)
-            .position(|it| it == "name");
+    fn names(&self) -> Result<impl Iterator<Item = Result<&str, CallError>>, CallError> {
+        let mut columns = self.column_definitions.iter().flatten();
+        let column = columns.position(|column| column.format == "name");
         let column = column.filter(|_| self.kind == "Table");
         let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
         let rows = self.rows.iter().flatten();
         Ok(rows.map(move |row| {
-            let mut cells = serde_json::Deserializer::from_str(row.cells.get());
-            let name = cells.deserialize_seq(Cell(column))?;
+            let name = row.cells.get(column).and_then(Value::as_str);
             name.ok_or(CallError::Foreign("a row of a table without a name"))
         }))
     }
@@ -125,7 +87,7 @@ mod tests {
     fn names_of(table: &str) -> Result<Vec<String>, CallError> {
         let table: Table = serde_json::from_str(table)?;
         let names = table.names()?;
-        names.map(|name| Ok(name?.0.into_owned())).collect()
+        names.map(|name| Ok(name?.to_owned())).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use ipgc_core::{
     address::excerpt,
     patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
-    pool::{Glance, NotAPool, ObservedPool, PoolKey, cut_managed_fields},
+    pool::{Glance, NotAPool, ObservedPool, PoolKey},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::names::page_of_names;
 use crate::{
     api::IpPool,
-    calls::{CallError, bytes, call, next_page, text},
+    calls::{CallError, call, next_page, text},
     clock::{Clock, cpu_time},
     history::History,
 };
@@ -132,8 +132,7 @@ impl PoolApi {
     }
 
     /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
-    /// those are kept that `choose` asks for, which is asked about some at a time. A pool that cannot be
-    /// read is an error of its own.
+    /// those are kept that are `wanted`. A pool that cannot be read is an error of its own.
     ///
     /// # Errors
     /// As [`ObserveError`] says, when the page cannot be read.
@@ -141,19 +140,17 @@ impl PoolApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        choose: impl FnMut(&PoolKey, &[Glance<'_>]) -> Vec<bool>,
+        wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<PoolPage, ObserveError> {
         let request = Request::new(IpPool::url_path(&(), namespace))
             .list(params)
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let asked = self.history.ask::<IpPool>(params);
-        let mut text = bytes(&self.client, request).await?;
+        let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
         let bytes = text.len();
         let begun = cpu_time();
-        cut_managed_fields(&mut text);
-        let text = String::from_utf8(text).map_err(CallError::from)?;
-        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, choose)?;
+        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         self.history.hear(asked.as_ref(), &metadata);
         let pools = pools.into_iter();
         let pools = pools
@@ -177,7 +174,7 @@ impl PoolApi {
         loop {
             let asked = self.history.ask::<IpPool>(&params);
             let page = page_of_names::<IpPool>(&self.client, namespace, &params, |name| {
-                names.push(name.into_owned());
+                names.push(name.to_owned());
             });
             let page = page.await?;
             self.history.hear(asked.as_ref(), &page);

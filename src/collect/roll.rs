@@ -147,8 +147,8 @@ async fn read(
     loop {
         let asked = history.ask::<Pod>(&params);
         let metadata = page_of_names::<Pod>(client, namespace, &params, |name| {
-            if wanted.contains(&*name) {
-                present.insert(name.into_owned());
+            if wanted.contains(name) {
+                present.insert(name.to_owned());
             }
         });
         let metadata = metadata.await?;

@@ -85,9 +85,7 @@ pub async fn second_look(
                     .address()
                     .is_some_and(|address| addresses.contains(&address))
         };
-        let page = context.pools.page(namespace, &params, |_, rows| {
-            rows.iter().map(is_wanted).collect()
-        });
+        let page = context.pools.page(namespace, &params, is_wanted);
         let page = page.await?;
         context.pulse.beat();
         let next = following_page(&page);

@@ -1,7 +1,10 @@
 //! What happened, in numbers. Counted where the outcome is known, never where it is hoped for.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,7 +23,7 @@ macro_rules! counters {
         pub struct Counters {
             $($(#[$doc])* pub $name: $kind,)*
             /// Requests that the API server answered, or did not.
-            pub requests: Requests,
+            pub requests: Arc<Requests>,
             /// How long things took, and how large they were.
             pub spread: Spread,
         }

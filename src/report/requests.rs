@@ -15,7 +15,6 @@ use kube::{
 };
 use tower::{BoxError, service_fn};
 
-use super::counters::Counters;
 use crate::lock::lock;
 
 /// What ipgc asks for, with the code of a success: seeded, so that a rate is zero before it is anything else.
@@ -84,15 +83,15 @@ impl Requests {
 
 /// A client whose requests are counted. A watch counts when its answer begins.
 #[must_use]
-pub fn counted(client: Client, counters: &Arc<Counters>) -> Client {
+pub fn counted(client: Client, requests: &Arc<Requests>) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let counters = Arc::clone(counters);
+    let requests = Arc::clone(requests);
     let send = service_fn(move |request: Request<Body>| {
-        let (client, counters) = (client.clone(), Arc::clone(&counters));
+        let (client, requests) = (client.clone(), Arc::clone(&requests));
         async move {
             // One that its caller gives up is not answered either.
             let mut pending = Pending {
-                counters,
+                requests,
                 asked: kind_of(&request),
                 code: UNANSWERED,
             };
@@ -106,14 +105,14 @@ pub fn counted(client: Client, counters: &Arc<Counters>) -> Client {
 
 /// A request on its way, counted when it is dropped.
 struct Pending {
-    counters: Arc<Counters>,
+    requests: Arc<Requests>,
     asked: (&'static str, &'static str),
     code: u16,
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.counters.requests.count(self.asked, self.code);
+        self.requests.count(self.asked, self.code);
     }
 }
 
@@ -197,8 +196,8 @@ mod tests {
         assert_eq!(kind_of(&request.unwrap()), (verb, resource));
     }
 
-    fn count(counters: &Counters, verb: &str, code: &str) -> Option<u64> {
-        let all = counters.requests.snapshot().into_iter();
+    fn count(requests: &Requests, verb: &str, code: &str) -> Option<u64> {
+        let all = requests.snapshot().into_iter();
         let mut wanted = all.filter(|(asked, of, _)| *asked == [verb, "pods"] && of == code);
         wanted.next().map(|(_, _, count)| count)
     }
@@ -206,7 +205,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_answer_counts_by_its_code_and_so_does_none() {
         let server = Server::new();
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Requests::default());
         let pods: Api<Pod> = Api::all(counted(server.client(), &counters));
         assert_eq!(count(&counters, "list", "200"), Some(0), "seeded");
         pods.list(&ListParams::default()).await.unwrap();

@@ -22,7 +22,6 @@ use crate::{
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     calls::{CallError, next_page, text},
     collect::pool_api::{first_page, next_size},
-    watch::protobuf::speak,
 };
 
 /// Objects to a page where each is small, and where it may be some kilobytes.
@@ -76,7 +75,7 @@ pub async fn read(
 ) -> Result<Snapshot, LiveError> {
     let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
-        client: speak(client.clone()),
+        client: client.clone(),
         gather: Gather::default(),
         progress,
     };
@@ -122,7 +121,7 @@ pub async fn read(
 pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
-        client: speak(client.clone()),
+        client: client.clone(),
         gather: Gather::default(),
         progress: &mut |_, _| {},
     };

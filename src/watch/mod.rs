@@ -5,7 +5,6 @@
 //!
 //! Nothing here writes to the API server.
 
-mod addresses;
 mod census;
 mod end;
 mod freshness;
@@ -13,12 +12,9 @@ mod interner;
 mod lean_node;
 mod lean_pod;
 mod live;
-mod live_pods;
 mod nad_index;
 mod packed;
 mod pod_index;
-pub mod protobuf;
-mod uid;
 mod usage;
 
 use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
@@ -42,8 +38,7 @@ pub use self::{
 };
 use crate::{backoff::Backoff, calls::with_causes, history::History};
 
-/// Objects to a page of a list: three megabytes of pods in protobuf. Pages of 250 took longer
-/// to list 10,000 pods (docs/performance.md).
+/// Objects to a page of a list: five megabytes of pods.
 const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);

@@ -3,13 +3,11 @@
 //! Pods are copies of each other: those of one controller differ in name, uid, node, addresses and
 //! moments, and in nothing else most of the time. What they have in common is kept once, as a
 //! [`Shape`]; what is left of a pod takes a little more than a hundred bytes, and its name. Nothing is
-//! lost: what a pod was packed of comes out again. What is asked of it most, its phase and whether it
-//! has an address, is answered without that, and from one place in memory: a sweep asks it of each
-//! row, and there the time goes into waiting for memory.
+//! lost: what a pod was packed of comes out again.
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
     sync::Arc,
     time::Duration,
 };
@@ -23,18 +21,17 @@ use ipgc_core::{
     time::Moment,
 };
 
-use super::{addresses::Addresses, interner::Interner, live::Live, uid::Uid, usage::RowsSeen};
+use super::{interner::Interner, live::Live};
 
 /// A pod that lives, but for its name.
 #[derive(Debug)]
 pub struct Packed {
     shape: Arc<Shape>,
     node: Option<Arc<Box<str>>>,
-    /// Nothing where the shape has it.
-    uid: Option<Uid>,
+    uid: Box<str>,
     phase: Phase,
-    /// Those of the status.
-    addresses: Addresses,
+    /// Those of the status, in its order.
+    addresses: Box<[IpAddr]>,
     container_ids: Box<[IdTag]>,
     /// See [`Live::generation`].
     pub generation: u32,
@@ -55,14 +52,12 @@ pub struct Packed {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shape {
-    /// Where it is none that an API server makes.
-    odd_uid: Option<Box<str>>,
     deleting: bool,
     host_network: bool,
     mirror: bool,
     name_may_return: bool,
     termination_grace: Option<Duration>,
-    /// With [`blank`] addresses.
+    /// With [`BLANK`] in place of each address.
     status: Status,
     request: Request,
     default_network: Option<Box<str>>,
@@ -113,13 +108,12 @@ impl Packer {
             since: _,
         } = state;
         let entries = status.entries().iter();
-        let addresses = Addresses::new(entries.flat_map(|entry| &entry.addresses));
+        let addresses = entries.flat_map(|entry| &entry.addresses).copied();
+        let addresses = addresses.collect();
         for address in addresses_of(&mut status) {
-            *address = blank(*address);
+            *address = BLANK;
         }
-        let known_uid = Uid::parse(&uid);
         let shape = Shape {
-            odd_uid: known_uid.is_none().then_some(uid),
             deleting,
             host_network,
             mirror,
@@ -135,7 +129,7 @@ impl Packer {
         Packed {
             shape: self.shapes.intern(shape),
             node: node.map(|node| self.nodes.intern(node)),
-            uid: known_uid,
+            uid,
             phase,
             addresses,
             container_ids,
@@ -175,7 +169,6 @@ impl Packed {
     /// What it was packed of.
     pub fn unpack(&self, podref: &PodRef) -> Live {
         let Shape {
-            odd_uid,
             deleting,
             host_network,
             mirror,
@@ -188,12 +181,13 @@ impl Packed {
             containers,
             trail,
         } = Shape::clone(&self.shape);
-        self.addresses.fill(addresses_of(&mut status));
-        let uid = self.uid.map(|uid| uid.to_string().into());
+        for (address, known) in addresses_of(&mut status).zip(&self.addresses) {
+            *address = *known;
+        }
         Live {
             state: PodState {
                 podref: podref.clone(),
-                uid: uid.or(odd_uid).unwrap_or_default(),
+                uid: self.uid.clone(),
                 phase: self.phase,
                 deleting,
                 node: self.node.as_deref().cloned(),
@@ -222,10 +216,7 @@ impl Packed {
 
     /// Whether it is the incarnation of this uid.
     pub fn has_uid(&self, uid: &str) -> bool {
-        match &self.shape.odd_uid {
-            Some(odd) => **odd == *uid,
-            None => self.uid == Uid::parse(uid),
-        }
+        *self.uid == *uid
     }
 
     /// Whether its last state has a deletionTimestamp.
@@ -238,51 +229,31 @@ impl Packed {
         self.phase
     }
 
-    /// Reads a little of each part of it, which questions after that find near. The number means
-    /// nothing.
-    pub fn touch(&self) -> u8 {
-        let (seen, many) = (self.sandboxes.is_empty(), self.addresses.are_many());
-        self.phase as u8 ^ u8::from(seen) ^ u8::from(many)
-    }
-
-    /// Reads what lies elsewhere in memory.
-    pub fn touch_rest(&self) -> u8 {
-        self.addresses.touch()
-    }
-
     /// Where in its status this address is, if it is there: see [`Self::addresses`].
     pub fn place_of(&self, address: IpAddr) -> Option<usize> {
-        self.addresses.place_of(address)
+        self.addresses.iter().position(|known| *known == address)
     }
 
-    /// The addresses of its status, those of IPv4 first.
+    /// The addresses of its status, in its order.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses.iter()
+        self.addresses.iter().copied()
+    }
+
+    /// The addresses of its status, each with the network that it is reported for.
+    pub fn reports(&self) -> impl Iterator<Item = (&str, IpAddr)> {
+        let entries = self.shape.status.entries().iter();
+        let networks = entries.flat_map(|it| it.addresses.iter().map(|_| &*it.network));
+        networks.zip(self.addresses())
     }
 
     /// The entries of its status that have this address. Their own addresses mean nothing.
     pub fn entries_with(&self, address: IpAddr) -> impl Iterator<Item = &StatusEntry> {
-        let is_v4 = |address: &IpAddr| address.is_ipv4();
-        let addresses: Vec<_> = self.place_of(address).map_or_else(Vec::new, |_| {
-            let all = self
-                .addresses()
-                .filter(|other| is_v4(other) == is_v4(&address));
-            all.collect()
-        });
-        let mut at = 0;
-        let entries = if addresses.is_empty() {
-            &[]
-        } else {
-            self.shape.status.entries()
-        };
-        entries.iter().filter(move |entry| {
-            let from = at;
-            at += entry
-                .addresses
-                .iter()
-                .filter(|it| is_v4(it) == is_v4(&address))
-                .count();
-            addresses[from..at].contains(&address)
+        let mut from = 0;
+        self.shape.status.entries().iter().filter(move |entry| {
+            let to = from + entry.addresses.len();
+            let has_it = self.addresses[from..to].contains(&address);
+            from = to;
+            has_it
         })
     }
 
@@ -309,21 +280,40 @@ impl Packed {
     pub fn most_dels(&self) -> usize {
         self.shape.status.dels(&self.shape.request) + 1
     }
+}
 
-    /// Its status, with the places of addresses but not the addresses, which it shares with others, and
-    /// what tells it from other such.
-    pub fn blank_status(&self) -> (usize, &Status) {
-        (Arc::as_ptr(&self.shape).addr(), &self.shape.status)
+/// Of which addresses of a pod rows were seen, by their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowsSeen(u8);
+
+impl RowsSeen {
+    /// The pod was there when the sweep began, and has not changed since.
+    const WAS_THERE: u8 = 1 << 7;
+
+    /// A sweep begins.
+    pub fn begin() -> Self {
+        Self(Self::WAS_THERE)
+    }
+
+    /// A row of this address was seen.
+    pub fn note(&mut self, place: usize) {
+        self.0 |= Self::bit(place);
+    }
+
+    /// Whether the sweep should have seen a row of this address, and has not. Of a pod with more than
+    /// seven addresses, only the first seven are looked at.
+    pub fn lacks(self, place: usize) -> bool {
+        let bit = Self::bit(place);
+        bit != 0 && self.0 & (Self::WAS_THERE | bit) == Self::WAS_THERE
+    }
+
+    fn bit(place: usize) -> u8 {
+        if place < 7 { 1 << place } else { 0 }
     }
 }
 
-/// What stands for an address in a shape: nothing but its family.
-fn blank(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
+/// Stands for each address in a shape.
+const BLANK: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 fn addresses_of(status: &mut Status) -> impl Iterator<Item = &mut IpAddr> {
     let entries = match status {

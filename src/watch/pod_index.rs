@@ -20,9 +20,8 @@ use super::{
     census::{Census, hash_of},
     end::End,
     live::Live,
-    live_pods::LivePods,
-    packed::Packer,
-    usage::{Networks, RowsSeen, Usage},
+    packed::{Packed, Packer, RowsSeen},
+    usage::{Networks, Usage},
 };
 
 mod others;
@@ -32,7 +31,7 @@ pub use self::others::Others;
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
-    live: LivePods,
+    live: HashMap<PodRef, Box<Packed>>,
     packer: Packer,
     ended: HashMap<PodRef, Vec<End>>,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
@@ -96,7 +95,7 @@ impl PodIndex {
             if packed.has_uid(&state.uid) {
                 live.advance(state, watched, now);
                 live.generation = generation;
-                *packed = self.packer.pack(live);
+                **packed = self.packer.pack(live);
                 return None;
             }
             predecessor = Some(self.end(live, watched, now));
@@ -116,7 +115,7 @@ impl PodIndex {
         }
         let podref = podref.clone();
         let live = Live::new(state, generation, listed_at, watched, now);
-        self.live.insert(podref, self.packer.pack(live));
+        self.live.insert(podref, self.packer.pack(live).into());
         predecessor
     }
 
@@ -124,7 +123,7 @@ impl PodIndex {
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
         let known = match self.live.get(last.podref.as_str()) {
-            Some((_, packed)) if packed.has_uid(&last.uid) => {
+            Some(packed) if packed.has_uid(&last.uid) => {
                 let live = packed.unpack(&last.podref);
                 self.live.remove(last.podref.as_str());
                 Some(live)
@@ -184,14 +183,15 @@ impl PodIndex {
         for live in self.live.values_mut() {
             live.sandboxes.forget_after(heard_until);
         }
-        self.packer.gap(self.live.values_mut());
+        self.packer.gap(self.live.values_mut().map(AsMut::as_mut));
     }
 
     /// Whoever bore a name before a list until `over`, and was not seen, answers no more, unless so many DELs as a pod of
     /// that name takes `may_never_end`.
     pub fn end_doubts(&mut self, over: Moment, may_never_end: impl Fn(usize) -> bool) {
         let ended = self.ended.values_mut().flatten();
-        let pods = self.live.values_mut().chain(ended.map(|end| &mut end.pod));
+        let living = self.live.values_mut().map(AsMut::as_mut);
+        let pods = living.chain(ended.map(|end| &mut end.pod));
         for pod in pods {
             let is_over = pod.listed_at.is_some_and(|listed| listed <= over);
             if is_over && !may_never_end(pod.most_dels()) {
@@ -209,7 +209,10 @@ impl PodIndex {
         self.listed_at = now;
         self.census.doubt();
         self.others = std::mem::take(&mut self.listed_others);
-        let missing = self.live.extract_if(|live| live.generation != generation);
+        let missing = self
+            .live
+            .extract_if(|_, live| live.generation != generation);
+        let missing: Vec<_> = missing.collect();
         let missing: Vec<_> = missing
             .into_iter()
             .map(|(podref, live)| {
@@ -250,7 +253,7 @@ impl PodIndex {
     /// What the watch tells of the pod of a name.
     #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
-        match self.live.get(podref) {
+        match self.live.get_key_value(podref) {
             Some((podref, packed)) => {
                 let live = packed.unpack(podref);
                 let living = live.living();
@@ -266,18 +269,12 @@ impl PodIndex {
     #[must_use]
     pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, &StatusEntry) -> bool) -> bool {
         match self.live.get(podref) {
-            Some((_, pod)) => {
+            Some(pod) => {
                 let is = |address| pod.entries_with(address).any(|entry| is(address, entry));
                 !pod.phase().is_terminal() && pod.addresses().any(is)
             }
             None => self.others.contains(&hash_of(podref)),
         }
-    }
-
-    /// Fetches what [`glance`](Self::glance) reads of these pods from memory, for all of them at a
-    /// time: one by one, it would mostly wait.
-    pub fn fetch<'a>(&self, podrefs: impl Iterator<Item = &'a str>) {
-        self.live.fetch(podrefs);
     }
 
     /// Whether the pod of a name needs this row, by what the watch tells; and if it does, notes the sandbox that the row
@@ -312,7 +309,7 @@ impl PodIndex {
     /// slice of `node`.
     #[must_use]
     pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
-        let live = self.live.get(podref);
+        let live = self.live.get_key_value(podref);
         let live = live.map(|(podref, packed)| packed.unpack(podref).state);
         let ended = podref.parse().ok().map(|podref| self.ended(&podref));
         let ended = ended.into_iter().flatten().map(|end| end.last.clone());
@@ -336,7 +333,7 @@ impl PodIndex {
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Usage {
-        Usage::of(self.live.values(), networks, is_swept)
+        Usage::of(self.live.values().map(AsRef::as_ref), networks, is_swept)
     }
 
     /// The sweep that began at `begun` has read every pool. Whoever is gone has no ADD at work a

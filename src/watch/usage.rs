@@ -1,13 +1,16 @@
 //! Addresses that live pods use, counted for the metrics: those that two use, and those without a row.
 //!
-//! Needed beside the index are two bytes for each address while they are counted, and a few bits for each
+//! Needed beside the index are eight bytes for each address while they are counted, and a few bits for each
 //! pod: of which of its addresses the sweep has seen a row. Nothing here decides; a pod that changed while
 //! the sweep looked is left to the next one.
 
-use std::{collections::HashMap, hash::BuildHasher, net::IpAddr};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    net::IpAddr,
+};
 
-use foldhash::{fast, quality};
-use ipgc_core::{address::Range, ipam::Ipam, networks::Status};
+use ipgc_core::{address::Range, ipam::Ipam};
 
 use super::packed::Packed;
 
@@ -23,73 +26,43 @@ pub struct Usage {
     pub unallocated: usize,
 }
 
-/// Of which addresses of a pod rows were seen, by their places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowsSeen(u8);
-
-impl RowsSeen {
-    /// The pod was there when the sweep began, and has not changed since.
-    const WAS_THERE: u8 = 1 << 7;
-
-    /// A sweep begins.
-    pub fn begin() -> Self {
-        Self(Self::WAS_THERE)
-    }
-
-    /// A row of this address was seen.
-    pub fn note(&mut self, place: usize) {
-        self.0 |= Self::bit(place);
-    }
-
-    /// Whether the sweep should have seen a row of this address, and has not. Of a pod with more than
-    /// seven addresses, only the first seven are looked at.
-    fn lacks(self, place: usize) -> bool {
-        let bit = Self::bit(place);
-        bit != 0 && self.0 & (Self::WAS_THERE | bit) == Self::WAS_THERE
-    }
-
-    fn bit(place: usize) -> u8 {
-        if place < 7 { 1 << place } else { 0 }
-    }
-}
-
 impl Usage {
     /// What these pods use of these networks. `is_swept` says whether a sweep would have seen the row of an
     /// address.
     pub(super) fn of<'p>(
-        pods: impl Iterator<Item = &'p Packed> + Clone,
+        pods: impl Iterator<Item = &'p Packed>,
         networks: &Networks,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let numbers = quality::RandomState::default();
+        let numbers = RandomState::default();
         let domains = domains(networks, &numbers);
-        let mut uses = Uses {
-            domains: &domains,
-            numbers,
-            plans: HashMap::default(),
-        };
         let mut unallocated = 0;
-        // Twice over all: numbers that may be there twice are few, and only those are kept.
-        let mut met = Bits::for_each_of(pods.clone().map(|pod| pod.addresses().count()).sum());
-        let mut counts = HashMap::with_hasher(fast::RandomState::default());
-        uses.each(pods.clone(), |pod, place, domain, address, number| {
-            if met.insert(number) {
-                counts.insert(number, 0_u32);
-            }
-            // One that it has in two networks is noted at the first of its places.
-            let lacks = |place| pod.rows_seen.lacks(place);
-            let lacks = lacks(place) && pod.place_of(address).is_some_and(lacks);
-            unallocated += usize::from(lacks && is_swept(domain.network, address));
-        });
-        if !counts.is_empty() {
-            uses.each(pods, |_, _, _, _, number| {
-                if let Some(count) = counts.get_mut(&number) {
-                    *count += 1;
+        // A number stands for an address of a domain. A pod may report an address twice, which counts once.
+        let mut used = Vec::new();
+        for pod in pods.filter(|pod| pod.is_to_stay()) {
+            let first = used.len();
+            for (place, (network, address)) in pod.reports().enumerate() {
+                let domains = domains.get(network).into_iter().flatten();
+                let Some(domain) = domains
+                    .clone()
+                    .find(|domain| domain.range.contains(address))
+                else {
+                    continue;
+                };
+                let number = numbers.hash_one((domain.number, address.to_canonical()));
+                if used[first..].contains(&number) {
+                    continue;
                 }
-            });
+                used.push(number);
+                // An address that the pod has in two networks is noted at the first of its places.
+                let lacks = |place| pod.rows_seen.lacks(place);
+                let lacks = lacks(place) && pod.place_of(address).is_some_and(lacks);
+                unallocated += usize::from(lacks && is_swept(domain.network, address));
+            }
         }
+        used.sort_unstable();
         Self {
-            duplicates: counts.into_values().filter(|count| *count > 1).count(),
+            duplicates: used.chunk_by(u64::eq).filter(|pods| pods.len() > 1).count(),
             unallocated,
         }
     }
@@ -105,7 +78,7 @@ struct Domain<'n> {
 /// Those of each definition.
 type Domains<'n> = HashMap<&'n str, Vec<Domain<'n>>>;
 
-fn domains<'n>(networks: &'n Networks, numbers: &quality::RandomState) -> Domains<'n> {
+fn domains<'n>(networks: &'n Networks, numbers: &RandomState) -> Domains<'n> {
     let of_section = |section: &'n Ipam| {
         let network = section.network_name.as_deref();
         section.ranges.iter().map(move |range| {
@@ -123,81 +96,6 @@ fn domains<'n>(networks: &'n Networks, numbers: &quality::RandomState) -> Domain
     networks
         .map(|(name, sections)| (&**name, of_definition(sections)))
         .collect()
-}
-
-/// Goes over the addresses that pods use.
-struct Uses<'d> {
-    domains: &'d Domains<'d>,
-    numbers: quality::RandomState,
-    /// By what is shared by pods that are alike: the domains that each address may be of, by its place.
-    plans: HashMap<usize, Vec<&'d [Domain<'d>]>, fast::RandomState>,
-}
-
-impl Uses<'_> {
-    /// Tells of each address that pods use of the domains: the pod, the place, the domain, the address, and
-    /// a number for the two. A pod may report an address twice, which is told once.
-    fn each<'p>(
-        &mut self,
-        pods: impl Iterator<Item = &'p Packed>,
-        mut tell: impl FnMut(&Packed, usize, &Domain<'_>, IpAddr, u64),
-    ) {
-        let mut told = Vec::new();
-        for pod in pods.filter(|pod| pod.is_to_stay()) {
-            let (shape, status) = pod.blank_status();
-            let plan = self.plans.entry(shape);
-            let plan = plan.or_insert_with(|| plan_of(status, self.domains));
-            told.clear();
-            for ((place, address), domains) in pod.addresses().enumerate().zip(plan) {
-                let mut domains = domains.iter();
-                let Some(domain) = domains.find(|domain| domain.range.contains(address)) else {
-                    continue;
-                };
-                let octets = match address {
-                    IpAddr::V4(address) => address.to_ipv6_mapped(),
-                    IpAddr::V6(address) => address,
-                };
-                let number = self.numbers.hash_one((domain.number, octets.to_bits()));
-                if !told.contains(&number) {
-                    told.push(number);
-                    tell(pod, place, domain, address, number);
-                }
-            }
-        }
-    }
-}
-
-/// Which numbers were met, by a bit that many share.
-struct Bits(Vec<u64>);
-
-impl Bits {
-    /// Of so many numbers, one in thirty shares its bit with one before it.
-    fn for_each_of(numbers: usize) -> Self {
-        Self(vec![0; (numbers / 4).next_power_of_two()])
-    }
-
-    /// Whether this one may have been met before.
-    fn insert(&mut self, number: u64) -> bool {
-        let bit = 1 << (number % 64);
-        // The length is a power of two, and the rest of the number is as good as random.
-        let word = usize::try_from(number >> 32).unwrap_or_default() & (self.0.len() - 1);
-        let before = self.0[word];
-        self.0[word] |= bit;
-        before & bit != 0
-    }
-}
-
-/// The domains that each address of a status may be of, by its place.
-fn plan_of<'d>(status: &Status, domains: &'d Domains<'d>) -> Vec<&'d [Domain<'d>]> {
-    let (mut v4, mut v6) = (Vec::new(), Vec::new());
-    for entry in status.entries() {
-        let domains = domains.get(&*entry.network).map_or(&[][..], Vec::as_slice);
-        for address in &entry.addresses {
-            let places = if address.is_ipv4() { &mut v4 } else { &mut v6 };
-            places.push(domains);
-        }
-    }
-    v4.append(&mut v6);
-    v4
 }
 
 #[cfg(test)]

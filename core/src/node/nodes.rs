@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Node, NodeState, Standing, stock::Stock};
-use crate::{clearance::look_again, time::Moment};
+use crate::time::{Moment, look_again};
 
 /// All nodes by name, those that are gone included as long as they matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

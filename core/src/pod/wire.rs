@@ -12,7 +12,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{Container, ContainerState, Phase, PodState};
 use crate::{
     id::IdTag,
-    networks::{Request, STATUS_ANNOTATION, Status, parse_address},
+    networks::{Request, Status, parse_address},
     podref::PodRef,
 };
 
@@ -26,16 +26,8 @@ const NAMES_NEVER_RETURN: [(&str, &str); 4] = [
     ("kubevirt.io", "VirtualMachineInstance"),
 ];
 
-/// The annotations that are read: those that `Annotations` has.
-pub const ANNOTATIONS: [&str; 4] = [
-    STATUS_ANNOTATION,
-    "k8s.v1.cni.cncf.io/networks",
-    "v1.multus-cni.io/default-network",
-    "kubernetes.io/config.mirror",
-];
-
 /// The condition that is read.
-pub const CONDITION: &str = "PodReadyToStartContainers";
+const CONDITION: &str = "PodReadyToStartContainers";
 
 /// A pod, stripped while it is read; `V` is what its resourceVersion is read as.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,29 +1,26 @@
 //! The text of an IPPool, or of a list of them.
 //!
-//! A pool may have ten thousand rows and a cluster a million, so the text is read once: rows of the
-//! three known texts, which all are that whereabouts writes, are borrowed as they are met. Only where a
-//! text has anything else in it is it read again, row by row, so that nothing spoils more than itself.
+//! Each row is a text of its own at first, so that one which cannot be read spoils no other.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, MapAccess, Visitor},
+    de::{MapAccess, Visitor},
 };
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     fields::{Fields, Known},
     text::Text,
 };
 
-/// An IPPool whose rows are `R`.
+/// An IPPool.
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "R: Deserialize<'de>"))]
-pub(super) struct PoolText<'a, R> {
+pub(super) struct PoolText<'a> {
     pub(super) metadata: Metadata,
     #[serde(borrow)]
-    pub(super) spec: Option<Spec<'a, R>>,
+    pub(super) spec: Option<Spec<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -43,32 +40,18 @@ pub(super) struct Manager {
 }
 
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "R: Deserialize<'de>"))]
-pub(super) struct Spec<'a, R> {
+pub(super) struct Spec<'a> {
     pub(super) range: Option<String>,
     #[serde(borrow)]
-    pub(super) allocations: Option<Allocations<'a, R>>,
+    pub(super) allocations: Option<Allocations<'a>>,
 }
 
-/// A list whose items are `I`.
+/// A list, whose metadata is `M`.
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "I: Deserialize<'de>"))]
-pub(super) struct List<'a, I> {
+pub(super) struct List<'a, M> {
+    pub(super) metadata: M,
     #[serde(borrow)]
-    pub(super) metadata: &'a RawValue,
-    pub(super) items: Vec<I>,
-}
-
-/// What a row may be read as.
-pub(super) trait RowText {
-    /// Whether it has none but the known fields, each a text.
-    const KNOWN: bool;
-
-    /// Podref, id and interface, whatever they are worth.
-    fn head(&self) -> [Option<Cow<'_, str>>; 3];
-
-    /// The whole row.
-    fn stored(&self) -> Value;
+    pub(super) items: Vec<&'a RawValue>,
 }
 
 /// The known fields of a row.
@@ -78,50 +61,24 @@ impl Known<3> for OfRow {
     const NAMES: [&'static str; 3] = ["podref", "id", "ifname"];
 }
 
-/// A row of nothing but the three known texts, without escapes.
-pub(super) struct Plain<'a>([Option<&'a str>; 3]);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Plain<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Fields::<_, OfRow, 3>::deserialize(deserializer)?;
-        match fields.extra {
-            None => Ok(Self(fields.texts)),
-            Some(extra) => Err(D::Error::unknown_field(&extra, &OfRow::NAMES)),
-        }
+/// Podref, id and interface of a row, whatever they are worth; and whether it has none but these fields, each a text.
+pub(super) fn head(row: &RawValue) -> ([Option<Text<'_>>; 3], bool) {
+    if let Ok(Fields { texts, extra, .. }) = serde_json::from_str::<Fields<_, OfRow, 3>>(row.get())
+    {
+        return (texts, extra.is_none());
     }
+    let RowHead { podref, id, ifname } = serde_json::from_str(row.get()).unwrap_or_default();
+    // A field that is no text makes no other field unreadable.
+    (
+        [podref, id, ifname].map(|field| serde_json::from_str(field?.get()).ok()),
+        false,
+    )
 }
 
-impl RowText for Plain<'_> {
-    const KNOWN: bool = true;
-
-    fn head(&self) -> [Option<Cow<'_, str>>; 3] {
-        self.0.map(|text| text.map(Cow::Borrowed))
-    }
-
-    fn stored(&self) -> Value {
-        let fields = OfRow::NAMES.into_iter().zip(self.0);
-        let fields = fields.filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
-        Value::Object(fields.collect::<Map<_, _>>())
-    }
-}
-
-/// Any row.
-impl RowText for &RawValue {
-    const KNOWN: bool = false;
-
-    fn head(&self) -> [Option<Cow<'_, str>>; 3] {
-        let head: RowHead = serde_json::from_str(self.get()).unwrap_or_default();
-        // What one of them is spoils no other.
-        [head.podref, head.id, head.ifname].map(|field| {
-            let text = serde_json::from_str::<Text<'_>>(field?.get());
-            text.ok().map(|text| text.0)
-        })
-    }
-
-    fn stored(&self) -> Value {
-        // The syntax was checked; what fails still (a number out of bounds) is unreadable.
-        serde_json::from_str(self.get()).unwrap_or(Value::Null)
-    }
+/// The whole row.
+pub(super) fn stored(row: &RawValue) -> Value {
+    // The syntax was checked. A value that fails nevertheless (a number out of bounds) is unreadable.
+    serde_json::from_str(row.get()).unwrap_or(Value::Null)
 }
 
 /// Only as much of a row as decides whether it is wanted.
@@ -136,13 +93,13 @@ struct RowHead<'a> {
 }
 
 /// The rows in the order of the text.
-pub(super) struct Allocations<'a, R>(pub(super) Vec<(Text<'a>, R)>);
+pub(super) struct Allocations<'a>(pub(super) Vec<(Text<'a>, &'a RawValue)>);
 
-impl<'de: 'a, 'a, R: Deserialize<'de>> Deserialize<'de> for Allocations<'a, R> {
+impl<'de: 'a, 'a> Deserialize<'de> for Allocations<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Rows<'a, R>(PhantomData<(&'a (), R)>);
-        impl<'de: 'a, 'a, R: Deserialize<'de>> Visitor<'de> for Rows<'a, R> {
-            type Value = Allocations<'a, R>;
+        struct Rows;
+        impl<'de> Visitor<'de> for Rows {
+            type Value = Allocations<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map of rows")
@@ -150,12 +107,12 @@ impl<'de: 'a, 'a, R: Deserialize<'de>> Deserialize<'de> for Allocations<'a, R> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut rows = Vec::new();
-                while let Some((key, value)) = map.next_entry()? {
-                    rows.push((key, value));
+                while let Some(row) = map.next_entry()? {
+                    rows.push(row);
                 }
                 Ok(Allocations(rows))
             }
         }
-        deserializer.deserialize_map(Rows(PhantomData))
+        deserializer.deserialize_map(Rows)
     }
 }

@@ -188,18 +188,26 @@ impl<'l> Look<'l> {
             let mut held = 0;
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
+            // The networks of the pool whose rows are read.
+            let mut networks: Option<(PoolKey, Networks)> = None;
             let slices = &mut self.slices;
-            let page = context.pools.page(self.namespace, &params, |pool, rows| {
+            let page = context.pools.page(self.namespace, &params, |row| {
+                let pool = row.pool;
                 if let Some(node) = slices.get(pool)
-                    && disproves_slice(context, node, rows)
+                    && disproves_slice(context, node, row)
                 {
                     warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
                     slices.remove(pool);
                 }
                 let ask = || (context.knowledge.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
-                let keep = deserve_a_look(context, rows, fresh, now);
-                held += keep.iter().filter(|keep| !**keep).count();
+                if networks.as_ref().is_none_or(|(key, _)| key != pool) {
+                    let of_pool = context.knowledge.networks_of(pool, row.range);
+                    networks = Some((pool.clone(), of_pool));
+                }
+                let networks = networks.as_ref().map(|(_, networks)| networks);
+                let keep = networks.is_none_or(|it| deserves_a_look(context, it, row, fresh, now));
+                held += usize::from(!keep);
                 keep
             });
             let page = page.await?;
@@ -614,45 +622,39 @@ struct Orphan {
     owner: PodRef,
 }
 
-/// Whether one of these rows shows that their pool is not the slice of `node`.
-fn disproves_slice(context: &Context, node: &str, rows: &[Glance<'_>]) -> bool {
+/// Whether this row shows that its pool is not the slice of `node`.
+fn disproves_slice(context: &Context, node: &str, row: &Glance<'_>) -> bool {
     let pods = lock(&context.knowledge.pods);
-    rows.iter().any(|row| {
-        row.podref
-            .zip(row.address())
-            .is_some_and(|(podref, address)| pods.disproves_slice(podref, node, address))
-    })
+    row.podref
+        .zip(row.address())
+        .is_some_and(|(podref, address)| pods.disproves_slice(podref, node, address))
 }
 
-/// Which rows are not passed over at a glance.
-fn deserve_a_look(context: &Context, rows: &[Glance<'_>], fresh: bool, now: Moment) -> Vec<bool> {
-    let Some(first) = rows.first() else {
-        return Vec::new();
+/// Whether a row of a pool of these networks is not passed over at a glance.
+fn deserves_a_look(
+    context: &Context,
+    networks: &Networks,
+    row: &Glance<'_>,
+    fresh: bool,
+    now: Moment,
+) -> bool {
+    let Some(podref) = row.podref else {
+        return true;
     };
-    let networks = context.knowledge.networks_of(first.pool, first.range);
     let mut pods = lock(&context.knowledge.pods);
     let definitions = lock(&context.knowledge.definitions);
-    let scope = Scope {
-        networks: &networks,
-        range: first.range,
-        definitions: definitions.all(),
+    let seen = RowGlance {
+        address: row.address(),
+        sandbox: row.sandbox.filter(|_| fresh && !pods.is_listing()),
+        interface: row.interface,
+        scope: Scope {
+            networks,
+            range: row.range,
+            definitions: definitions.all(),
+        },
     };
-    pods.fetch(rows.iter().filter_map(|row| row.podref));
-    let fresh = fresh && !pods.is_listing();
-    let deserves_it = |row: &Glance<'_>| {
-        let Some(podref) = row.podref else {
-            return true;
-        };
-        let seen = RowGlance {
-            address: row.address(),
-            sandbox: row.sandbox.filter(|_| fresh),
-            interface: row.interface,
-            scope,
-        };
-        // It counts rows too, so each has to be shown to it.
-        let is_held = pods.glance(podref, &seen, now).is_some();
-        let picked = context.picked.as_ref();
-        !is_held || picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref)))
-    };
-    rows.iter().map(deserves_it).collect()
+    // The index counts rows too, so each row has to be shown to it.
+    let is_held = pods.glance(podref, &seen, now).is_some();
+    let picked = context.picked.as_ref();
+    !is_held || picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref)))
 }

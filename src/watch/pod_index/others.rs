@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use foldhash::fast::RandomState;
 use ipgc_core::{clearance::Other, evidence::Ended, id::IdTag, podref::PodRef, pool::RowContent};
 
 use super::PodIndex;
@@ -47,8 +46,8 @@ impl Others {
 
 /// The rows whose other pods are looked for. The owner is none where rows of several have the key.
 struct Wanted<'r> {
-    addresses: HashMap<IpAddr, Option<&'r PodRef>, RandomState>,
-    ids: HashMap<IdTag, Option<&'r PodRef>, RandomState>,
+    addresses: HashMap<IpAddr, Option<&'r PodRef>>,
+    ids: HashMap<IdTag, Option<&'r PodRef>>,
 }
 
 impl<'r> Wanted<'r> {
@@ -90,7 +89,7 @@ impl PodIndex {
         if wanted.addresses.is_empty() {
             return others;
         }
-        let living = self.live.iter().map(|(podref, pod)| (podref, pod, None));
+        let living = self.live.iter().map(|(podref, pod)| (podref, &**pod, None));
         let ended = self.ended.iter().flat_map(|(podref, ends)| {
             let ends = ends.iter();
             ends.map(move |end| (podref, &end.pod, Some(end)))

@@ -134,7 +134,7 @@ proptest! {
                 Step::Apply(state) => {
                     let podref = state.podref.clone();
                     index.apply(state.clone(), now);
-                    let (_, packed) = index.live.get(podref.as_str()).unwrap();
+                    let packed = index.live.get(podref.as_str()).unwrap();
                     plain.apply(state, packed.listed_at, now);
                 }
                 Step::Delete(state) => {
