@@ -1,9 +1,8 @@
 //! Pods that live, in little memory.
 //!
 //! Pods are copies of each other: those of one controller differ in name, uid, node, addresses and
-//! moments, and in nothing else most of the time. What they have in common is kept once, as a
-//! [`Shape`]; what is left of a pod takes a little more than a hundred bytes, and its name. Nothing is
-//! lost: what a pod was packed of comes out again.
+//! moments, and in nothing else most of the time. Their common part is kept once, as a [`Shape`]. Nothing is
+//! lost: a pod that was packed comes out again as it was.
 
 use std::{
     collections::HashMap,
