@@ -29,9 +29,9 @@ pub struct Census {
 }
 
 /// A name as a number: there are many, and one that is taken for another costs a longer wait.
-pub fn hash_of(podref: &str) -> u64 {
+pub fn hash_of(thing: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    podref.hash(&mut hasher);
+    thing.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -25,8 +25,10 @@ use super::{
 };
 
 mod others;
+mod showing;
 
 pub use self::others::Others;
+use self::showing::{Showing, Shown};
 
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
@@ -34,6 +36,8 @@ pub struct PodIndex {
     live: HashMap<PodRef, Box<Packed>>,
     packer: Packer,
     ended: HashMap<PodRef, Vec<End>>,
+    showing: Showing,
+    shown: Shown,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
     /// their annotations tell.
     others: HashSet<u64>,
@@ -88,14 +92,16 @@ impl PodIndex {
         let generation = self.generation;
         let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
-        let podref = &state.podref;
+        let podref = state.podref.clone();
         let mut predecessor = None;
         if let Some(packed) = self.live.get_mut(podref.as_str()) {
-            let mut live = packed.unpack(podref);
+            let mut live = packed.unpack(&podref);
+            self.showing.remove(&podref, packed);
             if packed.has_uid(&state.uid) {
                 live.advance(state, watched, now);
                 live.generation = generation;
                 **packed = self.packer.pack(live);
+                self.showing.add(&podref, packed);
                 return None;
             }
             predecessor = Some(self.end(live, watched, now));
@@ -103,7 +109,7 @@ impl PodIndex {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
             // name of one whose rows it may take over.
             let name = hash_of(podref.as_str());
-            if !state.can_have_rows() && !had_rows(&self.ended, podref) {
+            if !state.can_have_rows() && !had_rows(&self.ended, &podref) {
                 if self.listing {
                     self.listed_others.insert(name);
                 }
@@ -113,9 +119,10 @@ impl PodIndex {
             self.others.remove(&name);
             self.listed_others.remove(&name);
         }
-        let podref = podref.clone();
         let live = Live::new(state, generation, listed_at, watched, now);
-        self.live.insert(podref, self.packer.pack(live).into());
+        let packed = self.packer.pack(live);
+        self.showing.add(&podref, &packed);
+        self.live.insert(podref, packed.into());
         predecessor
     }
 
@@ -125,6 +132,7 @@ impl PodIndex {
         let known = match self.live.get(last.podref.as_str()) {
             Some(packed) if packed.has_uid(&last.uid) => {
                 let live = packed.unpack(&last.podref);
+                self.showing.remove(&last.podref, packed);
                 self.live.remove(last.podref.as_str());
                 Some(live)
             }
@@ -221,6 +229,9 @@ impl PodIndex {
             })
             .collect();
         self.packer.purge();
+        let live = self.live.iter();
+        self.showing
+            .rebuild(live.map(|(podref, pod)| (podref, &**pod)));
         for end in self.ended.values_mut().flatten() {
             end.gap_at = Some(now);
         }
@@ -299,7 +310,10 @@ impl PodIndex {
         }
         // Only of rows that it reports: others may be left of somebody before it.
         if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of) {
-            live.sandboxes.note(tag, now);
+            if !live.sandboxes.tags().any(|known| known == tag) {
+                live.sandboxes.note(tag, now);
+                self.showing.add_id(podref, tag);
+            }
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
         (reported && !live.is_deleting()).then_some(Held::Reported)
@@ -392,6 +406,7 @@ impl PodIndex {
             }
             !ends.is_empty()
         });
+        self.shown.rebuild(&self.ended);
         self.packer.purge();
     }
 
@@ -427,6 +442,7 @@ impl PodIndex {
     fn end(&mut self, live: Live, watched: bool, now: Moment) -> Arc<Ended> {
         let podref = live.state.podref.clone();
         let end = End::new(live, watched, now, &mut self.packer);
+        self.shown.add(&podref, &end.pod);
         let ended = Arc::new(end.unpack(&podref));
         let ends = self.ended.entry(podref).or_default();
         // Mostly there is one.

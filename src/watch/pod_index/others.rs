@@ -1,6 +1,7 @@
 //! Pods that may answer on the address of a row which is another pod's.
 //!
-//! Looked for when rows are about to go, by one walk over all pods: nothing is kept for it.
+//! Looked for when rows are about to go. All live pods are compared only if one of them shows an address or an id of
+//! these rows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +11,7 @@ use std::{
 
 use ipgc_core::{clearance::Other, evidence::Ended, id::IdTag, podref::PodRef, pool::RowContent};
 
-use super::PodIndex;
+use super::{PodIndex, showing};
 use crate::watch::packed::Packed;
 
 /// The other pods of some rows: those that report their addresses, and those that have their ids. Some
@@ -70,6 +71,24 @@ impl<'r> Wanted<'r> {
         wanted
     }
 
+    fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.ids.is_empty()
+    }
+
+    /// Those of which `is_shown`, by their key and owner.
+    fn that(&self, is_shown: impl Fn(u64, Option<&PodRef>) -> bool) -> Self {
+        let addresses = self.addresses.iter().map(|(key, owner)| (*key, *owner));
+        let ids = self.ids.iter().map(|(key, owner)| (*key, *owner));
+        Self {
+            addresses: addresses
+                .filter(|(address, owner)| is_shown(showing::of_address(*address), *owner))
+                .collect(),
+            ids: ids
+                .filter(|(id, owner)| is_shown(showing::of_id(*id), *owner))
+                .collect(),
+        }
+    }
+
     /// The addresses and the ids of this pod that are wanted of another one.
     fn of_pod(&self, podref: &PodRef, pod: &Packed) -> (Vec<IpAddr>, Vec<IdTag>) {
         let is_others = |owner: Option<Option<&PodRef>>| owner.is_some_and(|it| it != Some(podref));
@@ -86,12 +105,14 @@ impl PodIndex {
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
         let wanted = Wanted::of(rows);
         let mut others = Others::default();
-        if wanted.addresses.is_empty() {
-            return others;
-        }
+        let shown = wanted.that(|key, owner| self.showing.has_other(key, owner));
         let living = self.live.iter().map(|(podref, pod)| (podref, &**pod, None));
-        let ended = self.ended.iter().flat_map(|(podref, ends)| {
-            let ends = ends.iter();
+        let living = living.filter(|_| !shown.is_empty());
+        let keys = wanted.addresses.keys().copied().map(showing::of_address);
+        let keys = keys.chain(wanted.ids.keys().copied().map(showing::of_id));
+        let names: HashSet<_> = keys.flat_map(|key| self.shown.by(key)).collect();
+        let ended = names.into_iter().flat_map(|podref| {
+            let ends = self.ended.get(podref).into_iter().flatten();
             ends.map(move |end| (podref, &end.pod, Some(end)))
         });
         for (podref, pod, end) in living.chain(ended) {

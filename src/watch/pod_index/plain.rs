@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use ipgc_core::pool::RowContent;
 use proptest::{collection::vec, prelude::*, sample::select};
 use testkit::fixtures::{pod, sandbox};
 
@@ -79,6 +80,7 @@ enum Step {
     Glance(String, IpAddr, String),
     BeginList(u64),
     EndList,
+    Forget,
 }
 
 fn any_state() -> impl Strategy<Value = PodState> {
@@ -122,7 +124,56 @@ fn any_step() -> impl Strategy<Value = Step> {
         6 => glance,
         1 => (0..20_u64).prop_map(Step::BeginList),
         1 => Just(Step::EndList),
+        1 => Just(Step::Forget),
     ]
+}
+
+/// The other pods of a row, found by a look at each pod that is known.
+fn others_one_by_one(index: &PodIndex, row: &RowContent) -> Vec<(PodRef, Box<str>, bool)> {
+    let id = IdTag::of(&row.sandbox).unwrap();
+    let living = index.live.iter().map(|(podref, pod)| (podref, &**pod));
+    let ended = index.ended.iter();
+    let ended = ended.flat_map(|(podref, ends)| ends.iter().map(move |end| (podref, &end.pod)));
+    let others = living
+        .chain(ended)
+        .filter(|(podref, _)| **podref != row.podref);
+    let others = others.flat_map(|(podref, pod)| {
+        let live = pod.unpack(podref);
+        let reports = live.state.status.has_address(row.address);
+        let has_id = live.state.container_ids.contains(&id)
+            || live.sandboxes.tags().any(|known| known == id);
+        let found = [(reports, false), (has_id, true)];
+        let found = found.into_iter().filter(|(is_one, _)| *is_one);
+        found.map(move |(_, has_id)| (podref.clone(), live.state.uid.clone(), has_id))
+    });
+    others.collect()
+}
+
+fn check_others(index: &PodIndex) -> Result<(), TestCaseError> {
+    for (podref, address, id) in [
+        ("d/none", "10.0.0.1", 0),
+        ("d/web-0", "10.0.0.2", 1),
+        ("d/web-1", "fd00::1", 2),
+        ("d/db-0", "fd00::2", 0),
+    ] {
+        let row = RowContent {
+            address: address.parse().unwrap(),
+            sandbox: sandbox(id).into(),
+            podref: podref.parse().unwrap(),
+            interface: None,
+        };
+        let found = index.others(std::iter::once(&row)).of(&row);
+        let found = found.into_iter().map(|other| {
+            let pod = &other.pod;
+            (pod.podref.clone(), pod.uid.clone(), other.has_id)
+        });
+        let mut found: Vec<_> = found.collect();
+        let mut known = others_one_by_one(index, &row);
+        found.sort_unstable();
+        known.sort_unstable();
+        prop_assert_eq!(found, known);
+    }
+    Ok(())
 }
 
 proptest! {
@@ -154,6 +205,7 @@ proptest! {
                     index.begin_list(at(heard_until));
                     plain.begin_list(at(heard_until));
                 }
+                Step::Forget => index.forget(now, now, Duration::from_secs(5), |_| false),
                 Step::EndList => {
                     index.end_list(now);
                     plain.end_list();
@@ -162,6 +214,7 @@ proptest! {
             let live = index.live.iter();
             let live = live.map(|(podref, packed)| (podref.clone(), packed.unpack(podref)));
             prop_assert_eq!(&live.collect::<BTreeMap<_, _>>(), &plain.live);
+            check_others(&index)?;
         }
     }
 }
