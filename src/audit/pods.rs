@@ -14,7 +14,7 @@ use super::{
     assess::Assessor,
     definitions::Definitions,
     index::{Holder, Place},
-    report::{Finding, Problem, Shared, Source},
+    report::{Finding, Problem, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
 
@@ -54,9 +54,7 @@ impl Use<'_> {
         assessor: &'a Assessor<'_>,
     ) -> impl Iterator<Item = (&'a Place, Holder)> {
         let podref = self.pod.podref.as_str();
-        let holders = assessor
-            .index
-            .holders(assessor.snapshot, self.address, podref);
+        let holders = assessor.index.holders(self.address, podref);
         holders.filter(|(place, _)| self.is_of(place))
     }
 
@@ -65,7 +63,7 @@ impl Use<'_> {
     fn is_allocated(&self, assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> bool {
         let podref = self.pod.podref.as_str();
         let index = &assessor.index;
-        let mut holders = index.holders(assessor.snapshot, self.address, podref);
+        let mut holders = index.holders(self.address, podref);
         holders.any(|(place, holder)| match holder {
             Holder::Own => {
                 self.is_of(place)
@@ -90,14 +88,14 @@ impl Use<'_> {
             .next()
             .or_else(|| assessor.index.pools.iter().find(holds));
         if let Some(place) = place {
-            finding.namespace = Some(place.key.namespace.as_str().into());
-            finding.pool = Some(place.key.name.as_str().into());
+            finding.namespace = Some(place.key.namespace.clone());
+            finding.pool = Some(place.key.name.clone());
             return;
         }
         let mut ranges = self.section.ranges.iter();
         let range = ranges.find(|range| range.contains(self.address));
         if self.section.slices.is_none() {
-            finding.pool = range.map(|range| pool_name(self.network, None, *range).into());
+            finding.pool = range.map(|range| pool_name(self.network, None, *range));
         }
     }
 }
@@ -181,7 +179,7 @@ fn unallocated(
         ),
     };
     finding.address = Some(one.address.to_string());
-    finding.interface = Some(one.interface.into()).filter(|name: &Shared| !name.is_empty());
+    finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
     one.name_pool(&mut finding, assessor);
     assessor.name_owner(&mut finding, Some(podref), None);
     Some(finding)
@@ -276,7 +274,7 @@ fn duplicate(
         .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
     let nodes: BTreeSet<_> = nodes.collect();
-    finding.nodes = nodes.into_iter().collect();
+    finding.nodes = nodes.into_iter().map(str::to_owned).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

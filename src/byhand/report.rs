@@ -100,7 +100,7 @@ pub fn nothing_in(report: &Report) -> String {
 }
 
 fn pick(finding: &Finding) -> Result<Pick, String> {
-    let name = |name: &Option<crate::audit::report::Shared>, what| {
+    let name = |name: &Option<String>, what| {
         let name = name.as_deref().filter(|name| !name.is_empty());
         name.map(str::to_owned).ok_or(format!("it has no {what}"))
     };

@@ -251,7 +251,7 @@ impl Asked<'_> {
             let is_it = is_named(name, &pool.key().namespace, &pool.key().name);
             if is_it {
                 let mut all = split.get();
-                *all.of(verdict) += 1;
+                *all.of(verdict.word()) += 1;
                 split.set(all);
             }
             is_it && verdict.word() != Word::Live
@@ -277,7 +277,7 @@ impl Asked<'_> {
             let pod = row.podref_text().and_then(|podref| snapshot.pod(podref));
             if pod.is_some_and(on_it) || holds(verdict) {
                 let mut all = split.get();
-                *all.of(verdict) += 1;
+                *all.of(verdict.word()) += 1;
                 split.set(all);
             }
             holds(verdict)

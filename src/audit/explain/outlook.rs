@@ -21,10 +21,7 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
         Some(pod) => pod.termination_grace,
         None => Some(assessor.longest_grace),
     };
-    let wait = policy.wait(
-        grace,
-        assessor.index.rows_of(assessor.snapshot, podref).rows(),
-    );
+    let wait = policy.wait(grace, assessor.index.rows_of(podref).rows());
     let wait = words::duration(wait);
     let cooldown = words::duration(policy.cooldown);
     let leftover = words::duration(policy.leftover_grace);
