@@ -142,7 +142,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             it.wait_seconds = wait;
         })
     });
-    let kept = (
+    let rows = (
         prop_oneof![Just("live"), Just("exempt")],
         "default/web-[12]",
     );
