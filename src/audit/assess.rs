@@ -3,7 +3,7 @@
 //! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
@@ -25,9 +25,6 @@ use super::{
 };
 use crate::snapshot::{NOW, Snapshot};
 
-/// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.
-pub const NODES: usize = 16;
-
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
     /// What there is.
@@ -38,8 +35,6 @@ pub struct Assessor<'s> {
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
-    /// So many nodes are named in a finding, before a filter looks at them.
-    pub named: usize,
     /// The present by the clock that pods are stamped by: of files the latest stamp in them.
     pub present: Option<Timestamp>,
 }
@@ -53,7 +48,6 @@ impl<'s> Assessor<'s> {
             index: Index::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
-            named: NODES,
             present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
             snapshot,
             policy,
@@ -80,7 +74,7 @@ impl<'s> Assessor<'s> {
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {
-            stale.clearance.wait = Wait::For(Default::default());
+            stale.clearance.wait = Wait::For(Arc::default());
         }
         verdict
     }
@@ -182,32 +176,8 @@ impl<'s> Assessor<'s> {
                 Some(Finding::new(Problem::Unreadable, reason.to_string()))
             }
             Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
-            Verdict::Stale(stale) => Some(self.stale(stale)),
+            Verdict::Stale(stale) => Some(finding_of_stale(stale)),
         }
-    }
-
-    fn stale(&self, stale: &Stale) -> Finding {
-        let wait = &stale.clearance.wait;
-        let problem = match stale.cause {
-            _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
-            Cause::Leftover => Problem::Leftover,
-            _ => Problem::Stale,
-        };
-        let nodes = holding(wait);
-        let mut finding = Finding::new(problem, words::stale(stale));
-        finding.grade = Some(stale.grade().as_str().to_owned());
-        finding.cause = Some(stale.cause.as_str().to_owned());
-        finding.wait_seconds = wait.moment().map(|moment| moment.since(NOW).as_secs());
-        finding.nodes = nodes
-            .iter()
-            .take(self.named)
-            .map(ToString::to_string)
-            .collect();
-        // Of a node that is at work the statement would not count.
-        if stale.clearance.endless.is_none() {
-            finding.command = words::declare_empty(nodes);
-        }
-        finding
     }
 
     /// Says which row a finding is about.
@@ -231,7 +201,7 @@ impl<'s> Assessor<'s> {
             finding.pods.push(pod.to_string());
             finding.nodes = self
                 .node_of(pod.as_str())
-                .map(str::to_owned)
+                .map(Into::into)
                 .into_iter()
                 .collect();
         }
@@ -245,7 +215,7 @@ impl<'s> Assessor<'s> {
         finding.pods = vec![podref.to_owned()];
         if finding.nodes.is_empty() {
             let node = self.node_of(podref).or(slice);
-            finding.nodes = node.map(str::to_owned).into_iter().collect();
+            finding.nodes = node.map(Into::into).into_iter().collect();
         }
     }
 }
@@ -266,6 +236,29 @@ pub fn reported(reserved: &LeanReservation) -> ReservationReport {
         sandbox: reserved.sandbox.as_deref().map(str::to_owned),
         interface: reserved.interface.as_deref().map(str::to_owned),
     }
+}
+
+/// The finding that a stale row is.
+fn finding_of_stale(stale: &Stale) -> Finding {
+    let wait = &stale.clearance.wait;
+    let problem = match stale.cause {
+        _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
+        Cause::Leftover => Problem::Leftover,
+        _ => Problem::Stale,
+    };
+    let nodes = holding(wait);
+    let mut finding = Finding::new(problem, words::stale(stale));
+    finding.grade = Some(stale.grade().as_str().to_owned());
+    finding.cause = Some(stale.cause.as_str().to_owned());
+    finding.wait_seconds = wait.moment().map(|moment| moment.since(NOW).as_secs());
+    if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
+        finding.nodes = Arc::clone(nodes);
+    }
+    // Of a node that is at work the statement would not count.
+    if stale.clearance.endless.is_none() {
+        finding.command = words::declare_empty(nodes);
+    }
+    finding
 }
 
 /// The nodes that a row waits for.

@@ -122,7 +122,7 @@ impl Entry {
         } else {
             "no longer found"
         };
-        place.detail = detail.to_owned();
+        detail.clone_into(&mut place.detail);
         Line {
             verdict: None,
             was: Some(self.was()),

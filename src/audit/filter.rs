@@ -84,7 +84,7 @@ impl Filter {
         if snapshot.selected.is_none() && *self == Self::default() {
             return true;
         }
-        let nodes: Vec<_> = finding.nodes.iter().map(String::as_str).collect();
+        let nodes: Vec<_> = finding.nodes.iter().map(AsRef::as_ref).collect();
         let selected = snapshot.selected.as_ref();
         let mut pods = finding.pods.iter();
         self.chooses((&finding.namespace, &finding.pool), &finding.pods, &nodes)

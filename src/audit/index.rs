@@ -17,7 +17,7 @@ use ipgc_core::{
     names::{KnownNetworks, Reading, split},
     pod::PodState,
     podref::PodRef,
-    pool::{InterfaceTag, KEEP_ANNOTATION, PoolKey, RowContent, RowCount},
+    pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::LeanReservation,
 };
 
@@ -198,7 +198,7 @@ impl Index {
         for at in 0..snapshot.pools.len() {
             let is_wanted = |podref: &str| self.siblings.contains_key(podref);
             let pool = snapshot.pool(at, |row| row.podref.is_some_and(is_wanted));
-            for row in pool.iter().flat_map(|pool| pool.rows()) {
+            for row in pool.iter().flat_map(ObservedPool::rows) {
                 if let Ok(content) = row.content()
                     && let Some(rows) = self.siblings.get_mut(&content.podref)
                 {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
+    NODES,
     report::{Finding, Problem, RowReport, Stored, Totals},
     table::{self, Output},
 };
@@ -221,7 +222,12 @@ impl Place {
             address: finding.address.clone(),
             interface: finding.interface.clone(),
             pods: finding.pods.clone(),
-            nodes: finding.nodes.clone(),
+            nodes: finding
+                .nodes
+                .iter()
+                .take(NODES)
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 
@@ -240,7 +246,7 @@ impl Place {
             address: self.address.clone(),
             interface: self.interface.clone(),
             pods: self.pods.clone(),
-            nodes: self.nodes.clone(),
+            nodes: self.nodes.iter().map(|node| node.as_str().into()).collect(),
             ..Finding::new(Problem::Unknown, &*self.detail)
         }
     }

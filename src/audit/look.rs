@@ -16,12 +16,13 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::{Assessor, NODES},
+    assess::Assessor,
     audit_each,
     changes::{Entry, State, Subject},
     filter::Filter,
     index::Place as Pool,
     line::{Place, PlaceRow},
+    name_few,
     report::{Finding, Problem, Report, Source},
 };
 use crate::snapshot::{Kind, Snapshot};
@@ -48,12 +49,7 @@ impl<'a> Look<'a> {
     ) -> Self {
         // All is judged, and then chosen: a subject that is no longer chosen is not gone.
         let selected = mem::take(&mut snapshot.selected);
-        let mut assessor = Assessor::new(snapshot, policy);
-        assessor.named = if filter.node.is_some() {
-            usize::MAX
-        } else {
-            NODES
-        };
+        let assessor = Assessor::new(snapshot, policy);
         let mut kept = Vec::new();
         let each_row = &mut |pool: &ObservedPool, place: &Pool, row: &Row, verdict: &Verdict| {
             kept.extend(keep(pool, place, row, verdict));
@@ -92,6 +88,11 @@ impl<'a> Look<'a> {
         for entry in state.values_mut() {
             self.complete(entry, &known);
         }
+        name_few(
+            state
+                .values_mut()
+                .filter_map(|entry| entry.finding.as_deref_mut()),
+        );
         for (subject, entry) in before {
             if !state.contains_key(subject) && self.may_hide(entry) {
                 state.insert(subject.clone(), entry.clone());
@@ -122,13 +123,9 @@ impl<'a> Look<'a> {
         if let Some(finding) = &mut entry.finding
             && finding.nodes.is_empty()
         {
-            finding.nodes.extend(entry.node.clone());
+            finding.nodes = entry.node.iter().map(|node| node.as_str().into()).collect();
         }
         entry.chosen = self.chooses(entry);
-        if let Some(finding) = &mut entry.finding {
-            finding.nodes.truncate(NODES);
-        }
-        entry.place.nodes.truncate(NODES);
     }
 
     fn chooses(&self, entry: &Entry) -> bool {
@@ -137,8 +134,12 @@ impl<'a> Look<'a> {
             return true;
         }
         let place = &entry.place;
-        let nodes = entry.finding.iter().flat_map(|it| &it.nodes);
-        let nodes: Vec<_> = nodes.chain(&entry.node).map(String::as_str).collect();
+        let nodes = entry
+            .finding
+            .iter()
+            .flat_map(|it| &*it.nodes)
+            .map(AsRef::as_ref);
+        let nodes: Vec<_> = nodes.chain(entry.node.as_deref()).collect();
         self.filter
             .chooses((&place.namespace, &place.pool), &place.pods, &nodes)
             && (self.selected.is_none() || entry.selected)

@@ -41,6 +41,7 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::BTreeMap,
     net::IpAddr,
+    sync::Arc,
 };
 
 use ipgc_core::{
@@ -54,13 +55,16 @@ use ipgc_core::{
 pub use self::confirm::{confirm, wants_confirmation};
 pub(crate) use self::pools::blind_namespaces;
 use self::{
-    assess::{Assessor, NODES},
+    assess::Assessor,
     definitions::Definitions,
     filter::Filter,
     index::Place,
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
+
+/// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.
+const NODES: usize = 16;
 
 /// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
 #[must_use]
@@ -71,18 +75,23 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let mut assessor = Assessor::new(snapshot, policy);
-    let named = if filter.node.is_some() {
-        usize::MAX
-    } else {
-        NODES
-    };
-    assessor.named = named;
+    let assessor = Assessor::new(snapshot, policy);
     let mut report = audit_each(assessor, filter, source, made, &mut |_, _, _, _| {});
-    for finding in &mut report.findings {
-        finding.nodes.truncate(NODES);
-    }
+    name_few(report.findings.iter_mut());
     report
+}
+
+/// Keeps the first nodes of each finding. The same nodes hold all rows of an outage: such a list is shared.
+fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
+    let mut last = None;
+    for finding in findings.filter(|finding| finding.nodes.len() > NODES) {
+        let all = Arc::clone(&finding.nodes);
+        finding.nodes = match &last {
+            Some((known, few)) if Arc::ptr_eq(known, &all) => Arc::clone(few),
+            _ => all[..NODES].into(),
+        };
+        last = Some((all, Arc::clone(&finding.nodes)));
+    }
 }
 
 /// The same, and `each_row` is told of each row of each pool, with the verdict on it.
@@ -311,8 +320,8 @@ impl Audit<'_> {
                  missing reservations are not looked for there"
             ));
         }
-        let nodes = snapshot.nodes.iter();
-        let ahead = nodes.filter(|(_, node)| node.declared_ahead);
+        let all = snapshot.nodes.iter();
+        let ahead = all.filter(|(_, node)| node.declared_ahead);
         let ahead: Vec<_> = ahead.map(|(name, _)| name).collect();
         if !ahead.is_empty() {
             notes.push(format!(

@@ -274,7 +274,7 @@ fn duplicate(
         .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
     let nodes: BTreeSet<_> = nodes.collect();
-    finding.nodes = nodes.into_iter().map(str::to_owned).collect();
+    finding.nodes = nodes.into_iter().map(Into::into).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

@@ -180,7 +180,7 @@ pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<
          what nobody saw of it, not {node} alone"
     );
     let mut finding = about(Problem::SliceOfSeveralNodes, &place.key, detail);
-    finding.nodes = vec![node.to_string(), other.to_owned()];
+    finding.nodes = [node.clone(), other.into()].into();
     Some(finding)
 }
 
@@ -287,7 +287,7 @@ fn gone_slice(
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(slice.namespace.clone());
     finding.pool = pool.map(|place| place.key.name.clone());
-    finding.nodes = vec![node.to_string()];
+    finding.nodes = [node.clone()].into();
     finding.command = command;
     finding
 }

@@ -3,6 +3,8 @@
 //! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
 //! not known of a finding is left out.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -208,8 +210,8 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub nodes: Arc<[Box<str>]>,
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<String>,

@@ -122,7 +122,7 @@ fn pick(finding: &Finding) -> Result<Pick, String> {
                 return Err(format!("its row is not of {podref}"));
             }
             let subject = Subject::Row {
-                pool_uid: row.pool_uid.to_string(),
+                pool_uid: row.pool_uid.clone(),
                 key: row.key.clone(),
                 stored,
             };

@@ -352,7 +352,7 @@ async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
         let Told::Finding(finding) = &line.subject else {
             panic!("{line:?}");
         };
-        assert_eq!(*finding.nodes, ["n1"]);
+        assert_eq!(*finding.nodes, ["n1"].map(Box::<str>::from));
         assert_eq!(line.node.as_deref(), Some("n2"));
     })
     .await;

@@ -79,7 +79,7 @@ fn each_part_of_a_verdict_makes_a_change(#[case] before: Entry, #[case] after: E
 #[rstest]
 #[case::wait(found(Problem::Stale, |it| it.wait_seconds = Some(1)))]
 #[case::words(found(Problem::Stale, |it| it.detail = "otherwise".to_owned()))]
-#[case::nodes(found(Problem::Stale, |it| it.nodes = vec!["n2".to_owned()]))]
+#[case::nodes(found(Problem::Stale, |it| it.nodes = ["n2".into()].into()))]
 #[case::node(Entry { node: None, ..stale() })]
 fn what_runs_on_is_no_change(#[case] after: Entry) {
     assert_eq!(events(Some(stale()), Some(after), true), []);
