@@ -27,9 +27,9 @@ use crate::snapshot::{NOW, Snapshot};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
-    /// What there is.
+    /// The snapshot.
     pub snapshot: &'s Snapshot,
-    /// What is known of all rows.
+    /// The facts about all rows.
     pub index: Index,
     /// The waits.
     pub policy: &'s Policy,

@@ -1,4 +1,4 @@
-//! What changes from one audit of a cluster to the next: the difference of two [`State`]s as lines.
+//! The changes from one audit of a cluster to the next: the difference of two [`State`]s as lines.
 //!
 //! Pure, and without memory: it knows these two audits, and no clock.
 
@@ -20,12 +20,12 @@ pub struct Subject {
     pub nth: u32,
 }
 
-/// What is known of a subject.
+/// All that is known of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The verdict in a word: a problem, `live`, `unreported` or `exempt`.
     pub verdict: &'static str,
-    /// What it is, whatever its verdict.
+    /// The subject, whatever its verdict.
     pub place: Place,
     /// The finding, if something is wrong.
     pub finding: Option<Box<Finding>>,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
-/// What is asked for.
+/// The properties that are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// A pool, by its name or by `namespace/name`.

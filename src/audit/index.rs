@@ -23,7 +23,7 @@ use ipgc_core::{
 
 use crate::snapshot::{NOW, Snapshot};
 
-/// What is known of all pools and rows.
+/// All that is known of pools and rows together.
 #[derive(Default)]
 pub struct Index {
     /// The pools, in the order of the snapshot.

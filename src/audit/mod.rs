@@ -1,4 +1,4 @@
-//! What is wrong with the addresses of a cluster: pure judgement of a [`Snapshot`].
+//! The audit of the addresses of a cluster: pure judgement of a [`Snapshot`].
 //!
 //! ```text
 //! Snapshot ─▶ Index ─▶ Assessor ─▶ Report ─▶ table or JSON

@@ -1,4 +1,4 @@
-//! What is wrong with a pool as a whole or with a part of it, and with the slices of nodes.
+//! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -225,7 +225,7 @@ pub fn without_definition(
     finding
 }
 
-/// What was true when files were written may be so no more.
+/// Files may be old: a command of theirs might remove a pool that is in use by now.
 const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
 
 impl Place {

@@ -1,4 +1,4 @@
-//! What an audit found, as it is printed and read again: plain data with a schema.
+//! The findings of an audit, as they are printed and read again: plain data with a schema.
 //!
 //! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
 //! not known of a finding is left out.

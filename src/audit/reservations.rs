@@ -36,7 +36,7 @@ pub fn missing(
 ) -> Option<Finding> {
     let snapshot = assessor.snapshot;
     let content = row.content().ok()?;
-    // What was written last is its status: a pod that reports the address has all that it will have.
+    // The status of a pod is written last: a pod that reports the address has all that it will have.
     let is_reported = *verdict == Verdict::Held(Held::Reported);
     if !is_reported || !are_wanted(assessor, definitions, place) {
         return None;

@@ -185,7 +185,7 @@ impl From<LiveError> for Failure {
     }
 }
 
-/// What the last look saw that succeeded.
+/// The last look that succeeded.
 #[derive(Default)]
 struct Known {
     state: State,

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::snapshot::{Kind, Snapshot};
 
-/// What is asked about.
+/// The subject that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An address.
@@ -116,7 +116,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What the snapshot does not tell.
+    /// The gaps of the snapshot, one sentence each.
     fn notes(&self) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
