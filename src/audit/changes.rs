@@ -25,10 +25,8 @@ pub struct Subject {
 pub struct Entry {
     /// The verdict in a word: a problem, `live`, `unreported` or `exempt`.
     pub verdict: &'static str,
-    /// The subject, whatever its verdict.
-    pub place: Place,
-    /// The finding, if something is wrong.
-    pub finding: Option<Box<Finding>>,
+    /// The finding, or the row with which nothing is wrong.
+    pub told: Told,
     /// The node of its pod; of a pod that is gone the last known one.
     pub node: Option<String>,
     /// Whether its pod has the labels that are asked for; of a pod that is gone, whether it had them.
@@ -42,42 +40,64 @@ pub type State = BTreeMap<Subject, Entry>;
 
 impl Entry {
     /// An entry of which only the verdict is known.
-    pub(super) fn new(verdict: &'static str, place: Place, finding: Option<Finding>) -> Self {
+    pub(super) fn new(verdict: &'static str, told: Told) -> Self {
         Self {
             verdict,
-            place,
-            finding: finding.map(Box::new),
+            told,
             node: None,
             selected: false,
             chosen: false,
         }
     }
 
+    /// The finding, if something is wrong.
+    #[must_use]
+    pub fn finding(&self) -> Option<&Finding> {
+        match &self.told {
+            Told::Finding(finding) => Some(finding),
+            Told::Place(_) => None,
+        }
+    }
+
+    /// The pods as `namespace/name`.
+    #[must_use]
+    pub fn pods(&self) -> &[String] {
+        match &self.told {
+            Told::Finding(finding) => &finding.pods,
+            Told::Place(place) => &place.pods,
+        }
+    }
+
+    /// The subject, whatever its verdict.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match &self.told {
+            Told::Finding(finding) => Place::of(finding),
+            Told::Place(place) => (**place).clone(),
+        }
+    }
+
     /// The part of it that makes a change. Waits, counts and the nodes that hold a row run on, and are no changes.
     fn stable(&self) -> impl PartialEq + use<'_> {
-        let finding = self.finding.as_deref();
+        let finding = self.finding();
         let (grade, cause) = (finding.map(|it| &it.grade), finding.map(|it| &it.cause));
-        let why = finding.is_none().then_some(&self.place.detail);
-        (
-            self.verdict,
-            why,
-            grade,
-            cause,
-            &self.place.pods,
-            self.chosen,
-        )
+        let why = match &self.told {
+            Told::Finding(_) => None,
+            Told::Place(place) => Some(&place.detail),
+        };
+        (self.verdict, why, grade, cause, self.pods(), self.chosen)
     }
 
     /// In the order of a report: findings, worst first, by place; then the rest by place.
     fn order(&self) -> impl Ord + use<> {
-        let problem = self.finding.as_ref().map(|finding| finding.problem);
+        let problem = self.finding().map(|finding| finding.problem);
         let Place {
             namespace,
             pool,
             address,
             pods,
             ..
-        } = self.place.clone();
+        } = self.place();
         let address = address.and_then(|it| it.parse::<IpAddr>().ok());
         (
             problem.is_none(),
@@ -95,27 +115,27 @@ impl Entry {
             verdict: Some(self.verdict.to_owned()),
             was: None,
             node: self.node.clone(),
-            subject: match &self.finding {
-                Some(finding) => Told::Finding(finding.clone()),
-                None => Told::Place(Box::new(self.place.clone())),
-            },
+            subject: self.told.clone(),
         }
     }
 
     fn was(&self) -> Was {
-        let finding = self.finding.as_ref();
+        let finding = self.finding();
         Was {
             verdict: self.verdict.to_owned(),
             grade: finding.and_then(|finding| finding.grade.clone()),
             cause: finding.and_then(|finding| finding.cause.clone()),
-            pods: self.place.pods.clone(),
+            pods: self.pods().to_vec(),
             node: self.node.clone(),
         }
     }
 
     /// The line about it once it is no longer there.
     fn gone(&self, at: &str, subject: &Subject) -> Line {
-        let mut place = self.place.clone();
+        let mut place = self.place();
+        if let Some(node) = &self.node {
+            place.nodes = vec![node.clone()];
+        }
         let is_row = subject.problem.is_none() && place.row.is_some();
         let detail = if is_row {
             "the row is gone"
@@ -137,7 +157,7 @@ impl Entry {
 pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
     let wanted = state
         .values()
-        .filter(|it| it.chosen && (all || it.finding.is_some()));
+        .filter(|it| it.chosen && (all || it.finding().is_some()));
     let mut wanted: Vec<_> = wanted.collect();
     wanted.sort_by_cached_key(|entry| entry.order());
     wanted
@@ -150,7 +170,7 @@ pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
 /// report. Of interest are chosen subjects that enter or leave a finding, or `all`.
 #[must_use]
 pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Message> {
-    let is_wanted = |entry: &Entry| entry.chosen && (all || entry.finding.is_some());
+    let is_wanted = |entry: &Entry| entry.chosen && (all || entry.finding().is_some());
     let gone = before
         .iter()
         .filter(|(subject, _)| !after.contains_key(subject));

@@ -21,7 +21,7 @@ use super::{
     changes::{Entry, State, Subject},
     filter::Filter,
     index::Place as Pool,
-    line::{Place, PlaceRow},
+    line::{Place, PlaceRow, Told},
     name_few,
     report::{Finding, Problem, Report, Source},
 };
@@ -72,8 +72,8 @@ impl<'a> Look<'a> {
         let mut state = State::new();
         for finding in mem::take(&mut self.report.findings) {
             let subject = subject_of(&finding, &state);
-            let (verdict, place) = (finding.problem.as_str(), Place::of(&finding));
-            state.insert(subject, Entry::new(verdict, place, Some(finding)));
+            let entry = Entry::new(finding.problem.as_str(), Told::Finding(Box::new(finding)));
+            state.insert(subject, entry);
         }
         for (subject, entry) in mem::take(&mut self.kept) {
             // The finding about a row that is held says more.
@@ -81,7 +81,7 @@ impl<'a> Look<'a> {
         }
         let mut known = HashMap::new();
         for entry in before.values() {
-            if let [podref] = entry.place.pods.as_slice() {
+            if let [podref] = entry.pods() {
                 known.insert(podref.as_str(), entry);
             }
         }
@@ -91,7 +91,10 @@ impl<'a> Look<'a> {
         name_few(
             state
                 .values_mut()
-                .filter_map(|entry| entry.finding.as_deref_mut()),
+                .filter_map(|entry| match &mut entry.told {
+                    Told::Finding(finding) => Some(&mut **finding),
+                    Told::Place(_) => None,
+                }),
         );
         for (subject, entry) in before {
             if !state.contains_key(subject) && self.may_hide(entry) {
@@ -104,26 +107,26 @@ impl<'a> Look<'a> {
     /// Adds the node and the labels of its pod. A pod that is gone keeps those of the look before.
     fn complete(&self, entry: &mut Entry, known: &HashMap<&str, &Entry>) {
         let before = |podref: &str| known.get(podref).copied();
-        if let [podref] = entry.place.pods.as_slice() {
+        if let [podref] = entry.pods() {
             entry.node = match self.snapshot.pod(podref) {
                 Some(pod) => pod.node.as_deref().map(str::to_owned),
                 None => before(podref).and_then(|entry| entry.node.clone()),
             };
         }
         if let Some(selected) = &self.selected {
-            entry.selected = entry.place.pods.iter().any(|podref| {
+            entry.selected = entry.pods().iter().any(|podref| {
                 let is_gone = self.snapshot.pod(podref).is_none();
                 let was_selected = || before(podref).is_some_and(|entry| entry.selected);
                 selected.contains(podref.as_str()) || is_gone && was_selected()
             });
         }
-        if let Some(node) = &entry.node {
-            entry.place.nodes = vec![node.clone()];
-        }
-        if let Some(finding) = &mut entry.finding
-            && finding.nodes.is_empty()
-        {
-            finding.nodes = entry.node.iter().map(|node| node.as_str().into()).collect();
+        let node = entry.node.iter();
+        match &mut entry.told {
+            Told::Place(place) => place.nodes = node.cloned().collect(),
+            Told::Finding(finding) if finding.nodes.is_empty() => {
+                finding.nodes = node.map(|node| node.as_str().into()).collect();
+            }
+            Told::Finding(_) => {}
         }
         entry.chosen = self.chooses(entry);
     }
@@ -133,10 +136,10 @@ impl<'a> Look<'a> {
         if entry.verdict == Problem::NoPools.as_str() {
             return true;
         }
-        let place = &entry.place;
+        let place = entry.place();
         let nodes = entry
-            .finding
-            .iter()
+            .finding()
+            .into_iter()
             .flat_map(|it| &*it.nodes)
             .map(AsRef::as_ref);
         let nodes: Vec<_> = nodes.chain(entry.node.as_deref()).collect();
@@ -154,8 +157,8 @@ impl<'a> Look<'a> {
             pool,
             row,
             ..
-        } = &entry.place;
-        let finding = entry.finding.as_deref();
+        } = &entry.place();
+        let finding = entry.finding();
         if row.is_some() || finding.is_some_and(|finding| is_about_pool(finding.problem)) {
             let name = namespace.iter().chain(pool).map(String::as_str);
             let name = name.collect::<Vec<_>>().join("/");
@@ -209,7 +212,7 @@ fn keep(pool: &ObservedPool, of: &Pool, row: &Row, verdict: &Verdict) -> Option<
         about: format!("row {} {}", pool.uid(), row.key()),
         nth: 0,
     };
-    Some((subject, Entry::new(verdict, place, None)))
+    Some((subject, Entry::new(verdict, Told::Place(Box::new(place)))))
 }
 
 /// The subject of a finding, which `state` does not have yet.

@@ -19,7 +19,7 @@ fn kept(verdict: &'static str, why: &str, pod: &str) -> Entry {
     Entry {
         node: Some("n1".to_owned()),
         chosen: true,
-        ..Entry::new(verdict, Place::of(&finding), None)
+        ..Entry::new(verdict, Told::Place(Box::new(Place::of(&finding))))
     }
 }
 
@@ -35,7 +35,7 @@ fn found(problem: Problem, change: impl FnOnce(&mut Finding)) -> Entry {
     change(&mut finding);
     Entry {
         chosen: true,
-        ..Entry::new(problem.as_str(), Place::of(&finding), Some(finding))
+        ..Entry::new(problem.as_str(), Told::Finding(Box::new(finding)))
     }
 }
 
