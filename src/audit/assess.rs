@@ -1,22 +1,17 @@
 //! The verdict on one row or reservation of a snapshot: the facts are put together here, and core judges.
 //!
-//! There is no history. Whoever is gone was seen by nobody, every node that is ready has yet to show that its
-//! kubelet is at work, and every wait begins now: what a collector would say that has just begun.
+//! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
+//! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
-    clearance::{Facts, Living, Wait},
+    clearance::{Facts, Wait},
     definitions::{Networks, Scope},
-    evidence::{DEFAULT_POD_GRACE, Ended, Policy, Sandboxes, Trail},
-    judge::{Held, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
+    evidence::{DEFAULT_POD_GRACE, Policy},
+    judge::{Cause, Held, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
     node::Nodes,
-    pod::PodState,
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::Presence,
     reservation::LeanReservation,
@@ -24,94 +19,24 @@ use ipgc_core::{
 use jiff::Timestamp;
 
 use super::{
-    NODES,
-    index::{Index, Orphan, Place},
-    report::{Finding, Names, Problem, ReservationReport, RowReport, Shared, Stored},
+    index::{Index, Orphan, Place, living},
+    report::{Finding, Problem, ReservationReport, RowReport, Stored},
     words,
 };
-use crate::{
-    lock::lock,
-    snapshot::{NOW, Snapshot},
-};
+use crate::snapshot::{NOW, Snapshot};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
-    /// What there is.
+    /// The snapshot.
     pub snapshot: &'s Snapshot,
-    /// What is known of all rows.
+    /// The facts about all rows.
     pub index: Index,
     /// The waits.
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
-    /// What is said of stale rows.
-    pub sayings: Sayings,
     /// The present by the clock that pods are stamped by: of files the latest stamp in them.
     pub present: Option<Timestamp>,
-}
-
-/// What is said of stale rows. In an outage a hundred thousand are stale alike, and the same nodes hold them all.
-pub struct Sayings {
-    /// So many nodes are named.
-    pub named: usize,
-    last: Mutex<Option<Said>>,
-}
-
-#[derive(Clone)]
-struct Said {
-    of: Stale,
-    detail: Shared,
-    grade: Shared,
-    cause: Shared,
-    nodes: Names,
-    command: Option<Shared>,
-}
-
-impl Sayings {
-    /// So many nodes are named at the most.
-    #[must_use]
-    pub fn new(named: usize) -> Self {
-        Self {
-            named,
-            last: Mutex::new(None),
-        }
-    }
-
-    fn of(&self, stale: &Stale) -> Said {
-        let mut last = lock(&self.last);
-        if let Some(said) = last.as_ref().filter(|said| is_alike(&said.of, stale)) {
-            return said.clone();
-        }
-        let nodes = holding(&stale.clearance.wait);
-        let first = nodes.iter().take(self.named);
-        let said = Said {
-            of: stale.clone(),
-            detail: words::stale(stale).into(),
-            grade: stale.grade().as_str().into(),
-            cause: stale.cause.as_str().into(),
-            nodes: first.map(|node| &**node).collect(),
-            // Of a node that is at work it would not count.
-            command: words::declare_empty(nodes)
-                .filter(|_| stale.clearance.endless.is_none())
-                .map(Into::into),
-        };
-        last.insert(said).clone()
-    }
-}
-
-/// Whether two rows are stale for one reason, and wait for the same. Lists of nodes are the same if they are in one
-/// place.
-fn is_alike(one: &Stale, other: &Stale) -> bool {
-    let wait = match (&one.clearance.wait, &other.clearance.wait) {
-        (Wait::Until(one), Wait::Until(other)) => one == other,
-        (Wait::For(one), Wait::For(other)) => Arc::ptr_eq(one, other),
-        (Wait::AtMost(one, end), Wait::AtMost(other, also)) => {
-            Arc::ptr_eq(one, other) && end == also
-        }
-        _ => false,
-    };
-    let of = |stale: &Stale| (stale.cause, stale.grade(), stale.clearance.endless);
-    wait && of(one) == of(other)
 }
 
 impl<'s> Assessor<'s> {
@@ -123,7 +48,6 @@ impl<'s> Assessor<'s> {
             index: Index::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
-            sayings: Sayings::new(NODES),
             present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
             snapshot,
             policy,
@@ -150,7 +74,7 @@ impl<'s> Assessor<'s> {
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {
-            stale.clearance.wait = Wait::For(std::sync::Arc::default());
+            stale.clearance.wait = Wait::For(Arc::default());
         }
         verdict
     }
@@ -197,7 +121,7 @@ impl<'s> Assessor<'s> {
             Presence::Present(Some(pod)) => Some(living(pod)),
             _ => None,
         };
-        let rows = podref.map(|podref| self.index.rows_of(self.snapshot, podref.as_str()));
+        let rows = podref.map(|podref| self.index.rows_of(podref.as_str()));
         let rows = rows.unwrap_or_default();
         act(&Facts {
             ended: &[],
@@ -226,7 +150,7 @@ impl<'s> Assessor<'s> {
         self.snapshot.pod(podref)?.node.as_deref()
     }
 
-    /// What is to be told of a row with this verdict; nothing of those that are held or exempted.
+    /// The finding about a row with this verdict, if there is one.
     #[must_use]
     pub fn finding(
         &self,
@@ -235,30 +159,36 @@ impl<'s> Assessor<'s> {
         row: &Row,
         verdict: &Verdict,
     ) -> Option<Finding> {
-        let content = row.content().ok();
-        let mut finding = self.found(verdict, content)?;
+        let mut finding = self.found(verdict, row.content().ok())?;
         self.describe(&mut finding, pool, place, row);
         self.name_other(&mut finding, verdict);
         Some(finding)
     }
 
-    /// What a verdict on this row is as a finding, if it is one.
+    /// The finding that a verdict is, without the row that it is about.
+    #[must_use]
     pub fn found(&self, verdict: &Verdict, row: Option<&RowContent>) -> Option<Finding> {
-        match (verdict, row) {
-            (Verdict::Held(held), Some(row)) => self.held(held, row),
-            _ => finding_of(verdict, &self.sayings),
+        match verdict {
+            Verdict::Held(held) => self.held(held, row?),
+            // A person said so.
+            Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt) => None,
+            Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
+                Some(Finding::new(Problem::Unreadable, reason.to_string()))
+            }
+            Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
+            Verdict::Stale(stale) => Some(finding_of_stale(stale)),
         }
     }
 
     /// Says which row a finding is about.
     pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
         finding.row = Some(RowReport {
-            pool_uid: place.names.uid.clone(),
+            pool_uid: place.uid.to_string(),
             key: row.key().to_owned(),
             stored: Stored::new(row.stored()),
         });
-        finding.namespace = Some(place.names.namespace.clone());
-        finding.pool = Some(place.names.pool.clone());
+        finding.namespace = Some(place.key.namespace.clone());
+        finding.pool = Some(place.key.name.clone());
         finding.address = pool.address_of(row).map(|address| address.to_string());
         let content = row.content().ok();
         finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));
@@ -269,7 +199,11 @@ impl<'s> Assessor<'s> {
     pub fn name_other(&self, finding: &mut Finding, verdict: &Verdict) {
         if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = verdict {
             finding.pods.push(pod.to_string());
-            finding.nodes = self.node_of(pod.as_str()).into_iter().collect();
+            finding.nodes = self
+                .node_of(pod.as_str())
+                .map(Into::into)
+                .into_iter()
+                .collect();
         }
     }
 
@@ -281,34 +215,8 @@ impl<'s> Assessor<'s> {
         finding.pods = vec![podref.to_owned()];
         if finding.nodes.is_empty() {
             let node = self.node_of(podref).or(slice);
-            finding.nodes = node.into_iter().collect();
+            finding.nodes = node.map(Into::into).into_iter().collect();
         }
-    }
-}
-
-/// What lives, and how it would look if it went now.
-#[must_use]
-pub fn living(pod: &PodState) -> Living {
-    let completed = pod.phase.is_terminal().then(|| {
-        let mut trail = Trail::default();
-        trail.advance(pod);
-        Arc::new(Ended {
-            last: pod.clone(),
-            at: NOW,
-            watched: false,
-            settled: false,
-            stopped: trail.is_stopped(),
-            listed_at: Some(NOW),
-            born: None,
-            gap_at: None,
-            sandboxes: Sandboxes::default(),
-        })
-    });
-    Living {
-        uid: pod.uid.clone(),
-        running_since: None,
-        completed,
-        sandboxes: Sandboxes::default(),
     }
 }
 
@@ -330,43 +238,26 @@ pub fn reported(reserved: &LeanReservation) -> ReservationReport {
     }
 }
 
-fn finding_of(verdict: &Verdict, sayings: &Sayings) -> Option<Finding> {
-    match verdict {
-        Verdict::Held(_) => None,
-        Verdict::Unknown(_) if is_kept(verdict) => None,
-        Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
-            Some(Finding::new(Problem::Unreadable, reason.to_string()))
-        }
-        Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
-        Verdict::Stale(stale) => Some(finding_of_stale(stale, sayings)),
-    }
-}
-
-/// Whether a row is kept, and nothing is wrong with it unless there is a finding.
-#[must_use]
-pub fn is_kept(verdict: &Verdict) -> bool {
-    match verdict {
-        Verdict::Held(_) => true,
-        // A person said so.
-        Verdict::Unknown(reason) => matches!(reason, Unknown::KeptOwner | Unknown::Exempt),
-        Verdict::Stale(_) => false,
-    }
-}
-
-fn finding_of_stale(stale: &Stale, sayings: &Sayings) -> Finding {
+/// The finding that a stale row is.
+fn finding_of_stale(stale: &Stale) -> Finding {
+    let wait = &stale.clearance.wait;
     let problem = match stale.cause {
-        _ if !matches!(stale.clearance.wait, Wait::Until(_)) => Problem::HeldUnfenced,
-        ipgc_core::judge::Cause::Leftover => Problem::Leftover,
+        _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
+        Cause::Leftover => Problem::Leftover,
         _ => Problem::Stale,
     };
-    let said = sayings.of(stale);
-    let mut finding = Finding::new(problem, said.detail);
-    finding.grade = Some(said.grade);
-    finding.cause = Some(said.cause);
-    let moment = stale.clearance.wait.moment();
-    finding.wait_seconds = moment.map(|moment| moment.since(NOW).as_secs());
-    finding.nodes = said.nodes;
-    finding.command = said.command;
+    let nodes = holding(wait);
+    let mut finding = Finding::new(problem, words::stale(stale));
+    finding.grade = Some(stale.grade().as_str().to_owned());
+    finding.cause = Some(stale.cause.as_str().to_owned());
+    finding.wait_seconds = wait.moment().map(|moment| moment.since(NOW).as_secs());
+    if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
+        finding.nodes = Arc::clone(nodes);
+    }
+    // Of a node that is at work the statement would not count.
+    if stale.clearance.endless.is_none() {
+        finding.command = words::declare_empty(nodes);
+    }
     finding
 }
 

@@ -27,22 +27,22 @@ pub struct Definitions<'s> {
 
 /// One IPAM section of a definition.
 pub struct Section<'s> {
-    /// What it says.
+    /// Its fields.
     pub ipam: &'s Ipam,
     /// The names of its pools, but for those of slices.
     pub pools: Vec<String>,
 }
 
-/// What leads to a pool.
+/// The definitions that lead to a pool.
 #[derive(Debug, Default)]
 pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
-    /// What each hands out.
+    /// The parts of the range that they hand out.
     parts: Vec<Part<'s>>,
 }
 
-/// What one range entry of a definition hands out of a pool.
+/// The part of a pool that one range entry of a definition hands out.
 #[derive(Debug)]
 struct Part<'s> {
     definition: &'s str,
@@ -226,14 +226,14 @@ impl<'s> Definitions<'s> {
         names
     }
 
-    /// What leads to the pool of this name.
+    /// The definitions that lead to the pool of this name.
     #[must_use]
     pub fn to_pool(&self, name: &str) -> Option<&Led<'s>> {
         self.pools.get(name)
     }
 
-    /// What hands out addresses of a pool that nothing leads to any more, from another pool of its network: its name, its
-    /// section and the range there. So it is where the range of a definition was changed.
+    /// The definition that hands out addresses of a pool that nothing leads to any more, from another pool of its network:
+    /// its name, its section and the range there. Its range was changed.
     #[must_use]
     pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
         let own = place.range?;

@@ -1,10 +1,12 @@
 //! Which findings are of interest. A finding passes when it has everything that is asked for; of what it does not
 //! know it has nothing.
 
+use std::collections::HashSet;
+
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
-/// What is asked for.
+/// The properties that are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// A pool, by its name or by `namespace/name`.
@@ -63,9 +65,7 @@ impl Filter {
                 return Err(format!("no node {node} is known"));
             }
         }
-        if let Some(selected) = &snapshot.selected
-            && selected.is_empty()
-        {
+        if snapshot.selected.as_ref().is_some_and(HashSet::is_empty) {
             return Err("the selector chooses no pod".to_owned());
         }
         Ok(())
@@ -84,30 +84,33 @@ impl Filter {
         if snapshot.selected.is_none() && *self == Self::default() {
             return true;
         }
-        let pods: Vec<_> = finding.pods.iter().map(String::as_str).collect();
         let nodes: Vec<_> = finding.nodes.iter().map(AsRef::as_ref).collect();
-        let namespace = finding.namespace.as_deref().unwrap_or_default();
-        let pool = finding.pool.as_deref().map(|name| (namespace, name));
         let selected = snapshot.selected.as_ref();
-        let of_labels =
-            selected.is_none_or(|selected| pods.iter().any(|pod| selected.contains(*pod)));
-        self.chooses(pool, &pods, &nodes) && of_labels
+        let mut pods = finding.pods.iter();
+        self.chooses((&finding.namespace, &finding.pool), &finding.pods, &nodes)
+            && selected.is_none_or(|selected| pods.any(|pod| selected.contains(pod.as_str())))
     }
 
-    /// Whether something is of interest that concerns this pool, of which namespace and name are given, these
-    /// pods and these nodes. Labels are not asked for.
+    /// Whether something of this pool, these pods and these nodes is of interest. Labels are not asked for.
     #[must_use]
-    pub fn chooses(&self, pool: Option<(&str, &str)>, pods: &[&str], nodes: &[&str]) -> bool {
-        let of_pool = self.pool.as_ref().is_none_or(|wanted| {
-            pool.is_some_and(|(namespace, name)| is_named(wanted, namespace, name))
-        });
-        let of_namespace = self.namespace.as_ref().is_none_or(|wanted| {
-            let mut namespaces = pods.iter().filter_map(|pod| pod.split_once('/'));
-            namespaces.any(|(namespace, _)| namespace == wanted)
-        });
-        let of_node = self.node.as_ref();
-        let of_node = of_node.is_none_or(|node| nodes.contains(&node.as_str()));
-        of_pool && of_namespace && of_node
+    pub fn chooses(
+        &self,
+        (namespace, pool): (&Option<String>, &Option<String>),
+        pods: &[String],
+        nodes: &[&str],
+    ) -> bool {
+        let is_pool = |wanted: &String| {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            pool.as_ref()
+                .is_some_and(|name| is_named(wanted, namespace, name))
+        };
+        let is_namespace = |wanted: &String| pods.iter().any(|pod| is_of(Some(pod), wanted));
+        self.pool.as_ref().is_none_or(is_pool)
+            && self.namespace.as_ref().is_none_or(is_namespace)
+            && self
+                .node
+                .as_ref()
+                .is_none_or(|node| nodes.contains(&node.as_str()))
     }
 }
 

@@ -1,19 +1,15 @@
-//! How changes are told: as lines of a table, or as JSON, one object a line.
+//! The lines of `ipgc watch`: JSON with a schema, one object a line, or the rows of a table.
 //!
-//! Field names are stable: `ipgc watch --schema` describes them. Foreign texts are shown with their control
-//! characters escaped. Nothing is decided here.
-
-use std::{borrow::Cow, mem, time::Duration};
+//! Field names are stable: `ipgc watch --schema` describes them. Nothing is decided here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    changes::{Entry, Judged, Subject, Why},
-    report::{Finding, Shared, Stored, Totals},
-    table::{self, Column},
+    NODES,
+    report::{Finding, Problem, RowReport, Stored, Totals},
+    table::{self, Output},
 };
 
 /// One line of `ipgc watch -o json`.
@@ -73,19 +69,16 @@ pub struct Was {
     pub verdict: String,
     /// How well it was known that no sandbox answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub grade: Option<Shared>,
+    pub grade: Option<String>,
     /// What had made it stale.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Shared>,
+    pub cause: Option<String>,
     /// The pods as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// The node of its pod, or the last one that is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// So many seconds ago it went, if it had gone and is back.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gone_seconds: Option<u64>,
 }
 
 /// What a line is about.
@@ -149,226 +142,112 @@ pub fn schema() -> Value {
     schemars::schema_for!(Message).to_value()
 }
 
-impl Line {
-    /// What there is.
+/// The columns before those of an audit, and the least width of each: later lines may be wider.
+const FIRST: [(&str, usize); 3] = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
+
+/// The least widths of the columns of an endless table.
+#[must_use]
+pub fn widths(output: Output) -> Vec<usize> {
+    let first = FIRST.iter().map(|(_, least)| *least);
+    first
+        .chain(table::columns(output).map(|column| column.least))
+        .collect()
+}
+
+/// The titles of the table.
+#[must_use]
+pub fn titles(output: Output) -> Vec<String> {
+    let first = FIRST.iter().map(|(title, _)| (*title).to_owned());
+    first.chain(table::titles(output)).collect()
+}
+
+impl Message {
+    /// The cells of its row in the table; the end of the first look has none.
     #[must_use]
-    pub fn of(at: &str, subject: &Subject, entry: &Entry) -> Self {
-        let told = match &entry.judged {
-            Judged::Finding(finding) => Told::Finding(finding.clone()),
-            Judged::Kept(kept) => {
-                let why = match &kept.why {
-                    Why::Held(held) => held.to_string(),
-                    Why::Exempt => "a person exempted it".to_owned(),
-                };
-                Told::Place(Box::new(place(subject, entry, why)))
-            }
+    pub fn cells(&self, output: Output) -> Option<Vec<String>> {
+        let (event, line) = match self {
+            Self::Present(line) => ("present", line),
+            Self::Appeared(line) => ("appeared", line),
+            Self::Changed(line) => ("changed", line),
+            Self::Gone(line) => ("gone", line),
+            Self::Synced(_) => return None,
         };
-        Self {
-            at: at.to_owned(),
-            verdict: Some(entry.verdict().to_owned()),
-            was: None,
-            node: entry.node.as_deref().map(str::to_owned),
-            subject: told,
-        }
-    }
-
-    /// What was there, and is not.
-    #[must_use]
-    pub fn of_gone(at: &str, subject: &Subject, entry: &Entry) -> Self {
-        let detail = match subject {
-            Subject::Row(_) => "the row is gone",
-            _ => "no longer found",
+        let finding = match &line.subject {
+            Told::Finding(finding) => (**finding).clone(),
+            Told::Place(place) => place.as_finding(),
         };
-        Self {
-            at: at.to_owned(),
-            verdict: None,
-            was: None,
-            node: entry.node.as_deref().map(str::to_owned),
-            subject: Told::Place(Box::new(place(subject, entry, detail.to_owned()))),
-        }
-        .after(entry, None)
-    }
-
-    /// Says what it was before; it was gone for so long in between, if it was.
-    #[must_use]
-    pub fn after(mut self, entry: &Entry, gone: Option<Duration>) -> Self {
-        let finding = entry.finding();
-        self.was = Some(Was {
-            verdict: entry.verdict().to_owned(),
-            grade: finding.and_then(|finding| finding.grade.clone()),
-            cause: finding.and_then(|finding| finding.cause.clone()),
-            pods: entry.pods().into_iter().map(str::to_owned).collect(),
-            node: entry.node.as_deref().map(str::to_owned),
-            gone_seconds: gone.map(|gone| gone.as_secs()),
-        });
-        self
-    }
-
-    fn cell(&self, column: Column) -> Option<Cow<'_, str>> {
-        match (&self.subject, column) {
-            (_, Column::Finding) => self.verdict.as_deref().map(Cow::Borrowed),
-            (Told::Finding(finding), _) => column.of(finding),
-            (Told::Place(place), _) => place.cell(column),
-        }
-    }
-
-    /// What it was, and whose, where that is no longer so.
-    fn was(&self) -> Option<String> {
-        let was = self.was.as_ref()?;
-        let pods = match &self.subject {
-            Told::Finding(finding) => &finding.pods,
-            Told::Place(place) => &place.pods,
-        };
-        Some(if *pods == was.pods || was.pods.is_empty() {
-            was.verdict.clone()
-        } else {
-            {
-                let pods = table::names(&was.pods).unwrap_or_default();
-                format!("{} of {pods}", was.verdict)
-            }
-        })
+        let mut cells = vec![line.at.clone(), event.to_owned()];
+        cells.push(table::shown(line.was(&finding.pods)));
+        let first = cells.len();
+        cells.extend(table::cells(&finding, output));
+        cells[first] = table::shown(line.verdict.clone());
+        Some(cells)
     }
 }
 
-fn place(subject: &Subject, entry: &Entry, detail: String) -> Place {
-    let finding = entry.finding();
-    let (address, interface) = match &entry.judged {
-        Judged::Finding(finding) => (
-            finding.address.clone(),
-            finding.interface.as_deref().map(str::to_owned),
-        ),
-        Judged::Kept(kept) => (
-            kept.address.map(|address| address.to_string()),
-            kept.interface.as_deref().map(str::to_owned),
-        ),
-    };
-    let pool = entry.pool();
-    let namespace = finding.and_then(|finding| Some(finding.namespace.as_deref()?.to_owned()));
-    let node = entry.node.as_deref().map(|node| vec![node.to_owned()]);
-    let stored = finding.and_then(|finding| Some(finding.row.as_ref()?.stored.clone()));
-    Place {
-        detail,
-        row: match subject {
-            Subject::Row(id) | Subject::OfRow(id, _) => Some(PlaceRow {
-                pool_uid: id.pool_uid.as_ref().to_owned(),
-                key: id.key.as_ref().to_owned(),
-                stored,
-            }),
-            _ => None,
-        },
-        namespace: pool
-            .map(|(namespace, _)| namespace.to_owned())
-            .or(namespace),
-        pool: pool.map(|(_, name)| name.to_owned()),
-        address,
-        interface,
-        pods: entry.pods().into_iter().map(str::to_owned).collect(),
-        nodes: node
-            .or_else(|| Some(finding?.nodes.iter().map(ToString::to_string).collect()))
-            .unwrap_or_default(),
+impl Line {
+    /// Whether something is wrong.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        matches!(self.subject, Told::Finding(_))
+    }
+
+    /// The verdict before, and the owner before where that is another now.
+    fn was(&self, pods: &[String]) -> Option<String> {
+        let was = self.was.as_ref()?;
+        if was.pods == pods {
+            return Some(was.verdict.clone());
+        }
+        let before = table::names(&was.pods);
+        Some(before.map_or_else(
+            || was.verdict.clone(),
+            |before| format!("{} of {before}", was.verdict),
+        ))
     }
 }
 
 impl Place {
-    fn cell(&self, column: Column) -> Option<Cow<'_, str>> {
-        match column {
-            Column::Address => self.address.as_deref().map(Into::into),
-            Column::Pool => {
-                let (namespace, pool) = (self.namespace.as_ref()?, self.pool.as_ref()?);
-                Some(format!("{namespace}/{pool}").into())
-            }
-            Column::Pod => table::names(&self.pods),
-            Column::Node => table::list(&self.nodes),
-            Column::Interface => self.interface.as_deref().map(Into::into),
-            Column::Key => self.row.as_ref().map(|row| row.key.as_str().into()),
-            Column::Detail => Some(self.detail.as_str().into()),
-            Column::Finding
-            | Column::Grade
-            | Column::Cause
-            | Column::Wait
-            | Column::Sandbox
-            | Column::Reservation
-            | Column::Command => None,
-        }
-    }
-}
-
-/// The lines of a table that has no end: cells of a column begin one below the other, and move to the right where a
-/// wider one comes.
-pub struct Lines {
-    columns: Vec<Column>,
-    widths: Vec<usize>,
-    has_header: bool,
-}
-
-/// Before the columns of an audit stand these, so wide at the least: of what is yet to come nobody knows the width.
-const FIRST: [(&str, usize); 3] = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
-
-impl Lines {
-    /// A table with these columns, and without lines.
+    /// The place of a finding.
     #[must_use]
-    pub fn new(columns: &[Column]) -> Self {
-        let of_columns = columns.iter().map(|column| match column {
-            Column::Pool | Column::Pod => 20,
-            Column::Address => 15,
-            Column::Node => 10,
-            _ => 0,
-        });
+    pub fn of(finding: &Finding) -> Self {
         Self {
-            columns: columns.to_vec(),
-            widths: FIRST
+            detail: finding.detail.clone(),
+            row: finding.row.as_ref().map(|row| PlaceRow {
+                pool_uid: row.pool_uid.clone(),
+                key: row.key.clone(),
+                stored: Some(row.stored.clone()),
+            }),
+            namespace: finding.namespace.clone(),
+            pool: finding.pool.clone(),
+            address: finding.address.clone(),
+            interface: finding.interface.clone(),
+            pods: finding.pods.clone(),
+            nodes: finding
+                .nodes
                 .iter()
-                .map(|(_, least)| *least)
-                .chain(of_columns)
+                .take(NODES)
+                .map(ToString::to_string)
                 .collect(),
-            has_header: false,
         }
     }
 
-    /// Messages as text, below a header the first time.
-    #[must_use]
-    pub fn of(&mut self, messages: &[Message]) -> String {
-        let titles = self.columns.iter().map(|column| column.title());
-        let first = FIRST.into_iter().map(|(title, _)| title);
-        let titles: Vec<_> = first.chain(titles).map(str::to_owned).collect();
-        let rows = messages.iter().filter_map(|message| self.row(message));
-        let mut rows: Vec<_> = rows.collect();
-        if !mem::replace(&mut self.has_header, true) {
-            rows.insert(0, titles);
+    /// The same fields as a finding has them. Its problem says nothing.
+    fn as_finding(&self) -> Finding {
+        let row = self.row.as_ref().map(|row| RowReport {
+            pool_uid: row.pool_uid.clone(),
+            key: row.key.clone(),
+            // The cell of the sandbox is of findings alone.
+            stored: Stored::new(&Value::Null),
+        });
+        Finding {
+            row,
+            namespace: self.namespace.clone(),
+            pool: self.pool.clone(),
+            address: self.address.clone(),
+            interface: self.interface.clone(),
+            pods: self.pods.clone(),
+            nodes: self.nodes.iter().map(|node| node.as_str().into()).collect(),
+            ..Finding::new(Problem::Unknown, &*self.detail)
         }
-        for row in &rows {
-            for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = cell.width().max(*width);
-            }
-        }
-        let mut text = String::new();
-        for row in &rows {
-            let last = row.len() - 1;
-            for (at, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
-                text.push_str(cell);
-                if at == last {
-                    text.push('\n');
-                } else {
-                    let missing = width.saturating_sub(cell.width());
-                    text.push_str(&" ".repeat(missing + 3));
-                }
-            }
-        }
-        text
-    }
-
-    fn row(&self, message: &Message) -> Option<Vec<String>> {
-        let (event, line) = match message {
-            Message::Present(line) => ("present", line),
-            Message::Appeared(line) => ("appeared", line),
-            Message::Changed(line) => ("changed", line),
-            Message::Gone(line) => ("gone", line),
-            Message::Synced(_) => return None,
-        };
-        let was = table::short(table::shown(line.was().map(Cow::Owned)));
-        let first = [line.at.clone(), event.to_owned(), was.into_owned()];
-        let columns = self.columns.iter();
-        let others = columns.map(|column| column.cell_of(line.cell(*column)).into_owned());
-        Some(first.into_iter().chain(others).collect())
     }
 }

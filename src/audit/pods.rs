@@ -1,4 +1,4 @@
-//! What pods that live report, against what is allocated: addresses that two of them have, and addresses
+//! The addresses that live pods report, against those that are allocated: addresses that two of them have, and addresses
 //! that no row holds for them. A pod that may have given them back already is nobody's evidence.
 
 use std::{collections::BTreeSet, net::IpAddr};
@@ -6,15 +6,14 @@ use std::{collections::BTreeSet, net::IpAddr};
 use ipgc_core::{
     address::pool_name,
     definitions::may_be_of,
-    ipam::Ipam,
     pod::{ContainerState, PodState},
 };
 
 use super::{
     assess::Assessor,
-    definitions::Definitions,
+    definitions::{Definitions, Section},
     index::{Holder, Place},
-    report::{Finding, Problem, Shared, Source},
+    report::{Finding, Problem, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
 
@@ -24,24 +23,22 @@ struct Use<'s> {
     address: IpAddr,
     pod: &'s PodState,
     interface: &'s str,
-    section: &'s Ipam,
-    /// The names of the pools of that section.
-    pools: &'s [String],
+    section: &'s Section<'s>,
 }
 
 impl Use<'_> {
     /// Whether a row of this use may be in this pool.
     fn is_of(&self, place: &Place) -> bool {
-        if self.section.slices.is_none() {
-            return self.pools.contains(&place.key.name);
+        if self.section.ipam.slices.is_none() {
+            return self.section.pools.contains(&place.key.name);
         }
         let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
             return false;
         };
         if let Some(node) = &place.slice {
-            return place.key.name == self.section.slice_pool_name(node, range);
+            return place.key.name == self.section.ipam.slice_pool_name(node, range);
         }
-        // Whose slice it is, is not known: any of its network will do.
+        // The node of the slice is not known: any pool of its network will do.
         self.network.is_none_or(|network| {
             let rest = place.key.name.strip_prefix(network);
             rest.is_some_and(|rest| rest.starts_with('-'))
@@ -54,9 +51,7 @@ impl Use<'_> {
         assessor: &'a Assessor<'_>,
     ) -> impl Iterator<Item = (&'a Place, Holder)> {
         let podref = self.pod.podref.as_str();
-        let holders = assessor
-            .index
-            .holders(assessor.snapshot, self.address, podref);
+        let holders = assessor.index.holders(self.address, podref);
         holders.filter(|(place, _)| self.is_of(place))
     }
 
@@ -65,7 +60,7 @@ impl Use<'_> {
     fn is_allocated(&self, assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> bool {
         let podref = self.pod.podref.as_str();
         let index = &assessor.index;
-        let mut holders = index.holders(assessor.snapshot, self.address, podref);
+        let mut holders = index.holders(self.address, podref);
         holders.any(|(place, holder)| match holder {
             Holder::Own => {
                 self.is_of(place)
@@ -90,14 +85,14 @@ impl Use<'_> {
             .next()
             .or_else(|| assessor.index.pools.iter().find(holds));
         if let Some(place) = place {
-            finding.namespace = Some(place.key.namespace.as_str().into());
-            finding.pool = Some(place.key.name.as_str().into());
+            finding.namespace = Some(place.key.namespace.clone());
+            finding.pool = Some(place.key.name.clone());
             return;
         }
-        let mut ranges = self.section.ranges.iter();
+        let mut ranges = self.section.ipam.ranges.iter();
         let range = ranges.find(|range| range.contains(self.address));
-        if self.section.slices.is_none() {
-            finding.pool = range.map(|range| pool_name(self.network, None, *range).into());
+        if self.section.ipam.slices.is_none() {
+            finding.pool = range.map(|range| pool_name(self.network, None, *range));
         }
     }
 }
@@ -132,8 +127,7 @@ pub fn findings(
                     address: *address,
                     pod,
                     interface: &entry.interface,
-                    section: section.ipam,
-                    pools: &section.pools,
+                    section,
                 });
                 let Some(first) = of.next() else { continue };
                 let is_own = |one: &Use<'_>| one.is_allocated(assessor, definitions);
@@ -181,7 +175,7 @@ fn unallocated(
         ),
     };
     finding.address = Some(one.address.to_string());
-    finding.interface = Some(one.interface.into()).filter(|name: &Shared| !name.is_empty());
+    finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
     one.name_pool(&mut finding, assessor);
     assessor.name_owner(&mut finding, Some(podref), None);
     Some(finding)
@@ -191,13 +185,13 @@ fn unallocated(
 fn is_reserved(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
     let snapshot = assessor.snapshot;
     let names = ipgc_core::address::reservation_names(one.address, one.network);
-    let places = assessor.index.pools.iter();
-    let namespaces: BTreeSet<_> = places.map(|place| &*place.key.namespace).collect();
-    namespaces.into_iter().any(|namespace| {
-        let mut found = names
+    assessor.index.pools.iter().any(|place| {
+        let found = names
             .iter()
-            .filter_map(|name| snapshot.reservation(namespace, name));
-        found.any(|at| snapshot.reservations[at].owner() == one.pod.podref.as_str())
+            .filter_map(|name| snapshot.reservation(&place.key.namespace, name));
+        found
+            .map(|at| &snapshot.reservations[at])
+            .any(|it| it.owner() == one.pod.podref.as_str())
     })
 }
 
@@ -213,7 +207,8 @@ fn all_is_seen(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
     snapshot.pools_of.is_none() || assessor.index.pools.iter().any(|place| one.is_of(place))
 }
 
-/// The uses of one address of one network. Whoever does not reserve shares it with all but those of its own pool.
+/// The uses of one address of one network. A definition that does not reserve
+/// shares it with all but its own pools.
 fn duplicates(
     assessor: &Assessor<'_>,
     definitions: &Definitions<'_>,
@@ -222,19 +217,22 @@ fn duplicates(
     if together.len() < 2 {
         return Vec::new();
     }
-    let pools = |one: &Use<'_>| -> BTreeSet<String> {
-        let ranges = one.section.ranges.iter();
+    // All that reserve are one group; others share a group where they share a pool.
+    let mut groups = vec![(BTreeSet::new(), Vec::new())];
+    let (reserving, others): (Vec<_>, Vec<_>) =
+        together.iter().partition(|one| one.section.ipam.reserves);
+    for one in reserving.into_iter().chain(others) {
+        let ranges = one.section.ipam.ranges.iter();
         let holding = ranges.filter(|range| range.contains(one.address));
-        holding
-            .map(|range| pool_name(one.network, None, *range))
-            .collect()
-    };
-    let reserving = together.iter().filter(|one| one.section.reserves);
-    let reserved: BTreeSet<_> = reserving.clone().flat_map(pools).collect();
-    let mut groups = vec![(reserved, reserving.collect::<Vec<_>>())];
-    for one in together.iter().filter(|one| !one.section.reserves) {
-        let pools = pools(one);
-        match groups.iter_mut().find(|(all, _)| !pools.is_disjoint(all)) {
+        let pools = holding.map(|range| pool_name(one.network, None, *range));
+        let pools: BTreeSet<_> = pools.collect();
+        let of_pool = |(all, _): &&mut (BTreeSet<_>, Vec<_>)| !pools.is_disjoint(all);
+        let at = if one.section.ipam.reserves {
+            groups.first_mut()
+        } else {
+            groups.iter_mut().find(of_pool)
+        };
+        match at {
             Some((all, group)) => {
                 all.extend(pools);
                 group.push(one);
@@ -276,7 +274,7 @@ fn duplicate(
         .name_pool(&mut finding, assessor);
     let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
     let nodes: BTreeSet<_> = nodes.collect();
-    finding.nodes = nodes.into_iter().collect();
+    finding.nodes = nodes.into_iter().map(Into::into).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();
     Some(finding)
 }

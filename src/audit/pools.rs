@@ -1,8 +1,11 @@
-//! What is wrong with a pool as a whole or with a part of it, and with the slices of nodes.
+//! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
-use ipgc_core::{address::Range, ipam::handed_out, pool::PoolKey};
+use ipgc_core::{address::Range, ipam::handed_out, judge::Word, pool::PoolKey};
 
 use super::{
     assess::Assessor,
@@ -39,6 +42,17 @@ pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
 }
 
 impl Split {
+    /// The count of this word.
+    pub fn of(&mut self, word: Word) -> &mut usize {
+        match word {
+            Word::Live => &mut self.live,
+            Word::Unreported => &mut self.unreported,
+            Word::Stale => &mut self.stale,
+            Word::Unfenced => &mut self.unfenced,
+            Word::Unknown => &mut self.unknown,
+        }
+    }
+
     /// All rows.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -74,8 +88,8 @@ impl fmt::Display for Split {
 
 fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
     let mut finding = Finding::new(problem, detail);
-    finding.namespace = Some(key.namespace.as_str().into());
-    finding.pool = Some(key.name.as_str().into());
+    finding.namespace = Some(key.namespace.clone());
+    finding.pool = Some(key.name.clone());
     finding
 }
 
@@ -128,7 +142,7 @@ pub fn full_parts(assessor: &Assessor<'_>, place: &Place, led: &Led<'_>) -> Vec<
                     .map_or_else(String::new, |it| format!(", from {it}"));
                 detail += &span.last.map_or_else(String::new, |it| format!(" to {it}"));
                 let mut finding = about(Problem::NearlyFull, &place.key, detail);
-                finding.definition = names.first().map(|name| (*name).into());
+                finding.definition = names.first().map(ToString::to_string);
                 finding
             })
         });
@@ -166,7 +180,7 @@ pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<
          what nobody saw of it, not {node} alone"
     );
     let mut finding = about(Problem::SliceOfSeveralNodes, &place.key, detail);
-    finding.nodes = [&**node, other].into_iter().collect();
+    finding.nodes = [node.clone(), other.into()].into();
     Some(finding)
 }
 
@@ -207,11 +221,11 @@ pub fn without_definition(
         command = place.delete();
     }
     let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
-    finding.command = command.map(Into::into);
+    finding.command = command;
     finding
 }
 
-/// What was true when files were written may be so no more.
+/// Files may be old: a command of theirs might remove a pool that is in use by now.
 const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
 
 impl Place {
@@ -220,42 +234,38 @@ impl Place {
     }
 }
 
-/// The findings about slices of nodes that are gone. `rows` says how many rows a pool has, if there is one.
+/// The findings about slices of nodes that are gone. `rows` has how many rows each pool has.
 pub fn gone_slices(
     assessor: &Assessor<'_>,
-    rows: impl Fn(&PoolKey) -> Option<usize>,
+    rows: &BTreeMap<&PoolKey, usize>,
     source: Source,
 ) -> Vec<Finding> {
     let snapshot = assessor.snapshot;
     if !snapshot.knows_nodes() {
         return Vec::new();
     }
-    let gone = |slice: &&Slice| !snapshot.nodes.contains_key(&slice.node);
-    snapshot
-        .slices
-        .iter()
-        .filter(gone)
-        .map(|slice| gone_slice(assessor, slice, &rows, source))
+    let slices = snapshot.slices.iter();
+    let gone = slices.filter(|slice| !snapshot.nodes.contains_key(&slice.node));
+    gone.map(|slice| gone_slice(assessor, slice, rows, source))
         .collect()
 }
 
 fn gone_slice(
     assessor: &Assessor<'_>,
     slice: &Slice,
-    rows: impl Fn(&PoolKey) -> Option<usize>,
+    rows: &BTreeMap<&PoolKey, usize>,
     source: Source,
 ) -> Finding {
     let names = slice.pool_names();
     let is_it =
         |place: &&Place| place.key.namespace == slice.namespace && names.contains(&place.key.name);
     let pool = assessor.index.pools.iter().find(is_it);
-    let count = pool.and_then(|place| rows(&place.key)).unwrap_or_default();
+    let count = pool
+        .and_then(|place| rows.get(&place.key))
+        .copied()
+        .unwrap_or_default();
     let Slice {
-        namespace,
-        name,
-        node,
-        range,
-        ..
+        name, node, range, ..
     } = slice;
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
     let mut command = None;
@@ -275,10 +285,10 @@ fn gone_slice(
         };
     }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
-    finding.namespace = Some(namespace.as_str().into());
-    finding.pool = pool.map(|place| place.key.name.as_str().into());
-    finding.nodes = [node.as_ref()].into_iter().collect();
-    finding.command = command.map(Into::into);
+    finding.namespace = Some(slice.namespace.clone());
+    finding.pool = pool.map(|place| place.key.name.clone());
+    finding.nodes = [node.clone()].into();
+    finding.command = command;
     finding
 }
 

@@ -1,13 +1,13 @@
-//! What an audit found, as it is printed and read again: plain data with a schema.
+//! The findings of an audit, as they are printed and read again: plain data with a schema.
 //!
 //! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
 //! not known of a finding is left out.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-pub use super::shared::{Names, Shared};
 
 /// Version of the report's shape: it grows when a field changes its meaning or goes.
 pub const REPORT_VERSION: u32 = 2;
@@ -98,7 +98,18 @@ pub struct PoolUsage {
 
 /// What is wrong, worst first.
 #[derive(
-    Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    JsonSchema,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Problem {
@@ -129,6 +140,7 @@ pub enum Problem {
     /// A row, or an object, that cannot be read.
     Unreadable,
     /// A row of which nobody can tell whether it is needed.
+    #[default]
     Unknown,
     /// A pool that is one node's slice by its name, and in which a pod of another node has a row.
     SliceOfSeveralNodes,
@@ -169,43 +181,43 @@ impl Problem {
 }
 
 /// One finding.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// What is wrong.
     pub problem: Problem,
     /// The same in a sentence.
-    pub detail: Shared,
+    pub detail: String,
     /// The row that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<RowReport>,
     /// The namespace of the pool, or of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<Shared>,
+    pub namespace: Option<String>,
     /// The pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<Shared>,
+    pub pool: Option<String>,
     /// The network attachment definition as `namespace/name`, where it is about what one hands out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub definition: Option<Shared>,
+    pub definition: Option<String>,
     /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The interface.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<Shared>,
+    pub interface: Option<String>,
     /// The pods as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// The nodes: those of the pods, or those that hold the row, sixteen of them at the most.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
-    pub nodes: Names,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub nodes: Arc<[Box<str>]>,
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub grade: Option<Shared>,
+    pub grade: Option<String>,
     /// What made it stale: deleted, completed, predecessor or leftover.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Shared>,
+    pub cause: Option<String>,
     /// So many seconds from now a collector would free it that begins to look now; none while it is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_seconds: Option<u64>,
@@ -214,7 +226,7 @@ pub struct Finding {
     pub reservation: Option<Box<ReservationReport>>,
     /// What a person may run, once they agree.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<Shared>,
+    pub command: Option<String>,
 }
 
 /// A row with all that identifies it.
@@ -222,7 +234,7 @@ pub struct Finding {
 #[serde(rename_all = "camelCase")]
 pub struct RowReport {
     /// `metadata.uid` of the pool.
-    pub pool_uid: Shared,
+    pub pool_uid: String,
     /// Its key in `spec.allocations`.
     pub key: String,
     /// The whole of it as stored.
@@ -291,25 +303,13 @@ pub struct ReservationReport {
 }
 
 impl Finding {
-    /// A finding of which nothing is known yet but this.
+    /// A finding of which nothing else is known yet.
     #[must_use]
-    pub fn new(problem: Problem, detail: impl Into<Shared>) -> Self {
+    pub fn new(problem: Problem, detail: impl Into<String>) -> Self {
         Self {
             problem,
             detail: detail.into(),
-            row: None,
-            namespace: None,
-            pool: None,
-            definition: None,
-            address: None,
-            interface: None,
-            pods: Vec::new(),
-            nodes: Names::default(),
-            grade: None,
-            cause: None,
-            wait_seconds: None,
-            reservation: None,
-            command: None,
+            ..Self::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows and their reservations, both ways: a row whose pod lives and that has none, and one without a row.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use ipgc_core::{
     address::reservation_names,
@@ -36,7 +36,7 @@ pub fn missing(
 ) -> Option<Finding> {
     let snapshot = assessor.snapshot;
     let content = row.content().ok()?;
-    // What was written last is its status: a pod that reports the address has all that it will have.
+    // The status of a pod is written last: a pod that reports the address has all that it will have.
     let is_reported = *verdict == Verdict::Held(Held::Reported);
     if !is_reported || !are_wanted(assessor, definitions, place) {
         return None;
@@ -92,7 +92,7 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         None if orphan.is_ambiguous => {
             let verdict = assessor.verdict_on_ambiguous(reserved);
             let mut finding = assessor.found(&verdict, None)?;
-            finding.detail = format!("a reservation without a row; {}", finding.detail).into();
+            finding.detail = format!("a reservation without a row; {}", finding.detail);
             finding
         }
         None => Finding::new(
@@ -113,17 +113,17 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
             } else {
                 ""
             };
-            finding.detail = format!("a reservation without a row; {}{and}", finding.detail).into();
+            finding.detail = format!("a reservation without a row; {}{and}", finding.detail);
             finding.address = Some(address.to_string());
             if names_no_pod(&verdict) {
-                finding.command = Some(words::force(address).into());
+                finding.command = Some(words::force(address));
             }
             finding
         }
     };
-    finding.namespace = Some(Arc::clone(&reserved.namespace).into());
-    finding.pool = orphan.place.map(|place| place.key.name.as_str().into());
-    finding.interface = reserved.interface.clone().map(Into::into);
+    finding.namespace = Some(reserved.namespace.to_string());
+    finding.pool = orphan.place.map(|place| place.key.name.clone());
+    finding.interface = reserved.interface.as_deref().map(str::to_owned);
     finding.reservation = Some(reported(reserved).into());
     let slice = orphan.place.and_then(|place| place.slice.as_deref());
     assessor.name_owner(&mut finding, Some(reserved.owner()), slice);

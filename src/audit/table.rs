@@ -1,206 +1,191 @@
-//! A report as a table for people. Foreign texts are shown with their control characters escaped.
+//! Findings as a table for people. Foreign texts are shown with their control characters escaped.
 
-use std::{borrow::Cow, io};
+use std::io;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::report::{Finding, Report};
 
-/// A cell that is wider is cut, as its foreign text has no end: no name that the API server takes is longer.
+/// A wider cell is cut, since foreign texts may have any length. The API server takes no longer name.
 const WIDEST: usize = 512;
 /// So many pods are shown in a cell; `-o json` has all of them.
 const PODS: usize = 8;
 
-/// One column of findings.
+/// The form in which findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Column {
-    /// What is wrong
-    Finding,
-    /// The address
-    Address,
-    /// Namespace and name of the pool
-    Pool,
-    /// Namespaces and names of pods
-    Pod,
-    /// Nodes of pods, or those that hold a row
-    Node,
-    /// How well it is known that nobody answers
-    Grade,
-    /// What made a row stale
-    Cause,
-    /// Seconds until a collector that begins now frees it
-    Wait,
-    /// The interface in the pod
-    Interface,
-    /// The key of the row in its pool
-    Key,
-    /// The first digits of the sandbox that the row was written for
-    Sandbox,
-    /// The reservation
-    Reservation,
-    /// What is wrong, in a sentence
-    Detail,
-    /// What a person may run
-    Command,
+pub enum Output {
+    /// A line for each finding, or for each change of one
+    Table,
+    /// The same with all columns
+    Wide,
+    /// One object, or one in a line for each change, see --schema
+    Json,
 }
 
-impl Column {
-    /// Those of `-o table`.
-    pub const USUAL: [Self; 6] = [
-        Self::Finding,
-        Self::Address,
-        Self::Pool,
-        Self::Pod,
-        Self::Node,
-        Self::Detail,
-    ];
-    /// Those of `-o wide`.
-    pub const WIDE: [Self; 14] = [
-        Self::Finding,
-        Self::Address,
-        Self::Pool,
-        Self::Pod,
-        Self::Node,
-        Self::Grade,
-        Self::Cause,
-        Self::Wait,
-        Self::Interface,
-        Self::Key,
-        Self::Sandbox,
-        Self::Reservation,
-        Self::Detail,
-        Self::Command,
-    ];
+/// One column of findings.
+pub(super) struct Column {
+    title: &'static str,
+    /// The least width where later lines are not known yet.
+    pub least: usize,
+    /// Whether `-o table` has it too.
+    is_usual: bool,
+    of: fn(&Finding) -> Option<String>,
+}
 
-    /// Above the column.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Finding => "FINDING",
-            Self::Address => "ADDRESS",
-            Self::Pool => "POOL",
-            Self::Pod => "POD",
-            Self::Node => "NODE",
-            Self::Grade => "GRADE",
-            Self::Cause => "CAUSE",
-            Self::Wait => "WAIT",
-            Self::Interface => "INTERFACE",
-            Self::Key => "KEY",
-            Self::Sandbox => "SANDBOX",
-            Self::Reservation => "RESERVATION",
-            Self::Detail => "DETAIL",
-            Self::Command => "COMMAND",
+const fn column(
+    title: &'static str,
+    least: usize,
+    is_usual: bool,
+    of: fn(&Finding) -> Option<String>,
+) -> Column {
+    Column {
+        title,
+        least,
+        is_usual,
+        of,
+    }
+}
+
+/// All columns, in the order of `-o wide`.
+const COLUMNS: [Column; 14] = [
+    column("FINDING", 0, true, |it| {
+        Some(it.problem.as_str().to_owned())
+    }),
+    column("ADDRESS", 15, true, |it| it.address.clone()),
+    column("POOL", 20, true, |it| {
+        Some(format!("{}/{}", it.namespace.as_ref()?, it.pool.as_ref()?))
+    }),
+    column("POD", 20, true, |it| names(&it.pods)),
+    column("NODE", 10, true, |it| {
+        (!it.nodes.is_empty()).then(|| it.nodes.join(","))
+    }),
+    column("GRADE", 0, false, |it| it.grade.clone()),
+    column("CAUSE", 0, false, |it| it.cause.clone()),
+    column("WAIT", 0, false, |it| {
+        it.wait_seconds.map(|seconds| format!("{seconds}s"))
+    }),
+    column("INTERFACE", 0, false, |it| it.interface.clone()),
+    column("KEY", 0, false, |it| Some(it.row.as_ref()?.key.clone())),
+    column("SANDBOX", 0, false, |it| {
+        let row = it.row.as_ref()?.stored.value();
+        Some(row.get("id")?.as_str()?.chars().take(12).collect())
+    }),
+    column("RESERVATION", 0, false, |it| {
+        Some(it.reservation.as_ref()?.name.clone())
+    }),
+    column("DETAIL", 0, true, |it| Some(it.detail.clone())),
+    column(COMMAND, 0, false, |it| it.command.clone()),
+];
+
+const COMMAND: &str = "COMMAND";
+
+/// The columns of this form.
+pub(super) fn columns(output: Output) -> impl Iterator<Item = &'static Column> {
+    let is_wide = output == Output::Wide;
+    COLUMNS
+        .iter()
+        .filter(move |column| is_wide || column.is_usual)
+}
+
+/// The titles of the columns.
+pub(super) fn titles(output: Output) -> impl Iterator<Item = String> {
+    columns(output).map(|column| column.title.to_owned())
+}
+
+/// The cells of a finding.
+pub(super) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
+    columns(output).map(|column| {
+        let text = (column.of)(finding);
+        // A command that is cut would be another command.
+        if column.title == COMMAND {
+            text.map_or_else(dash, |text| clean(&text))
+        } else {
+            shown(text)
         }
-    }
+    })
+}
 
-    fn cell(self, finding: &Finding) -> Cow<'_, str> {
-        self.cell_of(self.of(finding))
-    }
-
-    /// The cell that shows this.
-    pub(super) fn cell_of(self, text: Option<Cow<'_, str>>) -> Cow<'_, str> {
-        // Half of a command is another one.
-        match self {
-            Self::Command => shown(text),
-            _ => short(shown(text)),
-        }
-    }
-
-    /// What the column shows of a finding, if that is known.
-    #[must_use]
-    pub fn of(self, finding: &Finding) -> Option<Cow<'_, str>> {
-        match self {
-            Self::Finding => Some(finding.problem.as_str().into()),
-            Self::Address => finding.address.as_deref().map(Into::into),
-            Self::Pool => match (&finding.namespace, &finding.pool) {
-                (Some(namespace), Some(pool)) => Some(format!("{namespace}/{pool}").into()),
-                _ => None,
-            },
-            Self::Pod => names(&finding.pods),
-            Self::Node => list(&finding.nodes),
-            Self::Grade => finding.grade.as_deref().map(Into::into),
-            Self::Cause => finding.cause.as_deref().map(Into::into),
-            Self::Wait => finding
-                .wait_seconds
-                .map(|seconds| format!("{seconds}s").into()),
-            Self::Interface => finding.interface.as_deref().map(Into::into),
-            Self::Key => finding.row.as_ref().map(|row| row.key.as_str().into()),
-            Self::Sandbox => {
-                let row = finding.row.as_ref()?.stored.value();
-                let id = row.get("id")?.as_str()?;
-                Some(id.chars().take(12).collect::<String>().into())
-            }
-            Self::Reservation => finding
-                .reservation
-                .as_ref()
-                .map(|it| it.name.as_str().into()),
-            Self::Detail => Some((*finding.detail).into()),
-            Self::Command => finding.command.as_deref().map(Into::into),
-        }
+/// A cell with this text, or a dash.
+pub(super) fn shown(text: Option<String>) -> String {
+    let text = text.map_or_else(dash, |text| clean(&text));
+    if text.width() <= WIDEST {
+        text
+    } else {
+        cut(&text)
     }
 }
 
-/// Of what is not known there is a dash.
-pub(super) fn shown(text: Option<Cow<'_, str>>) -> Cow<'_, str> {
-    match text {
-        None => "-".into(),
-        Some(Cow::Borrowed(text)) => escaped(text),
-        Some(Cow::Owned(text)) => clean(&text).into(),
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// A text of the first of these pods.
+pub(super) fn names(pods: &[String]) -> Option<String> {
+    match pods.len() {
+        0 => None,
+        1..=PODS => Some(pods.join(",")),
+        all => Some(format!(
+            "{} and {} more",
+            pods[..PODS].join(","),
+            all - PODS
+        )),
     }
 }
 
-/// A text of a cell that is not too wide.
-pub(super) fn short(text: Cow<'_, str>) -> Cow<'_, str> {
-    if width(&text) <= WIDEST {
-        return text;
-    }
-    cut(&text).into()
-}
-
-/// A text of a cell, of the first pods.
-pub(super) fn names(pods: &[String]) -> Option<Cow<'_, str>> {
-    if pods.len() <= PODS {
-        return list(pods);
-    }
-    let few = pods[..PODS].join(",");
-    Some(format!("{few} and {} more", pods.len() - PODS).into())
-}
-
-/// A text of a cell, or of all in a list.
-pub(super) fn list<T: AsRef<str>>(list: &[T]) -> Option<Cow<'_, str>> {
-    match list {
-        [] => None,
-        [one] => Some(one.as_ref().into()),
-        many => {
-            let many: Vec<_> = many.iter().map(AsRef::as_ref).collect();
-            Some(many.join(",").into())
-        }
-    }
-}
-
-/// The findings as lines of a table, what was looked at, and the notes.
+/// The findings as lines of a table, the counts, and the notes.
 #[must_use]
-pub fn table(report: &Report, columns: &[Column]) -> String {
+pub fn table(report: &Report, output: Output) -> String {
     let mut text = Vec::new();
     // Memory takes all that is written to it.
-    let _ = write_table(report, columns, &mut text);
+    let _ = write_table(report, output, &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Writes them; many findings are never in memory as text at once.
+/// Writes them.
 ///
 /// # Errors
-/// Those of `output`.
-pub fn write_table(
-    report: &Report,
-    columns: &[Column],
-    output: &mut impl io::Write,
-) -> io::Result<()> {
+/// Those of `writer`.
+pub fn write_table(report: &Report, output: Output, writer: &mut impl io::Write) -> io::Result<()> {
     if !report.findings.is_empty() {
-        rows(&report.findings, columns, output)?;
-        writeln!(output)?;
+        let findings = report.findings.iter();
+        let rows = findings.map(|finding| cells(finding, output).collect());
+        let rows = std::iter::once_with(|| titles(output).collect()).chain(rows);
+        write_rows(rows, &mut Vec::new(), writer)?;
+        writeln!(writer)?;
     }
-    summary(report, report.findings.len(), output)
+    summary(report, report.findings.len(), writer)
+}
+
+/// Writes rows, whose cells of a column begin one below the other. Columns are at least as wide as `widths`, which grow
+/// with the cells. Rows are made twice: all of them at once would be as large as the findings.
+///
+/// # Errors
+/// Those of `writer`.
+pub fn write_rows(
+    rows: impl Iterator<Item = Vec<String>> + Clone,
+    widths: &mut Vec<usize>,
+    writer: &mut (impl io::Write + ?Sized),
+) -> io::Result<()> {
+    for row in rows.clone() {
+        widths.resize(row.len(), 0);
+        for (width, cell) in widths.iter_mut().zip(&row) {
+            *width = cell.width().max(*width);
+        }
+    }
+    for row in rows {
+        let last = row.len().saturating_sub(1);
+        for (at, (cell, width)) in row.iter().zip(&*widths).enumerate() {
+            // The last column is as wide as its cell. The padding of `format!` counts characters, not their width.
+            let missing = width.saturating_sub(cell.width()) + 3;
+            let space = if at == last {
+                "\n".to_owned()
+            } else {
+                " ".repeat(missing)
+            };
+            write!(writer, "{cell}{space}")?;
+        }
+    }
+    Ok(())
 }
 
 /// How many findings there are in how much, and the notes; each in a line.
@@ -235,36 +220,6 @@ pub fn summary(
     Ok(())
 }
 
-/// Cells of a column begin one below the other; the last column is as long as it is. Cells are made twice, since all
-/// of them at once would be as large as the findings.
-fn rows(findings: &[Finding], columns: &[Column], output: &mut impl io::Write) -> io::Result<()> {
-    let widths: Vec<_> = columns
-        .iter()
-        .map(|column| {
-            let cells = findings.iter().map(|finding| column.cell(finding));
-            let widest = cells.map(|cell| width(&cell)).max();
-            widest.unwrap_or(0).max(column.title().len())
-        })
-        .collect();
-    let last = columns.len().saturating_sub(1);
-    let mut line = |finding: Option<&Finding>| {
-        for (at, (column, widest)) in columns.iter().zip(&widths).enumerate() {
-            let cell = finding.map_or(column.title().into(), |finding| column.cell(finding));
-            output.write_all(cell.as_bytes())?;
-            if at == last {
-                output.write_all(b"\n")?;
-            } else {
-                // The standard library's padding counts characters, and panics beyond 65,535.
-                let missing = widest.saturating_sub(width(&cell));
-                output.write_all(" ".repeat(missing + 3).as_bytes())?;
-            }
-        }
-        Ok(())
-    };
-    line(None)?;
-    findings.iter().try_for_each(|finding| line(Some(finding)))
-}
-
 /// At most [`WIDEST`] columns of it.
 fn cut(cell: &str) -> String {
     let mut left = WIDEST - 1;
@@ -280,16 +235,9 @@ fn cut(cell: &str) -> String {
     text
 }
 
-/// Without what would move a terminal's cursor, turn the direction of writing, or not be seen.
+/// A text whose control characters, and characters that turn or hide text, are escaped.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    escaped(text).into_owned()
-}
-
-fn escaped(text: &str) -> Cow<'_, str> {
-    if is_plain(text) || !text.chars().any(|c| c.is_control() || is_unseen(c)) {
-        return text.into();
-    }
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_unseen(c) {
@@ -298,21 +246,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
             clean.push(c);
         }
     }
-    clean.into()
-}
-
-/// Nothing but what is seen of ASCII, as most of it is: each byte of it is as wide as one column.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-/// So many columns of a terminal.
-fn width(text: &str) -> usize {
-    if is_plain(text) {
-        text.len()
-    } else {
-        text.width()
-    }
+    clean
 }
 
 /// Joiners, marks and overrides of direction, separators of lines, tags and the like.

@@ -14,17 +14,6 @@ use super::{
     words,
 };
 
-/// How a node is, as far as it decides what frees a row of a pod there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Node {
-    /// It is ready, or nothing is known of it.
-    Ready,
-    /// It is not ready.
-    Silent,
-    /// It is fenced or gone.
-    Empty,
-}
-
 impl Assessor<'_> {
     /// The finding about a row or reservation that is held for this reason, if there is one.
     pub(super) fn held(&self, held: &Held, row: &RowContent) -> Option<Finding> {
@@ -38,7 +27,7 @@ impl Assessor<'_> {
         }
         let (reason, command) = self.reason(held, row, pod)?;
         let mut finding = Finding::new(Problem::Unreported, reason);
-        finding.command = command.map(Into::into);
+        finding.command = command;
         Some(finding)
     }
 
@@ -51,16 +40,11 @@ impl Assessor<'_> {
         grace.is_ok_and(|grace| present.duration_since(since) > grace)
     }
 
-    fn node(&self, pod: &PodState) -> Node {
-        let Some(name) = pod.node.as_deref().filter(|_| self.snapshot.knows_nodes()) else {
-            return Node::Ready;
-        };
-        match self.snapshot.nodes.get(name) {
-            None => Node::Empty,
-            Some(state) if state.is_fenced() => Node::Empty,
-            Some(state) if state.ready => Node::Ready,
-            Some(_) => Node::Silent,
-        }
+    /// Whether the node of a pod is there, and neither ready nor fenced.
+    fn is_silent(&self, pod: &PodState) -> bool {
+        let node = pod.node.as_deref().filter(|_| self.snapshot.knows_nodes());
+        let state = node.and_then(|name| self.snapshot.nodes.get(name));
+        state.is_some_and(|state| !state.is_fenced() && !state.ready)
     }
 
     /// Why the row is held, and the command that ends that.
@@ -70,84 +54,78 @@ impl Assessor<'_> {
         row: &RowContent,
         pod: &PodState,
     ) -> Option<(String, Option<String>)> {
-        let node = self.node(pod);
+        let is_silent = self.is_silent(pod);
         let nodes: Vec<_> = pod.node.iter().cloned().collect();
-        let delete = || words::delete_pod(&row.podref, false);
-        Some(match held {
+        let delete = |by_force| words::delete_pod(&row.podref, by_force);
+        let (reason, command) = match held {
+            Held::Mirror => (
+                "its pod is the mirror of a static pod and does not report it; remove the manifest of the static pod \
+                 from its node",
+                None,
+            ),
+            Held::Ended => {
+                let (advice, command) = if is_silent {
+                    let advice = ", and its node is not ready; mend the node, or state that it runs no sandboxes";
+                    (advice, words::declare_empty(&nodes))
+                } else {
+                    (
+                        "; delete the pod, and the row waits as for any pod that is gone",
+                        delete(false),
+                    )
+                };
+                return Some((format!("{}{advice}", ended(pod)), command));
+            }
+            Held::Leaving if is_silent => (
+                "its pod is being deleted, and its node is not ready: no kubelet ends the pod; mend the node or, once it \
+                 is off, taint it out of service",
+                words::out_of_service(&nodes),
+            ),
+            Held::Leaving => (
+                "its pod is being deleted, and its node is gone or runs no sandboxes: no kubelet ends the pod; delete it \
+                 by force",
+                delete(true),
+            ),
+            Held::Young if pod.deleting => (
+                "its pod has been being deleted for long and does not report it; see what keeps the pod: a finalizer, or \
+                 a container or volume that its kubelet cannot stop",
+                None,
+            ),
+            Held::Young if pod.phase != Phase::Running => (
+                "its pod has been starting for long and does not report it; see why it does not start, or delete it",
+                delete(false),
+            ),
+            Held::Young if matches!(pod.status, Status::Malformed(_)) => (
+                "its pod runs, and its network-status cannot be read, so nothing tells what it uses; see what multus \
+                 says, or delete the pod",
+                delete(false),
+            ),
+            Held::Young => (
+                "its pod runs, and its network-status is missing, so nothing tells what it uses; see what multus says, or \
+                 delete the pod",
+                delete(false),
+            ),
+            Held::Drift => (
+                "its pod runs and does not report it, and its network-status lacks networks that it asked for; see what \
+                 multus says, or delete the pod",
+                delete(false),
+            ),
+            Held::Unused if self.is_unplugged(row, pod) => (
+                "its pod runs and does not use it, and the row has the sandbox of rows that the pod reports: the \
+                 interface was unplugged, and its DEL was lost; once nobody answers on it, free it by hand, or delete the pod",
+                Some(words::force(row.address)),
+            ),
+            Held::Unused => (
+                "its pod runs and does not use it in this network, and nothing tells whose the row is; once nobody answers \
+                 on it, free it by hand, or delete the pod",
+                Some(words::force(row.address)),
+            ),
             Held::Reported
             | Held::OwnContainer
             | Held::Present
             | Held::InUse(_)
             | Held::OthersSandbox(_) => return None,
-            Held::Mirror => (
-                "its pod is the mirror of a static pod and does not report it; remove the manifest of the static pod \
-                 from its node"
-                    .to_owned(),
-                None,
-            ),
-            Held::Ended => {
-                let why = ended(pod);
-                if node == Node::Silent {
-                    let reason = format!(
-                        "{why}, and its node is not ready; mend the node, or state that it runs no sandboxes"
-                    );
-                    (reason, words::declare_empty(&nodes))
-                } else {
-                    let reason = format!("{why}; delete the pod, and the row waits as for any pod that is gone");
-                    (reason, delete())
-                }
-            }
-            Held::Leaving if node == Node::Silent => (
-                "its pod is being deleted, and its node is not ready: no kubelet ends the pod; mend the node or, once it \
-                 is off, taint it out of service"
-                    .to_owned(),
-                words::out_of_service(&nodes),
-            ),
-            Held::Leaving => (
-                "its pod is being deleted, and its node is gone or runs no sandboxes: no kubelet ends the pod; delete it \
-                 by force"
-                    .to_owned(),
-                words::delete_pod(&row.podref, true),
-            ),
-            Held::Young if pod.deleting => (
-                "its pod has been being deleted for long and does not report it; see what keeps the pod: a finalizer, or \
-                 a container or volume that its kubelet cannot stop"
-                    .to_owned(),
-                None,
-            ),
-            Held::Young if pod.phase != Phase::Running => (
-                "its pod has been starting for long and does not report it; see why it does not start, or delete it"
-                    .to_owned(),
-                delete(),
-            ),
-            Held::Young => {
-                let status = match &pod.status {
-                    Status::Malformed(_) => "cannot be read",
-                    _ => "is missing",
-                };
-                let reason = format!(
-                    "its pod runs, and its network-status {status}, so nothing tells what it uses; see what multus \
-                     says, or delete the pod"
-                );
-                (reason, delete())
-            }
-            Held::Drift => (
-                "its pod runs and does not report it, and its network-status lacks networks that it asked for; see what \
-                 multus says, or delete the pod"
-                    .to_owned(),
-                delete(),
-            ),
-            Held::Unused => {
-                let why = if self.is_unplugged(row, pod) {
-                    "its pod runs and does not use it, and the row has the sandbox of rows that the pod reports: the \
-                     interface was unplugged, and its DEL was lost"
-                } else {
-                    "its pod runs and does not use it in this network, and nothing tells whose the row is"
-                };
-                let reason = format!("{why}; once nobody answers on it, free it by hand, or delete the pod");
-                (reason, Some(words::force(row.address)))
-            }
-        })
+        };
+        Some((reason.to_owned(), command))
     }
 
     /// Whether the row has the sandbox of one that its pod reports.

@@ -35,7 +35,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// What made a row stale.
+/// The cause that made a row stale, in words.
 #[must_use]
 pub fn cause(cause: Cause) -> &'static str {
     match cause {

@@ -88,7 +88,7 @@ pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Ve
             let address = finding.address.as_ref()?.parse().ok()?;
             finding.reservation.is_none().then(|| Missing {
                 pool: place.key.clone(),
-                pool_uid: row.pool_uid.to_string(),
+                pool_uid: row.pool_uid.clone(),
                 key: row.key.clone(),
                 stored: row.stored.value(),
                 address,

@@ -100,7 +100,7 @@ pub fn nothing_in(report: &Report) -> String {
 }
 
 fn pick(finding: &Finding) -> Result<Pick, String> {
-    let name = |name: &Option<crate::audit::report::Shared>, what| {
+    let name = |name: &Option<String>, what| {
         let name = name.as_deref().filter(|name| !name.is_empty());
         name.map(str::to_owned).ok_or(format!("it has no {what}"))
     };
@@ -122,7 +122,7 @@ fn pick(finding: &Finding) -> Result<Pick, String> {
                 return Err(format!("its row is not of {podref}"));
             }
             let subject = Subject::Row {
-                pool_uid: row.pool_uid.to_string(),
+                pool_uid: row.pool_uid.clone(),
                 key: row.key.clone(),
                 stored,
             };

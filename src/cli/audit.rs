@@ -7,7 +7,7 @@ use crate::{
     audit::{
         audit, confirm,
         report::{self, Report},
-        table::write_table,
+        table::{Output, write_table},
         wants_confirmation,
     },
     snapshot::live,
@@ -37,7 +37,7 @@ with them.
 Examples:
   ipgc audit                                 the cluster that kubectl uses
   ipgc audit -o wide --pool 10.0.0.0-24      all that is known about one pool
-  ipgc audit -l app=web --columns finding,address,pod
+  ipgc audit -l app=web                      findings about the pods of one application
   ipgc audit -o json > report.json           for programs, and for later
   kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions \\
     -A -o json > dump.json && ipgc audit -f dump.json";
@@ -56,9 +56,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
     } else {
         ExitCode::from(1)
     };
-    match args.form.columns() {
-        None => print_json(&report, code),
-        Some(columns) => print_with(code, |output| write_table(&report, columns, output)),
+    match args.form.output {
+        Output::Json => print_json(&report, code),
+        form => print_with(code, |output| write_table(&report, form, output)),
     }
 }
 

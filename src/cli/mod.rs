@@ -16,7 +16,6 @@ pub mod repair;
 pub mod run;
 mod signals;
 pub mod source;
-mod tell;
 mod values;
 pub mod waits;
 pub mod watch;

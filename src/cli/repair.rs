@@ -117,7 +117,7 @@ impl Args {
         let (missing, others) = missing(&snapshot, &report);
         let others = others.into_iter().map(|finding| {
             let address = finding.address.clone().unwrap_or_default();
-            (address, finding.pods.join(","), finding.detail.to_string())
+            (address, finding.pods.join(","), finding.detail.clone())
         });
         Ok((missing, others.collect()))
     }

@@ -1,4 +1,4 @@
-//! What `ipgc audit` and `ipgc explain` look at: a cluster or files; and with which waits they judge.
+//! The source that `ipgc audit` and `ipgc explain` judge, a cluster or files, and the waits they judge with.
 
 use std::{
     io::{IsTerminal, Write as _, stderr},
@@ -59,7 +59,7 @@ pub struct Live {
 
 /// A snapshot, and how to look again at what it is of.
 pub struct Read {
-    /// What there is.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Where it is from.
     pub source: report::Source,
@@ -68,7 +68,7 @@ pub struct Read {
 }
 
 impl Live {
-    /// What to say of waits that are too short.
+    /// The warning about waits that are too short.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         self.waits.warning()

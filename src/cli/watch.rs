@@ -4,7 +4,7 @@
 //! A look that fails tells nothing: what was known stays known. Nothing is written but lines.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     io::{self, BufWriter, Write, stderr, stdout},
     process::ExitCode,
     thread,
@@ -22,23 +22,22 @@ use super::{
     block_on, form, print, readable,
     signals::Signals,
     source::{self, Progress},
-    tell::{Seen, Teller},
     usage,
     values::duration,
 };
 use crate::{
     audit::{
-        changes::{State, changes},
+        changes::{State, changes, present},
         confirm,
         filter::Filter,
-        line::{self, Lines},
-        look::{History, look},
-        table::Column,
+        line::{self, Message, Synced},
+        look::Look,
+        report::Report,
+        table::{Output, summary, write_rows},
         wants_confirmation,
     },
     backoff::Backoff,
-    clock::Clock,
-    core::{evidence::Policy, time::Moment},
+    core::evidence::Policy,
     snapshot::{
         Kind, Snapshot,
         live::{self, LiveError, Scan},
@@ -67,8 +66,8 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 First come the findings that there are (present), then a line that begins with synced, then what changes:
-appeared, changed, gone. What is gone is told with its pod and node as they were last known; both are
-remembered for 5 minutes. What comes and goes between two looks is not seen.
+appeared, changed, gone. What is gone is told with its pod and node as they were last known. What comes and goes
+between two looks is not seen.
 
 Exit code: 0 ended by SIGINT, SIGTERM or whoever reads it, 2 error
 
@@ -81,7 +80,7 @@ Examples:
   ipgc watch --node worker-3 --interval 2s   what becomes of a node's addresses
   ipgc watch -o json | jq -c 'select(.event == \"changed\" and .verdict == \"stale\")'";
 
-/// Whoever wants no more lines is noticed after that.
+/// So often it is checked whether anybody still reads the lines.
 const NOTICED: Duration = Duration::from_secs(1);
 
 /// Watches.
@@ -146,15 +145,15 @@ impl Args {
             policy: self.source.policy(),
             interval: self.interval,
             all: self.all,
-            columns: self.form.columns().map(<[_]>::to_vec),
+            output: self.form.output,
         })
     }
 }
 
-/// What is watched, and how it is told.
+/// The subjects of a watch, and the form of its lines.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// What is asked for.
+    /// The findings that are asked for.
     pub filter: Filter,
     /// The labels that are asked for.
     pub selector: Option<kube::core::Selector>,
@@ -164,23 +163,14 @@ pub struct Watch {
     pub interval: Duration,
     /// Whether rows with which nothing is wrong are told of.
     pub all: bool,
-    /// The columns of a table; without, JSON.
-    pub columns: Option<Vec<Column>>,
+    /// The form of the lines.
+    pub output: Output,
 }
 
-/// Why there is nothing to tell.
+/// A look that failed.
 struct Failure {
     reason: String,
     retry_after: Option<Duration>,
-}
-
-impl Failure {
-    fn unknown(kind: Kind) -> Self {
-        Self {
-            reason: format!("the API server knows no {kind} any more"),
-            retry_after: None,
-        }
-    }
 }
 
 impl From<LiveError> for Failure {
@@ -195,12 +185,25 @@ impl From<LiveError> for Failure {
     }
 }
 
-/// What is known.
+/// The last look that succeeded.
 #[derive(Default)]
 struct Known {
     state: State,
-    history: History,
     kinds: BTreeSet<Kind>,
+}
+
+impl Known {
+    /// A kind that was found before is not absent because the API server no longer knows it.
+    fn check(&self, looked_for: &[Kind], found: &BTreeSet<Kind>) -> Result<(), Failure> {
+        let mut missing = looked_for.iter().filter(|kind| !found.contains(kind));
+        match missing.find(|kind| self.kinds.contains(kind)) {
+            None => Ok(()),
+            Some(kind) => Err(Failure {
+                reason: format!("the API server knows no {kind} any more"),
+                retry_after: None,
+            }),
+        }
+    }
 }
 
 /// A failed look is followed by another after that, and the next ones by longer waits.
@@ -208,8 +211,8 @@ const SOON: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(60);
 
 impl Watch {
-    /// Tells of the cluster behind `client` until whoever reads `output` has enough; what is wrong with a look is
-    /// told to `complaints`.
+    /// Tells of the cluster behind `client` until nobody reads `output` any more. A look that fails is told to
+    /// `complaints`.
     ///
     /// # Errors
     /// One line: the first look failed, or lines cannot be written.
@@ -220,61 +223,36 @@ impl Watch {
         output: &mut dyn Write,
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
-        let lines = self.columns.as_deref().map(Lines::new);
-        let mut teller = Teller::new(output, lines);
-        match self.tell(&client, &mut scan, &mut teller, complaints).await {
-            Ok(never) => match never {},
-            Err(End::Failed(reason)) => Err(reason),
-            Err(End::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(End::Write(error)) => Err(format!("cannot write: {error}")),
-        }
-    }
-
-    async fn tell(
-        &self,
-        client: &Client,
-        scan: &mut Scan,
-        teller: &mut Teller<'_>,
-        complaints: &mut dyn Write,
-    ) -> Result<std::convert::Infallible, End> {
-        let clock = Clock::start();
         let mut known = Known::default();
-        let mut progress = Progress::new();
-        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-        let (at, now) = (timestamp(), clock.now());
-        let snapshot = live::read(client, scan, &mut tell).await;
-        let mut snapshot = snapshot.map_err(|error| End::Failed(error.to_string()))?;
-        drop(progress);
-        self.check(&mut snapshot, complaints).map_err(End::Failed)?;
-        let first = self
-            .judge(client, scan, snapshot, &mut known, (now, at))
-            .await;
-        let first = first.map_err(|failure| End::Failed(failure.reason))?;
-        teller.snapshot(&first, self.all)?;
-        known.state = first.state;
-        // Whoever else frees addresses was told of once.
+        let mut lines = Lines::new(output, self.output);
+        let first = self.first(&client, &scan, &mut known, complaints).await?;
+        if let Err(error) = lines.first(&known.state, first, self.all) {
+            return ended(&error);
+        }
+        // Other programs that free addresses were told of once.
         scan.only_objects = true;
         let mut backoff = Backoff::new(SOON, LATE.max(self.interval));
         let mut failing = false;
         let mut wait = self.interval;
         loop {
             sleep(wait).await;
-            let seen = match self.look(client, scan, &mut known, &clock).await {
-                Ok(seen) => seen,
-                Err(Failure {
-                    reason,
-                    retry_after,
-                }) => {
+            let at = timestamp();
+            let look = match live::read(&client, &scan, &mut |_, _| {}).await {
+                Ok(snapshot) => self.judge(&client, &scan, snapshot, &mut known, &at).await,
+                Err(error) => Err(error.into()),
+            };
+            let state = match look {
+                Ok((state, _)) => state,
+                Err(failure) => {
                     if !failing {
-                        complain(
-                            complaints,
-                            &format!(
-                                "{reason}; nothing is told until a look succeeds, and what is known is kept"
-                            ),
-                        );
+                        let after =
+                            "nothing is told until a look succeeds, and what is known is kept";
+                        complain(complaints, &format!("{}; {after}", failure.reason));
                     }
                     failing = true;
-                    wait = backoff.next_wait().max(retry_after.unwrap_or_default());
+                    wait = backoff
+                        .next_wait()
+                        .max(failure.retry_after.unwrap_or_default());
                     continue;
                 }
             };
@@ -283,38 +261,38 @@ impl Watch {
                 backoff.reset();
                 failing = false;
             }
-            let told = changes(&known.state, &seen.state);
-            teller.changes(&told, &known.history, &seen, self.all)?;
-            known.history.advance(&told, seen.now);
-            known.state = seen.state;
+            if let Err(error) = lines.write(&changes(&known.state, &state, &at, self.all)) {
+                return ended(&error);
+            }
+            known.state = state;
             wait = self.interval;
         }
     }
 
-    /// Whether there is what is asked for. Pods with the labels may yet come.
-    fn check(&self, snapshot: &mut Snapshot, complaints: &mut dyn Write) -> Result<(), String> {
-        let selected = snapshot.selected.take();
-        self.filter.check(snapshot)?;
-        if selected
-            .as_ref()
-            .is_some_and(std::collections::HashSet::is_empty)
-        {
-            complain(complaints, "the selector chooses no pod yet");
-        }
-        snapshot.selected = selected;
-        Ok(())
-    }
-
-    async fn look(
+    /// The first look. The filter has to name what there is, but pods with the labels may yet come.
+    async fn first(
         &self,
         client: &Client,
         scan: &Scan,
         known: &mut Known,
-        clock: &Clock,
-    ) -> Result<Seen, Failure> {
-        let moment = (clock.now(), timestamp());
-        let snapshot = live::read(client, scan, &mut |_, _| {}).await?;
-        self.judge(client, scan, snapshot, known, moment).await
+        complaints: &mut dyn Write,
+    ) -> Result<Report, String> {
+        let at = timestamp();
+        let mut progress = Progress::new();
+        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
+        let snapshot = live::read(client, scan, &mut tell).await;
+        let mut snapshot = snapshot.map_err(|error| error.to_string())?;
+        drop(progress);
+        let selected = snapshot.selected.take();
+        self.filter.check(&snapshot)?;
+        if selected.as_ref().is_some_and(HashSet::is_empty) {
+            complain(complaints, "the selector chooses no pod yet");
+        }
+        snapshot.selected = selected;
+        let look = self.judge(client, scan, snapshot, known, &at).await;
+        let (state, report) = look.map_err(|failure| failure.reason)?;
+        known.state = state;
+        Ok(report)
     }
 
     async fn judge(
@@ -323,48 +301,86 @@ impl Watch {
         scan: &Scan,
         mut snapshot: Snapshot,
         known: &mut Known,
-        (now, at): (Moment, String),
-    ) -> Result<Seen, Failure> {
-        // What was found with its help is not absent because it is.
-        if let Some(kind) = known.kinds.difference(&snapshot.kinds).next() {
-            return Err(Failure::unknown(*kind));
-        }
+        at: &str,
+    ) -> Result<(State, Report), Failure> {
+        known.check(&Kind::ALL, &snapshot.kinds)?;
         known.kinds.extend(&snapshot.kinds);
-        let mut look = look(
-            &mut snapshot,
-            &self.policy,
-            &self.filter,
-            &mut known.history,
-            (now, at.clone()),
-        );
+        let mut look = Look::new(&mut snapshot, &self.policy, &self.filter, at.to_owned());
         if wants_confirmation(&look.report) {
             let again = live::read_again(client, scan).await?;
-            let twice = BTreeSet::from([Kind::IpPool, Kind::Reservation, Kind::Pod]);
-            let mut unknown = twice.difference(&again.kinds);
-            if let Some(kind) = unknown.find(|kind| known.kinds.contains(kind)) {
-                return Err(Failure::unknown(*kind));
-            }
+            known.check(&[Kind::IpPool, Kind::Reservation, Kind::Pod], &again.kinds)?;
             confirm(&mut look.report, &again, &self.policy);
         }
-        let (state, report) = look.into_state(&known.state, &mut known.history);
-        Ok(Seen {
-            state,
-            report,
-            at,
-            now,
-        })
+        Ok(look.into_state(&known.state))
     }
 }
 
-/// Why it ends.
-enum End {
-    Failed(String),
-    Write(io::Error),
+/// The end of a watch whose lines cannot be written.
+fn ended(error: &io::Error) -> Result<(), String> {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(format!("cannot write: {error}")),
+    }
 }
 
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
+/// The lines that are written, as JSON or as a table without an end.
+struct Lines<'w> {
+    writer: &'w mut dyn Write,
+    output: Output,
+    widths: Vec<usize>,
+}
+
+impl<'w> Lines<'w> {
+    fn new(writer: &'w mut dyn Write, output: Output) -> Self {
+        Self {
+            writer,
+            output,
+            widths: line::widths(output),
+        }
+    }
+
+    /// The header, the lines of the first look, and that this is all.
+    fn first(&mut self, state: &State, report: Report, all: bool) -> io::Result<()> {
+        let present = present(state, &report.made, all);
+        if self.output == Output::Json {
+            self.write(&present)?;
+            return self.write(&[Message::Synced(Synced {
+                at: report.made,
+                totals: report.totals,
+                notes: report.notes,
+            })]);
+        }
+        let titles = std::iter::once_with(|| line::titles(self.output));
+        let cells = present
+            .iter()
+            .filter_map(|message| message.cells(self.output));
+        write_rows(titles.chain(cells), &mut self.widths, self.writer)?;
+        let is_finding = |it: &&Message| matches!(it, Message::Present(line) if line.is_finding());
+        write!(self.writer, "synced, ")?;
+        summary(
+            &report,
+            present.iter().filter(is_finding).count(),
+            self.writer,
+        )?;
+        self.writer.flush()
+    }
+
+    fn write(&mut self, messages: &[Message]) -> io::Result<()> {
+        if self.output == Output::Json {
+            for message in messages {
+                writeln!(self.writer, "{}", serde_json::to_string(message)?)?;
+            }
+        } else {
+            let cells = messages
+                .iter()
+                .filter_map(|message| message.cells(self.output));
+            write_rows(cells, &mut self.widths, self.writer)?;
+        }
+        if messages.is_empty() {
+            Ok(())
+        } else {
+            self.writer.flush()
+        }
     }
 }
 

@@ -83,7 +83,7 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::HeldUnfenced);
-    assert_eq!(*finding.nodes, ["n2"]);
+    assert_eq!(*finding.nodes, ["n2"].map(Box::<str>::from));
     assert_eq!(finding.wait_seconds, None);
     let command = finding.command.as_deref().unwrap();
     assert!(command.starts_with("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes="));
@@ -142,7 +142,7 @@ async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
             "{}",
             finding.detail
         );
-        assert_eq!(*finding.nodes, ["n1"]);
+        assert_eq!(*finding.nodes, ["n1"].map(Box::<str>::from));
         // That it runs no sandboxes would not count.
         assert_eq!(finding.command, None);
     }
@@ -162,7 +162,7 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::HeldUnfenced);
     assert_eq!(finding.grade.as_deref(), Some("unfenced"));
-    assert_eq!(*finding.nodes, ["n2"]);
+    assert_eq!(*finding.nodes, ["n2"].map(Box::<str>::from));
 }
 
 #[tokio::test]
@@ -342,7 +342,7 @@ async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
     ));
     let detail = async || {
         let report = live(&server).await.unwrap();
-        only(&report).detail.to_string()
+        only(&report).detail.clone()
     };
     assert!(!detail().await.contains("IPReservationClaimsForbidden"));
     let event = |reason: &str| {

@@ -295,7 +295,10 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
         ]
     );
     assert_eq!(report.findings[0].pods, ["default/web-1", "default/web-2"]);
-    assert_eq!(*report.findings[0].nodes, ["n1", "n2"]);
+    assert_eq!(
+        *report.findings[0].nodes,
+        ["n1", "n2"].map(Box::<str>::from)
+    );
     assert_eq!(report.findings[0].pool.as_deref(), Some(POOL));
     let detail = &report.findings[1].detail;
     assert!(detail.contains("is another's"), "{detail}");

@@ -66,7 +66,7 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
         metadata("uid"),
         metadata("resourceVersion"),
     );
-    assert_eq!(finding.command, Some(expected.into()));
+    assert_eq!(finding.command, Some(expected));
     // A dump may be hours old.
     let offline = dump(&server).judged();
     assert_eq!(only(&offline).command, None);
@@ -144,7 +144,7 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     );
     let gone = only(&live(&server).await.unwrap()).clone();
     assert_eq!(gone.problem, Problem::SliceOfGoneNode);
-    assert_eq!(*gone.nodes, ["n2"]);
+    assert_eq!(*gone.nodes, ["n2"].map(Box::<str>::from));
     let command = gone.command.unwrap();
     assert!(
         command.contains("/ippools/blue-n2-10.0.1.0-24 && kubectl -n default"),
@@ -216,7 +216,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     let mut findings = after.findings.iter();
     let finding = findings.find(|it| it.problem == Problem::SliceOfSeveralNodes);
     let finding = finding.unwrap();
-    assert_eq!(*finding.nodes, ["n2", "n1"]);
+    assert_eq!(*finding.nodes, ["n2", "n1"].map(Box::<str>::from));
     assert!(
         finding.detail.contains("pod default/web on node n1"),
         "{}",

@@ -1,11 +1,11 @@
 //! What people are shown: wide and foreign texts in tables.
 
-use ipgc::audit::table::{Column, clean, table};
+use ipgc::audit::table::{Output, clean, table};
 
 use super::*;
 
 /// A row of this owner, as a table.
-fn shown(podref: &str, columns: &[Column]) -> String {
+fn shown(podref: &str, output: Output) -> String {
     let server = server();
     put_pool(&server, &[]);
     server.edit("ippools", NS, POOL, |pool| {
@@ -13,12 +13,12 @@ fn shown(podref: &str, columns: &[Column]) -> String {
             pool["spec"]["allocations"][key] = fixtures::row(&fixtures::sandbox(1), podref, "net1");
         }
     });
-    table(&dump(&server).judged(), columns)
+    table(&dump(&server).judged(), output)
 }
 
 #[test]
 fn a_text_without_an_end_is_cut() {
-    let text = shown(&"x".repeat(100_000), &Column::WIDE);
+    let text = shown(&"x".repeat(100_000), Output::Wide);
     assert!(text.contains("xxx…   "), "{}", &text[..200]);
     let longest = text.lines().map(str::len).max();
     assert!(longest < Some(2_000), "{longest:?}");
@@ -27,16 +27,13 @@ fn a_text_without_an_end_is_cut() {
 #[test]
 fn columns_are_as_wide_as_a_terminal_shows_them() {
     // Two columns each, and none for the mark over the e.
-    let text = shown("名前/e\u{301}", &[Column::Pod, Column::Address]);
-    let lines: Vec<_> = text.lines().take(3).collect();
-    assert_eq!(
-        lines,
-        [
-            "POD            ADDRESS",
-            "default/gone   10.0.0.2",
-            "名前/e\u{301}         10.0.0.1",
-        ]
-    );
+    let text = shown("名前/e\u{301}", Output::Table);
+    let lines = text.lines().take(3);
+    let cells: Vec<_> = lines
+        .map(|line| line.split_once("10.0.0.0-24   ").unwrap_or((line, "")).1)
+        .collect();
+    assert!(cells[1].starts_with("default/gone   -"), "{text}");
+    assert!(cells[2].starts_with("名前/e\u{301}         -"), "{text}");
 }
 
 #[test]
@@ -56,7 +53,7 @@ fn of_many_pods_a_few_are_shown() {
     }
     let report = dump(&server).judged();
     assert_eq!(report.findings[0].pods.len(), 12);
-    let text = table(&report, &[Column::Finding, Column::Pod, Column::Address]);
+    let text = table(&report, Output::Table);
     let line = text.lines().nth(1).unwrap();
     assert!(line.contains(" and 4 more   "), "{line}");
 }

@@ -172,7 +172,7 @@ async fn a_first_look_that_fails_is_the_end(
 }
 
 #[rstest]
-#[case(&["--columns", "colour"], "invalid value 'colour'")]
+#[case(&["-o", "yaml"], "invalid value 'yaml'")]
 #[case(&["--interval", "500ms"], "--interval must be at least 1s")]
 #[case(&["-l", "a=="], "")]
 #[case(&["-f", "dump.json"], "unexpected argument '-f'")]

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`report`] | the answer, as plain data with a schema |
 //! | `parts` | each row, reservation, pod and node of an answer |
-//! | `verdict` | what a verdict says |
 //! | `fencing` | what would be free, were a node fenced |
 //! | `outlook` | what would change a verdict, and when |
 //! | `text` | the answer for people |
@@ -15,7 +14,6 @@ mod outlook;
 mod parts;
 pub mod report;
 mod text;
-mod verdict;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -40,9 +38,9 @@ use super::{
     report::{Source, Split},
     words,
 };
-use crate::snapshot::{Kind, Snapshot, Unreadable};
+use crate::snapshot::{Kind, Snapshot};
 
-/// What is asked about.
+/// The subject that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An address.
@@ -118,7 +116,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What the snapshot does not tell.
+    /// The gaps of the snapshot, one sentence each.
     fn notes(&self) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
@@ -141,26 +139,24 @@ impl Asked<'_> {
         notes
     }
 
-    /// What may be in objects that cannot be read.
+    /// The note about objects that cannot be read.
     fn unreadable(&self) -> Option<String> {
         let all = self.assessor.snapshot.unreadable.iter();
-        let name = |it: &Unreadable| format!("{} {}", it.kind.type_of().1, it.name);
-        let names: Vec<_> = all.map(name).collect();
+        let names = all.map(|it| format!("{} {}", it.kind.type_of().1, it.name));
+        let names: Vec<_> = names.collect();
         (!names.is_empty())
             .then(|| format!("what cannot be read may say more: {}", words::names(&names)))
     }
 
-    /// Nothing is known, as far as the snapshot tells.
-    fn nothing(&self, what: &str) -> String {
-        let snapshot = self.assessor.snapshot;
-        let kinds = [Kind::Reservation, Kind::Pod].into_iter();
-        let missing = kinds.filter(|kind| !snapshot.kinds.contains(kind));
-        let missing = missing.map(|kind| format!("the input has no {kind}"));
-        let all: Vec<_> = [what.to_owned()]
-            .into_iter()
-            .chain(missing)
-            .chain(self.unreadable())
-            .collect();
+    /// The error that nothing is known, and what the snapshot lacks.
+    fn nothing(&self, what: String) -> String {
+        let mut all = vec![what];
+        for kind in [Kind::Reservation, Kind::Pod] {
+            if !self.assessor.snapshot.kinds.contains(&kind) {
+                all.push(format!("the input has no {kind}"));
+            }
+        }
+        all.extend(self.unreadable());
         all.join("; ")
     }
 
@@ -181,7 +177,7 @@ impl Asked<'_> {
         if is_known {
             Ok(explanation)
         } else {
-            Err(self.nothing(&format!(
+            Err(self.nothing(format!(
                 "nothing is known of {address}: no row, no reservation and no pod has it"
             )))
         }
@@ -193,7 +189,7 @@ impl Asked<'_> {
             return Ok(self.pool(name));
         }
         let Ok(podref) = name.parse::<PodRef>() else {
-            return Err(self.nothing(&format!(
+            return Err(self.nothing(format!(
                 "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool or node/NAME"
             )));
         };
@@ -202,33 +198,34 @@ impl Asked<'_> {
         explanation.rows = self.rows(|_, row, _| row.podref_text() == Some(podref.as_str()));
         explanation.reservations = self.orphans(|orphan, _| orphan.reserved.owner() == name);
         explanation.pod_is_absent = self.is_absent(name);
-        // Those beside a row of another pod are told with that row only.
-        let told = explanation
+        // A reservation beside a row of its pod is told with the row.
+        let of_rows = explanation
+            .rows
+            .iter()
+            .filter_map(|row| row.reservation.as_ref());
+        let of_orphans = explanation
             .reservations
             .iter()
-            .map(|orphan| &orphan.reservation.name);
-        let told = told.chain(
-            explanation
-                .rows
-                .iter()
-                .filter_map(|row| Some(&row.reservation.as_ref()?.name)),
-        );
-        let told: BTreeSet<_> = told.cloned().collect();
-        let is_other = |it: &LeanReservation| it.owner() == name && !told.contains(&*it.name);
+            .map(|orphan| &orphan.reservation);
+        let told: BTreeSet<_> = of_rows.chain(of_orphans).map(|it| it.uid.clone()).collect();
+        let is_other = |it: &LeanReservation| it.owner() == name && !told.contains(&*it.uid);
         let ambiguous = self.ambiguous(is_other);
-        let is_ambiguous =
-            |it: &LeanReservation| ambiguous.iter().any(|(other, _)| other.uid == it.uid);
-        let all = self.assessor.snapshot.reservations.iter();
-        let others = all.filter(|it| is_other(it) && !is_ambiguous(it));
-        let others: Vec<_> = others
-            .map(|it| {
-                format!(
+        let mut others = Vec::new();
+        for it in self
+            .assessor
+            .snapshot
+            .reservations
+            .iter()
+            .filter(|it| is_other(it))
+        {
+            if !ambiguous.iter().any(|(other, _)| other.uid == it.uid) {
+                others.push(format!(
                     "reservation {}/{} is its own, and the row of that address is not",
                     it.namespace, it.name
-                )
-            })
-            .chain(ambiguous.iter().map(|(_, said)| said.clone()))
-            .collect();
+                ));
+            }
+        }
+        others.extend(ambiguous.into_iter().map(|(_, said)| said));
         let is_known = explanation.pod.is_some()
             || !others.is_empty()
             || !explanation.rows.is_empty()
@@ -237,7 +234,7 @@ impl Asked<'_> {
         if is_known {
             Ok(explanation)
         } else {
-            Err(self.nothing(&format!(
+            Err(self.nothing(format!(
                 "nothing is known of {name}: there is no such pod or pool, and no row or reservation of it"
             )))
         }
@@ -246,17 +243,13 @@ impl Asked<'_> {
     /// Of a pool those rows are told that do not live.
     fn pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
-        let split = std::cell::Cell::new(Split::default());
+        let mut split = Split::default();
         explanation.rows = self.rows(|pool, _, verdict| {
             let is_it = is_named(name, &pool.key().namespace, &pool.key().name);
-            if is_it {
-                let mut all = split.get();
-                *all.of(verdict) += 1;
-                split.set(all);
-            }
+            *split.of(verdict.word()) += usize::from(is_it);
             is_it && verdict.word() != Word::Live
         });
-        explanation.split = Some(split.get());
+        explanation.split = Some(split);
         explanation
     }
 
@@ -272,14 +265,11 @@ impl Asked<'_> {
         };
         let mut explanation = self.empty(format!("node/{name}"), SubjectKind::Node);
         let report = self.node_report(name);
-        let split = std::cell::Cell::new(Split::default());
+        let mut split = Split::default();
         explanation.rows = self.rows(|_, row, verdict| {
             let pod = row.podref_text().and_then(|podref| snapshot.pod(podref));
-            if pod.is_some_and(on_it) || holds(verdict) {
-                let mut all = split.get();
-                *all.of(verdict) += 1;
-                split.set(all);
-            }
+            let is_its = pod.is_some_and(on_it) || holds(verdict);
+            *split.of(verdict.word()) += usize::from(is_its);
             holds(verdict)
         });
         let mut pods = snapshot.pods.iter();
@@ -295,7 +285,7 @@ impl Asked<'_> {
         explanation.reservations = self
             .orphans(|orphan, address| holds(&self.assessor.verdict_on_orphan(orphan, address)));
         let knows_pods = snapshot.kinds.contains(&Kind::Pod);
-        explanation.split = knows_pods.then(|| split.get());
+        explanation.split = knows_pods.then_some(split);
         if !(explanation.rows.is_empty() && explanation.reservations.is_empty()) {
             explanation.fencing_frees = Some(self.freed_by_fencing(name));
         }

@@ -1,4 +1,4 @@
-//! What would change the verdict on a row or on a reservation without one, and when: one sentence for each way.
+//! The ways in which the verdict on a row, or on a reservation without one, would change: one sentence for each.
 
 use std::net::IpAddr;
 
@@ -21,10 +21,7 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
         Some(pod) => pod.termination_grace,
         None => Some(assessor.longest_grace),
     };
-    let wait = policy.wait(
-        grace,
-        assessor.index.rows_of(assessor.snapshot, podref).rows(),
-    );
+    let wait = policy.wait(grace, assessor.index.rows_of(podref).rows());
     let wait = words::duration(wait);
     let cooldown = words::duration(policy.cooldown);
     let leftover = words::duration(policy.leftover_grace);
@@ -97,7 +94,7 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
     }
 }
 
-/// What changes the verdict on a reservation that says nothing which ipgc may act on.
+/// The way out for a reservation that says nothing which ipgc may act on.
 pub(super) fn of_unreadable_reservation(verdict: &Verdict, address: IpAddr) -> Vec<String> {
     let by_hand = if names_no_pod(verdict) {
         words::force(address)

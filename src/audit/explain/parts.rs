@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipgc_core::{
     address::reservation_names,
-    judge::{Unknown, Verdict},
+    judge::{Cause, Held, Unknown, Verdict},
     networks::Status,
     pod::PodState,
     podref::PodRef,
@@ -16,12 +16,15 @@ use ipgc_core::{
 use super::{
     Asked, outlook,
     report::{NodeReport, OrphanExplained, PodReport, RowExplained},
-    verdict::{grade, reason, rule, wait_seconds},
 };
-use crate::audit::{
-    assess::{holding, reported},
-    index::{Orphan, Place},
-    report::Stored,
+use crate::{
+    audit::{
+        assess::{holding, reported},
+        index::{Orphan, Place},
+        report::Stored,
+        words,
+    },
+    snapshot::NOW,
 };
 
 impl Asked<'_> {
@@ -37,7 +40,7 @@ impl Asked<'_> {
     /// The rows that are asked for, each explained.
     pub(super) fn rows(
         &self,
-        wanted: impl Fn(&ObservedPool, &Row, &Verdict) -> bool,
+        mut wanted: impl FnMut(&ObservedPool, &Row, &Verdict) -> bool,
     ) -> Vec<RowExplained> {
         let mut rows = Vec::new();
         let pools = self.assessor.snapshot.observed();
@@ -56,14 +59,15 @@ impl Asked<'_> {
         &self,
         wanted: impl Fn(&Orphan<'_>, IpAddr) -> bool,
     ) -> Vec<OrphanExplained> {
-        let all = self.assessor.index.orphans(self.assessor.snapshot);
-        let named = all
-            .iter()
-            .filter_map(|orphan| Some((orphan, orphan.named?)));
-        let wanted = named.filter(|(orphan, (_, address))| wanted(orphan, *address));
-        wanted
-            .map(|(orphan, (network, address))| self.orphan(orphan, network, address))
-            .collect()
+        let mut orphans = Vec::new();
+        for orphan in self.assessor.index.orphans(self.assessor.snapshot) {
+            if let Some((network, address)) = orphan.named
+                && wanted(&orphan, address)
+            {
+                orphans.push(self.orphan(&orphan, network, address));
+            }
+        }
+        orphans
     }
 
     /// One sentence about each of these whose name is that of several networks with several addresses.
@@ -71,16 +75,17 @@ impl Asked<'_> {
         &self,
         wanted: impl Fn(&LeanReservation) -> bool,
     ) -> Vec<(&LeanReservation, String)> {
-        let all = self.assessor.index.orphans(self.assessor.snapshot);
-        let all = all.into_iter().filter(|orphan| orphan.is_ambiguous);
-        let all = all.map(|orphan| orphan.reserved).filter(|it| wanted(it));
-        all.map(|reserved| {
-            let reason = reason(&self.assessor.verdict_on_ambiguous(reserved));
-            let (namespace, name) = (&reserved.namespace, &reserved.name);
-            let said = format!("reservation {namespace}/{name} stays: {reason}");
-            (reserved, said)
-        })
-        .collect()
+        let mut said = Vec::new();
+        for orphan in self.assessor.index.orphans(self.assessor.snapshot) {
+            let reserved = orphan.reserved;
+            if orphan.is_ambiguous && wanted(reserved) {
+                let reason = reason(&self.assessor.verdict_on_ambiguous(reserved));
+                let (namespace, name) = (&reserved.namespace, &reserved.name);
+                let sentence = format!("reservation {namespace}/{name} stays: {reason}");
+                said.push((reserved, sentence));
+            }
+        }
+        said
     }
 
     fn orphan(
@@ -91,6 +96,7 @@ impl Asked<'_> {
     ) -> OrphanExplained {
         let verdict = self.assessor.verdict_on_orphan(orphan, address);
         let owner = orphan.reserved.owner();
+        let of_stale = OfStale::new(&verdict);
         OrphanExplained {
             namespace: orphan.reserved.namespace.as_ref().to_owned(),
             network: network.map(str::to_owned),
@@ -98,9 +104,9 @@ impl Asked<'_> {
             reservation: reported(orphan.reserved),
             verdict: verdict.word().as_str().to_owned(),
             reason: reason(&verdict),
-            grade: grade(&verdict),
-            wait_seconds: wait_seconds(&verdict),
-            waits_for: waits_for(&verdict),
+            grade: of_stale.grade,
+            wait_seconds: of_stale.wait_seconds,
+            waits_for: of_stale.waits_for,
             pod: self.pod(owner),
             pod_is_absent: self.is_absent(owner),
             changes: match &verdict {
@@ -135,6 +141,7 @@ impl Asked<'_> {
                 names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
             found.next().map(|at| reported(&snapshot.reservations[at]))
         });
+        let of_stale = OfStale::new(verdict);
         RowExplained {
             namespace: place.key.namespace.clone(),
             pool: place.key.name.clone(),
@@ -157,13 +164,10 @@ impl Asked<'_> {
                 content.is_some_and(|content| self.is_mirror(&content.podref)),
             ),
             reason: reason(verdict),
-            grade: grade(verdict),
-            cause: match verdict {
-                Verdict::Stale(stale) => Some(stale.cause.as_str().to_owned()),
-                _ => None,
-            },
-            wait_seconds: wait_seconds(verdict),
-            waits_for: waits_for(verdict),
+            grade: of_stale.grade,
+            cause: of_stale.cause,
+            wait_seconds: of_stale.wait_seconds,
+            waits_for: of_stale.waits_for,
             node: node.map(|node| self.node_report(&node)),
             pod,
             pod_is_absent: self.is_absent(podref),
@@ -225,11 +229,57 @@ pub(super) fn pod_report(pod: &PodState) -> PodReport {
     }
 }
 
-/// The nodes that hold it.
-fn waits_for(verdict: &Verdict) -> Vec<String> {
-    let nodes = match verdict {
-        Verdict::Stale(stale) => holding(&stale.clearance.wait),
-        _ => &[],
-    };
-    nodes.iter().map(ToString::to_string).collect()
+/// The rule of docs/safety.md.
+fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
+    match verdict {
+        Verdict::Unknown(Unknown::NoProof(_))
+        | Verdict::Held(
+            Held::Present | Held::Ended | Held::Leaving | Held::InUse(_) | Held::OthersSandbox(_),
+        ) => None,
+        Verdict::Unknown(_) => Some(1),
+        Verdict::Held(Held::Mirror) => Some(2),
+        Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
+        Verdict::Held(Held::Young) => Some(7),
+        Verdict::Held(Held::Unused | Held::Drift) => Some(9),
+        Verdict::Stale(stale) => Some(match stale.cause {
+            Cause::Deleted if is_mirror => 2,
+            Cause::Deleted => 3,
+            Cause::Completed => 4,
+            Cause::Predecessor => 6,
+            Cause::Leftover => 8,
+        }),
+    }
+}
+
+/// Why.
+fn reason(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Held(held) => held.to_string(),
+        Verdict::Unknown(unknown) => unknown.to_string(),
+        Verdict::Stale(stale) => words::stale(stale),
+    }
+}
+
+/// The part of a verdict that only stale rows have.
+#[derive(Default)]
+struct OfStale {
+    grade: Option<String>,
+    cause: Option<String>,
+    wait_seconds: Option<u64>,
+    waits_for: Vec<String>,
+}
+
+impl OfStale {
+    fn new(verdict: &Verdict) -> Self {
+        let Verdict::Stale(stale) = verdict else {
+            return Self::default();
+        };
+        let wait = &stale.clearance.wait;
+        Self {
+            grade: Some(stale.grade().as_str().to_owned()),
+            cause: Some(stale.cause.as_str().to_owned()),
+            wait_seconds: wait.moment().map(|moment| moment.since(NOW).as_secs()),
+            waits_for: holding(wait).iter().map(ToString::to_string).collect(),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What is known of one subject, as it is printed: plain data with a schema.
+//! The explanation of one subject, as it is printed: plain data with a schema.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -20,37 +20,32 @@ pub fn text(explanation: &Explanation) -> String {
     for orphan in &explanation.reservations {
         text.orphan(orphan);
     }
-    // Those whose rows are told above were told with them.
+    // A pod that has a row was told with it.
     let told = |pod: &&PodReport| !explanation.rows.iter().any(|row| row.podref == pod.podref);
     for pod in explanation.reported_by.iter().filter(told) {
+        let (subject, podref) = (&explanation.subject, &pod.podref);
         text.paragraph(&format!(
-            "{} is reported by {}, which has no row of it",
-            explanation.subject, pod.podref
+            "{subject} is reported by {podref}, which has no row of it"
         ));
-        text.line("pod", &describe(pod));
+        text.line("pod", describe(pod));
     }
-    for (at, note) in explanation.notes.iter().enumerate() {
-        if at == 0 {
-            text.blank();
-        }
-        text.title(&format!("note: {note}"));
+    let mut notes = explanation.notes.iter().map(|note| format!("note: {note}"));
+    if let Some(first) = notes.next() {
+        text.paragraph(&first);
     }
+    notes.for_each(|note| text.title(&note));
     text.0
 }
 
 struct Text(String);
 
 impl Text {
+    /// Begins a paragraph below a blank line.
     fn paragraph(&mut self, title: &str) {
-        self.blank();
-        self.title(title);
-    }
-
-    /// Between what was told and what comes.
-    fn blank(&mut self) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
+        self.title(title);
     }
 
     fn title(&mut self, title: &str) {
@@ -58,23 +53,21 @@ impl Text {
         self.0.push('\n');
     }
 
-    fn line(&mut self, name: &str, value: &str) {
+    fn line(&mut self, name: &str, value: impl AsRef<str>) {
         // A text takes all that is written to it.
-        let _ = writeln!(self.0, "  {name:<12} {}", clean(value));
+        let _ = writeln!(self.0, "  {name:<12} {}", clean(value.as_ref()));
     }
 
     fn head(&mut self, explanation: &Explanation) {
-        let Explanation { subject, .. } = explanation;
+        let Explanation {
+            subject, pod, rows, ..
+        } = explanation;
         match explanation.kind {
             SubjectKind::Address => return,
             SubjectKind::Pod => {
                 self.paragraph(&format!("pod {subject}"));
-                let pod = explanation.pod.as_ref();
-                self.line(
-                    "state",
-                    &pod.map_or_else(|| absent(explanation.pod_is_absent).to_owned(), describe),
-                );
-                if explanation.rows.is_empty() {
+                self.line("state", state_of(pod.as_ref(), explanation.pod_is_absent));
+                if rows.is_empty() {
                     self.line("rows", "none");
                 }
             }
@@ -82,80 +75,78 @@ impl Text {
             SubjectKind::Node => self.paragraph(subject),
         }
         if let Some(node) = &explanation.node {
-            self.line("state", &state(node));
+            self.line("state", state(node));
         }
         if let Some(split) = &explanation.split {
-            self.line("rows", &format!("{}: {split}", split.rows()));
+            self.line("rows", format!("{}: {split}", split.rows()));
         } else if explanation.kind == SubjectKind::Node {
             self.line("rows", "not known without pods");
         }
         if let Some(freed) = explanation.fencing_frees {
-            let mut held = format!("{} rows", explanation.rows.len());
-            let alone = explanation.reservations.len();
-            if alone > 0 {
-                held = format!("{held} and {alone} reservations without a row");
-            }
-            let is_ready = explanation
-                .node
-                .as_ref()
-                .is_some_and(|node| node.state == "ready");
-            let after = if is_ready {
-                ", once it is shut down: no fence counts while it is ready"
-            } else {
-                ""
+            let alone = match explanation.reservations.len() {
+                0 => String::new(),
+                alone => format!(" and {alone} reservations without a row"),
             };
+            let after = match &explanation.node {
+                Some(node) if node.state == "ready" => {
+                    ", once it is shut down: no fence counts while it is ready"
+                }
+                _ => "",
+            };
+            let held = format!("{} rows{alone}", rows.len());
             self.line(
                 "fencing",
-                &format!("of the {held} that it holds, {freed} would be held no more{after}"),
+                format!("of the {held} that it holds, {freed} would be held no more{after}"),
             );
             self.line(
                 "by hand",
-                &format!("ipgc release --held-by {subject}, if nothing answers on any of them"),
+                format!("ipgc release --held-by {subject}, if nothing answers on any of them"),
             );
         }
     }
 
     fn row(&mut self, row: &RowExplained, knows_reservations: bool) {
-        let address = row.address.as_deref().unwrap_or("a row without an address");
-        let interface = row.interface.as_deref().unwrap_or("no interface");
-        let range = row.range.as_deref().unwrap_or("no range");
+        let or = |text: &Option<String>, none: &str| text.as_deref().unwrap_or(none).to_owned();
         self.paragraph(&format!(
-            "{address} in pool {}/{} ({range}, key {}, {interface})",
-            row.namespace, row.pool, row.key
+            "{} in pool {}/{} ({}, key {}, {})",
+            or(&row.address, "a row without an address"),
+            row.namespace,
+            row.pool,
+            or(&row.range, "no range"),
+            row.key,
+            or(&row.interface, "no interface")
         ));
         let rule = row
             .rule
             .map_or_else(String::new, |rule| format!(", rule {rule}"));
-        self.line("verdict", &format!("{}{rule}: {}", row.verdict, row.reason));
+        self.line("verdict", format!("{}{rule}: {}", row.verdict, row.reason));
         if let Some(grade) = &row.grade {
             self.line("evidence", grade);
         }
-        let no_pod = || match &*row.podref {
+        let pod = match &*row.podref {
             "" => "the row names none".to_owned(),
             podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
-            podref => format!("{podref}: {}", absent(row.pod_is_absent)),
+            podref => format!(
+                "{podref}: {}",
+                state_of(row.pod.as_ref(), row.pod_is_absent)
+            ),
         };
-        self.line(
-            "pod",
-            &row.pod
-                .as_ref()
-                .map_or_else(no_pod, |pod| format!("{}: {}", pod.podref, describe(pod))),
-        );
+        self.line("pod", pod);
         if let Some(node) = &row.node {
-            self.line("node", &format!("{}: {}", node.name, state(node)));
+            self.line("node", format!("{}: {}", node.name, state(node)));
         }
         if let Some(id) = row.stored.value()["id"].as_str() {
             self.line("sandbox", id);
         }
-        let reservation = row.reservation.as_ref();
         let none = if knows_reservations {
             "none"
         } else {
             "not known"
         };
+        let reservation = row.reservation.as_ref();
         self.line(
             "reservation",
-            &reservation.map_or_else(|| none.to_owned(), reserved),
+            reservation.map_or_else(|| none.to_owned(), reserved),
         );
         for change in &row.changes {
             self.line("changes", change);
@@ -168,17 +159,13 @@ impl Text {
             "{} reserved in namespace {}, network {network}, without a row",
             orphan.address, orphan.namespace
         ));
-        self.line("verdict", &format!("{}: {}", orphan.verdict, orphan.reason));
+        self.line("verdict", format!("{}: {}", orphan.verdict, orphan.reason));
         if let Some(grade) = &orphan.grade {
             self.line("evidence", grade);
         }
-        self.line("reservation", &reserved(&orphan.reservation));
+        self.line("reservation", reserved(&orphan.reservation));
         if PodRef::is_valid(&orphan.reservation.podref) {
-            let pod = orphan.pod.as_ref();
-            self.line(
-                "pod",
-                &pod.map_or_else(|| absent(orphan.pod_is_absent).to_owned(), describe),
-            );
+            self.line("pod", state_of(orphan.pod.as_ref(), orphan.pod_is_absent));
         }
         for change in &orphan.changes {
             self.line("changes", change);
@@ -186,11 +173,12 @@ impl Text {
     }
 }
 
-fn absent(is_known: bool) -> &'static str {
-    if is_known {
-        "there is no such pod"
-    } else {
-        "nobody knows whether there is such a pod"
+/// The state of a pod, or whether it is known that there is none.
+fn state_of(pod: Option<&PodReport>, is_absent: bool) -> String {
+    match pod {
+        Some(pod) => describe(pod),
+        None if is_absent => "there is no such pod".to_owned(),
+        None => "nobody knows whether there is such a pod".to_owned(),
     }
 }
 
