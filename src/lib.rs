@@ -14,7 +14,6 @@
 //! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
-//! | `parallel` | work on several processors |
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
 //! | [`leader`] | which of several copies writes |
 //! | [`report`] | events, counters and metrics |
@@ -42,7 +41,6 @@ pub mod guard;
 mod history;
 pub mod leader;
 mod lock;
-mod parallel;
 mod pulse;
 mod queue;
 pub mod report;

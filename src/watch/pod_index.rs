@@ -309,11 +309,11 @@ impl PodIndex {
             live.rows_seen.note(place);
         }
         // Only of rows that it reports: others may be left of somebody before it.
-        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of) {
-            if !live.sandboxes.tags().any(|known| known == tag) {
-                live.sandboxes.note(tag, now);
-                self.showing.add_id(podref, tag);
-            }
+        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of)
+            && !live.sandboxes.tags().any(|known| known == tag)
+        {
+            live.sandboxes.note(tag, now);
+            self.showing.add_id(podref, tag);
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
         (reported && !live.is_deleting()).then_some(Held::Reported)

@@ -13,8 +13,8 @@ use std::{
 
 use ipgc_core::outline::{Item, Items};
 
-use crate::parallel::threads;
-
+/// More threads than that are slower than the one that gathers their results.
+const MOST: usize = 8;
 /// Pieces to a thread: one that it parses, and the next.
 const EACH: usize = 2;
 
@@ -46,7 +46,13 @@ impl Crew {
     /// Nobody where there is one processor only, or where no thread can be had.
     pub(super) fn hire<'s>(scope: &'s Scope<'s, '_>, whole_pods: bool) -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        let count = if processors > 1 { threads() } else { 0 };
+        // musl's allocator has one lock, for which threads that take memory for each item mostly wait.
+        let most = if cfg!(target_env = "musl") { 1 } else { MOST };
+        let count = if processors > 1 {
+            processors.min(most)
+        } else {
+            0
+        };
         let hire = |_| {
             let (give, pieces) = sync_channel::<Piece>(EACH);
             let (done, take) = sync_channel(EACH);
