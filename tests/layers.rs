@@ -57,7 +57,7 @@ const CORE: &[&[&str]] = &[
         "reservation",
         "sighting",
     ],
-    &["clearance", "names", "outline"],
+    &["clearance", "names"],
     &["judge"],
     &["fact", "patch"],
 ];

@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use ipgc_core::pool::ObservedPool;
+
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
@@ -25,8 +27,8 @@ impl Filter {
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         if let Some(pool) = &self.pool {
             let is_it = |namespace: &str, name: &str| is_named(pool, namespace, name);
-            let mut observed = snapshot.observed();
-            let known = observed.any(|it| is_it(&it.key().namespace, &it.key().name));
+            let mut pools = snapshot.pools.iter();
+            let known = pools.any(|it| is_it(&it.key().namespace, &it.key().name));
             let mut unreadable = snapshot.unreadable.iter();
             let is_unreadable = |it: &Unreadable| {
                 let name = it.name.split_once('/');
@@ -40,8 +42,8 @@ impl Filter {
         if let Some(namespace) = &self.namespace {
             let mut pods = snapshot.pods.iter().map(|pod| pod.podref.namespace());
             let of_row = || {
-                let mut observed = snapshot.observed_with(|row| is_of(row.podref, namespace));
-                observed.any(|pool| !pool.rows().is_empty())
+                let mut rows = snapshot.pools.iter().flat_map(ObservedPool::rows);
+                rows.any(|row| is_of(row.podref_text(), namespace))
             };
             let of_reservation = || {
                 let mut all = snapshot.reservations.iter();

@@ -104,13 +104,13 @@ pub fn at(
     let mut found = Vec::new();
     let mut why_not = Vec::new();
     let mut is_taken = false;
-    for (observed, place) in snapshot.observed().zip(&assessor.index.pools) {
+    for (observed, place) in snapshot.pools.iter().zip(&assessor.index.pools) {
         for row in observed.rows() {
             if observed.address_of(row) != Some(address) || !is_wanted(&place.key) {
                 continue;
             }
             is_taken = true;
-            let verdict = assessor.verdict(&observed, place, row).forced(NOW);
+            let verdict = assessor.verdict(observed, place, row).forced(NOW);
             let podref = row
                 .podref_text()
                 .and_then(|text| text.parse::<PodRef>().ok());
@@ -175,7 +175,8 @@ fn reservations(
     // Whichever of its networks the pool is of.
     let exempt: HashSet<_> = assessor
         .snapshot
-        .observed()
+        .pools
+        .iter()
         .filter(|pool| pool.exempts(address))
         .map(|pool| pool.key().namespace.clone())
         .collect();
