@@ -21,7 +21,8 @@ const PROGRAM: &[&[&str]] = &[
     &["report"],
     &["collect"],
     &["snapshot", "vitals"],
-    &["admin", "audit", "config", "run"],
+    &["admin", "audit", "config"],
+    &["run"],
     &["byhand"],
     &["cli"],
 ];

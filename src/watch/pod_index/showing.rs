@@ -29,40 +29,41 @@ fn keys_of(pod: &Packed) -> impl Iterator<Item = Key> {
     addresses.chain(pod.ids().map(of_id))
 }
 
-#[derive(Clone, Copy, Debug)]
-enum By {
-    One(Name),
-    Several,
+/// In place of a name: several pods show it.
+const SEVERAL: Name = 0;
+
+fn name_of(podref: &str) -> Name {
+    hash_of(podref).max(SEVERAL + 1)
 }
 
-/// What live pods show.
+/// The addresses and ids that live pods show, each with the pod.
 #[derive(Debug, Default)]
-pub(super) struct Showing(HashMap<Key, By>);
+pub(super) struct Showing(HashMap<Key, Name>);
 
 impl Showing {
     /// The pod shows all that it has now.
     pub(super) fn add(&mut self, podref: &PodRef, pod: &Packed) {
-        let name = hash_of(podref.as_str());
+        let name = name_of(podref.as_str());
         keys_of(pod).for_each(|key| self.note(key, name));
     }
 
     /// The pod shows this id besides.
     pub(super) fn add_id(&mut self, podref: &str, id: IdTag) {
-        self.note(of_id(id), hash_of(podref));
+        self.note(of_id(id), name_of(podref));
     }
 
     fn note(&mut self, key: Key, name: Name) {
-        let by = self.0.entry(key).or_insert(By::One(name));
-        if !matches!(by, By::One(known) if *known == name) {
-            *by = By::Several;
+        let by = self.0.entry(key).or_insert(name);
+        if *by != name {
+            *by = SEVERAL;
         }
     }
 
     /// The pod shows nothing any more, or is about to change.
     pub(super) fn remove(&mut self, podref: &PodRef, pod: &Packed) {
-        let name = hash_of(podref.as_str());
+        let name = name_of(podref.as_str());
         for key in keys_of(pod) {
-            if matches!(self.0.get(&key), Some(By::One(known)) if *known == name) {
+            if self.0.get(&key) == Some(&name) {
                 self.0.remove(&key);
             }
         }
@@ -70,11 +71,11 @@ impl Showing {
 
     /// Whether a pod other than `owner` may show it; any pod where there is no owner.
     pub(super) fn has_other(&self, key: Key, owner: Option<&PodRef>) -> bool {
-        match self.0.get(&key) {
-            None => false,
-            Some(By::Several) => true,
-            Some(By::One(name)) => owner.is_none_or(|owner| hash_of(owner.as_str()) != *name),
-        }
+        let is_other = |by: &Name| {
+            let is_owner = |owner: &PodRef| name_of(owner.as_str()) == *by;
+            *by == SEVERAL || !owner.is_some_and(is_owner)
+        };
+        self.0.get(&key).is_some_and(is_other)
     }
 
     /// Takes up what all live pods show.
@@ -86,7 +87,7 @@ impl Showing {
     }
 }
 
-/// What pods showed that ended.
+/// The addresses and ids that pods showed which ended.
 #[derive(Debug, Default)]
 pub(super) struct Shown(HashMap<Key, Vec<PodRef>>);
 
