@@ -303,13 +303,18 @@ impl<'s> Text<'s> {
                 reason: error.to_string(),
             }
         })?;
+        let mut documents = 0;
         yaml::documents(text, |document| {
+            documents += 1;
             let position = Position::default();
             let mut json = document.json.as_bytes();
             let read = Text::new(&mut json, &mut |_| {}, &position).document(each);
             read.map_err(|error| error.placed(|byte| document.line(byte)))
         })?;
-        Ok(bytes.len() as u64)
+        match documents {
+            0 => Err(ReadError::Cut(Place::Line(1))),
+            _ => Ok(bytes.len() as u64),
+        }
     }
 }
 
