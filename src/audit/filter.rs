@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use ipgc_core::pool::ObservedPool;
+use ipgc_core::pool::Row;
 
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
@@ -27,8 +27,8 @@ impl Filter {
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         if let Some(pool) = &self.pool {
             let is_it = |namespace: &str, name: &str| is_named(pool, namespace, name);
-            let mut pools = snapshot.pools.iter();
-            let known = pools.any(|it| is_it(&it.key().namespace, &it.key().name));
+            let mut observed = snapshot.observed();
+            let known = observed.any(|it| is_it(&it.key().namespace, &it.key().name));
             let mut unreadable = snapshot.unreadable.iter();
             let is_unreadable = |it: &Unreadable| {
                 let name = it.name.split_once('/');
@@ -42,8 +42,10 @@ impl Filter {
         if let Some(namespace) = &self.namespace {
             let mut pods = snapshot.pods.iter().map(|pod| pod.podref.namespace());
             let of_row = || {
-                let mut rows = snapshot.pools.iter().flat_map(ObservedPool::rows);
-                rows.any(|row| is_of(row.podref_text(), namespace))
+                let is_of = |row: &Row| is_of(row.podref_text(), namespace);
+                snapshot
+                    .observed()
+                    .any(|pool| pool.rows().iter().any(is_of))
             };
             let of_reservation = || {
                 let mut all = snapshot.reservations.iter();

@@ -117,8 +117,8 @@ impl Index {
             }
         }
         let slices = snapshot.slice_pools();
-        for pool in &snapshot.pools {
-            index.add_pool(snapshot, &slices, pool);
+        for pool in snapshot.observed() {
+            index.add_pool(snapshot, &slices, &pool);
         }
         index.find_siblings(snapshot);
         index
@@ -189,11 +189,13 @@ impl Index {
         if self.siblings.is_empty() {
             return;
         }
-        for row in snapshot.pools.iter().flat_map(ObservedPool::rows) {
-            if let Ok(content) = row.content()
-                && let Some(rows) = self.siblings.get_mut(&content.podref)
-            {
-                rows.push(content.clone());
+        for pool in snapshot.observed() {
+            for row in pool.rows() {
+                if let Ok(content) = row.content()
+                    && let Some(rows) = self.siblings.get_mut(&content.podref)
+                {
+                    rows.push(content.clone());
+                }
             }
         }
     }

@@ -117,8 +117,8 @@ fn audit_each(
     };
     let mut pools = Vec::new();
     let (mut rows, mut split) = (BTreeMap::<&PoolKey, usize>::new(), Split::default());
-    for (place, pool) in assessor.index.pools.iter().zip(&snapshot.pools) {
-        let usage = audit.pool(place, pool, each_row);
+    for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
+        let usage = audit.pool(place, &pool, each_row);
         rows.insert(&place.key, usage.split.rows());
         split.add(usage.split);
         pools.push(usage);

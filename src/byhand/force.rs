@@ -104,13 +104,13 @@ pub fn at(
     let mut found = Vec::new();
     let mut why_not = Vec::new();
     let mut is_taken = false;
-    for (observed, place) in snapshot.pools.iter().zip(&assessor.index.pools) {
+    for (observed, place) in snapshot.observed().zip(&assessor.index.pools) {
         for row in observed.rows() {
             if observed.address_of(row) != Some(address) || !is_wanted(&place.key) {
                 continue;
             }
             is_taken = true;
-            let verdict = assessor.verdict(observed, place, row).forced(NOW);
+            let verdict = assessor.verdict(&observed, place, row).forced(NOW);
             let podref = row
                 .podref_text()
                 .and_then(|text| text.parse::<PodRef>().ok());
@@ -175,8 +175,7 @@ fn reservations(
     // Whichever of its networks the pool is of.
     let exempt: HashSet<_> = assessor
         .snapshot
-        .pools
-        .iter()
+        .observed()
         .filter(|pool| pool.exempts(address))
         .map(|pool| pool.key().namespace.clone())
         .collect();
@@ -194,8 +193,8 @@ fn reservations(
         }
         let pool = orphan.place.map(|place| place.key.clone());
         let pool = pool.unwrap_or_else(|| PoolKey {
-            namespace: reserved.namespace.to_string(),
-            name: reserved.name.to_string(),
+            namespace: reserved.namespace.clone(),
+            name: reserved.name.clone(),
         });
         if !is_wanted(&pool) {
             continue;
@@ -206,8 +205,8 @@ fn reservations(
             continue;
         }
         let subject = || Subject::Reservation {
-            name: reserved.name.to_string(),
-            uid: reserved.uid.to_string(),
+            name: reserved.name.clone(),
+            uid: reserved.uid.clone(),
         };
         match (
             assessor.verdict_on_orphan(&orphan, address),

@@ -33,10 +33,10 @@ pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> HeldBy {
         is_held
     };
     let mut picks = Vec::new();
-    for (pool, place) in snapshot.pools.iter().zip(&assessor.index.pools) {
+    for (pool, place) in snapshot.observed().zip(&assessor.index.pools) {
         for row in pool.rows() {
             if let (Verdict::Stale(stale), Ok(content)) =
-                (assessor.verdict(pool, place, row), row.content())
+                (assessor.verdict(&pool, place, row), row.content())
                 && is_held(&stale)
             {
                 picks.push(Pick {
@@ -62,8 +62,8 @@ pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> HeldBy {
             picks.push(Pick {
                 pool: place.key.clone(),
                 subject: Subject::Reservation {
-                    name: orphan.reserved.name.to_string(),
-                    uid: orphan.reserved.uid.to_string(),
+                    name: orphan.reserved.name.clone(),
+                    uid: orphan.reserved.uid.clone(),
                 },
                 podref,
                 address,

@@ -102,7 +102,7 @@ impl Gather {
                     return Err(twice(kind, &name));
                 }
             }
-            Kind::IpPool => match ObservedPool::parse(text, NOW, |_| true) {
+            Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
                 Ok(pool) => {
                     self.once(kind, pool.key().to_string())?;
                     if pool.total_rows() == 0
@@ -111,21 +111,22 @@ impl Gather {
                         let empty = &mut self.snapshot.empty_pools;
                         empty.insert(pool.key().clone(), version);
                     }
-                    self.snapshot.pools.push(pool);
+                    self.snapshot.pools.push(text.into());
                 }
                 Err(error) => {
                     let fault = error.source().map(ToString::to_string);
                     self.unreadable(kind, text, &fault.unwrap_or_default());
                 }
             },
-            Kind::Reservation => match Reservation::parse(text) {
-                Some(reservation) => self.snapshot.reservations.push(reservation),
-                None => {
+            Kind::Reservation => {
+                let reservation = Reservation::parse(text);
+                if reservation.is_none() {
                     let fault =
                         "it has no name, uid, resourceVersion or spec, or a field that is no text";
                     self.unreadable(kind, text, fault);
                 }
-            },
+                self.snapshot.reservations.extend(reservation);
+            }
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
                     self.once(kind, Metadata::of(text).full_name())?;

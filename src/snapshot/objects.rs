@@ -1,32 +1,29 @@
 //! The objects of a `kubectl get -o json` or `-o yaml`, one at a time.
 //!
 //! A text is a list, as kubectl or the API server writes it, a single object, or several of these one after the other.
-//! `serde_json` reads JSON as a stream, so that one object is in memory at a time. A text that does not begin with `{` is
-//! YAML, which is read whole. This module knows no kind of objects, and no text makes it panic.
+//! Of JSON a megabyte is in memory at a time, or one object where that is larger: `serde_json` finds where a value ends,
+//! and more is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is read whole.
+//! This module knows no kind of objects, and no text makes it panic.
 
 use std::{
     borrow::Cow,
-    cell::Cell,
     fmt,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, Read},
 };
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::{error::Category, value::RawValue};
+use serde::Deserialize;
+use serde_json::{Deserializer, value::RawValue};
 
 use super::yaml;
 
 /// Some programs of Windows begin each text with it.
-const BYTE_ORDER_MARK: &[u8; 3] = b"\xef\xbb\xbf";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The separator of YAML documents, which may stand between those of JSON too.
-const SEPARATOR: &[u8; 3] = b"---";
+const SEPARATOR: &[u8] = b"---";
 /// So much is read at a time.
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 20;
 /// Largest object. etcd takes a megabyte and a half, and indentation makes it several times as large.
-const LARGEST_OBJECT: u64 = 64 << 20;
+const LARGEST_OBJECT: usize = 64 << 20;
 
 /// One object.
 #[derive(Debug)]
@@ -127,206 +124,274 @@ pub fn read_objects(
     progress: &mut dyn FnMut(u64),
     each: &mut Each<'_>,
 ) -> Result<u64, ReadError> {
-    let position = Position::default();
-    let mut text = Text::new(&mut source, progress, &position);
+    let mut text = Text::new(&mut source, progress);
     let mut documents = 0;
     while let Some(next) = text.next_document(documents == 0)? {
-        match next {
-            b'{' => text.document(each)?,
-            _ if documents == 0 => return text.yaml(each),
-            _ => return Err(position.unexpected()),
-        }
         documents += 1;
+        if documents == 1 && next != b'{' {
+            documents = text.yaml(each)?;
+            break;
+        }
+        text.document(each)?;
     }
     match documents {
-        0 => Err(ReadError::Cut(position.place())),
-        _ => Ok(position.at.get()),
-    }
-}
-
-/// Where the reader is in a text.
-#[derive(Default)]
-struct Position {
-    /// The bytes that were read.
-    at: Cell<u64>,
-    /// The bytes before the object that is being read.
-    object: Cell<u64>,
-}
-
-impl Position {
-    fn place(&self) -> Place {
-        Place::Byte(self.at.get())
-    }
-
-    fn place_of_object(&self) -> Place {
-        Place::Byte(self.object.get())
-    }
-
-    fn is_too_large(&self) -> bool {
-        self.at.get() - self.object.get() > LARGEST_OBJECT
-    }
-
-    fn unexpected(&self) -> ReadError {
-        let (at, reason) = (self.place(), "expected '{'".to_owned());
-        ReadError::Syntax { at, reason }
-    }
-
-    fn error(&self, error: serde_json::Error) -> ReadError {
-        let at = self.place_of_object();
-        match error.classify() {
-            Category::Io if self.is_too_large() => ReadError::TooLarge(at),
-            Category::Io => ReadError::Io(error.into()),
-            Category::Eof => ReadError::Cut(self.place()),
-            // All else is taken as it is.
-            Category::Data => ReadError::Syntax {
-                at: self.place(),
-                reason: "items are no list".to_owned(),
-            },
-            Category::Syntax => ReadError::Syntax {
-                at,
-                reason: error.to_string(),
-            },
-        }
-    }
-}
-
-/// Tells the progress of a source.
-struct Told<'s> {
-    source: &'s mut dyn Read,
-    progress: &'s mut dyn FnMut(u64),
-    read: u64,
-}
-
-impl Read for Told<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer)?;
-        self.read += read as u64;
-        (self.progress)(self.read);
-        Ok(read)
+        0 => Err(ReadError::Cut(text.place())),
+        _ => Ok(text.at()),
     }
 }
 
 /// A text that is read from its beginning to its end.
 struct Text<'s> {
-    source: BufReader<Told<'s>>,
-    position: &'s Position,
-    /// The white space before the document. The indentation of YAML counts.
-    blank: Vec<u8>,
-}
-
-/// Counts what is read, and refuses to go on within an object that is too large.
-impl Read for Text<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer)?;
-        let at = &self.position.at;
-        at.set(at.get() + read as u64);
-        if self.position.is_too_large() {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(read)
-    }
+    source: &'s mut dyn Read,
+    progress: &'s mut dyn FnMut(u64),
+    /// The part of the text that is in memory.
+    bytes: Vec<u8>,
+    /// The unread part of `bytes` begins here.
+    start: usize,
+    /// The length of the text before `bytes`.
+    dropped: u64,
+    ended: bool,
 }
 
 impl<'s> Text<'s> {
-    fn new(
-        source: &'s mut dyn Read,
-        progress: &'s mut dyn FnMut(u64),
-        position: &'s Position,
-    ) -> Self {
-        let told = Told {
+    fn new(source: &'s mut dyn Read, progress: &'s mut dyn FnMut(u64)) -> Self {
+        Self {
             source,
             progress,
-            read: 0,
-        };
-        Self {
-            source: BufReader::with_capacity(CHUNK, told),
-            position,
-            blank: Vec::new(),
+            bytes: Vec::new(),
+            start: 0,
+            dropped: 0,
+            ended: false,
+        }
+    }
+
+    fn at(&self) -> u64 {
+        self.dropped + self.start as u64
+    }
+
+    fn place(&self) -> Place {
+        Place::Byte(self.at())
+    }
+
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn syntax(&self, reason: impl Into<String>) -> ReadError {
+        let (at, reason) = (self.place(), reason.into());
+        ReadError::Syntax { at, reason }
+    }
+
+    /// Reads on; false at the end.
+    fn more(&mut self) -> Result<bool, ReadError> {
+        if self.ended {
+            return Ok(false);
+        }
+        if self.unread().len() > LARGEST_OBJECT {
+            return Err(ReadError::TooLarge(self.place()));
+        }
+        self.bytes.drain(..self.start);
+        self.dropped = self.at();
+        self.start = 0;
+        // Twice as much each time, so that a large object is parsed again a few times only.
+        let wanted = self.bytes.len().max(CHUNK);
+        let mut part = self.source.take(wanted as u64);
+        let read = part.read_to_end(&mut self.bytes)?;
+        self.ended = read < wanted;
+        (self.progress)(self.dropped + self.bytes.len() as u64);
+        Ok(read > 0)
+    }
+
+    /// The next byte after white space, which stays unread; `None` at the end.
+    fn peek(&mut self) -> Result<Option<u8>, ReadError> {
+        loop {
+            let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+            if let Some(blank) = self.unread().iter().position(is_text) {
+                self.start += blank;
+                return Ok(self.unread().first().copied());
+            }
+            self.start = self.bytes.len();
+            if !self.more()? {
+                return Ok(None);
+            }
         }
     }
 
     /// The first byte of the next document, which stays unread; `None` at the end.
     fn next_document(&mut self, is_first: bool) -> Result<Option<u8>, ReadError> {
-        self.blank.clear();
         loop {
-            self.position.object.set(self.position.at.get());
-            let next = self.source.fill_buf()?.first().copied();
-            let mut found = [0; 3];
-            match next {
-                Some(blank @ (b' ' | b'\t' | b'\r' | b'\n')) => {
-                    self.blank.push(blank);
-                    self.read_exact(&mut found[..1])?;
-                }
-                Some(0xef) => self.expect(BYTE_ORDER_MARK)?,
-                Some(b'-') if !is_first => self.expect(SEPARATOR)?,
+            let next = self.peek()?;
+            while self.unread().len() < BYTE_ORDER_MARK.len() && self.more()? {}
+            self.start += match self.unread() {
+                text if text.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
+                text if text.starts_with(SEPARATOR) && !is_first => SEPARATOR.len(),
                 _ => return Ok(next),
-            }
+            };
         }
     }
 
-    fn expect(&mut self, wanted: &[u8; 3]) -> Result<(), ReadError> {
-        let unexpected = self.position.unexpected();
-        let mut found = [0; 3];
-        match self.read_exact(&mut found) {
-            Ok(()) if found == *wanted => Ok(()),
-            _ => Err(unexpected),
+    /// Takes this byte, after white space.
+    fn expect(&mut self, wanted: u8) -> Result<(), ReadError> {
+        match self.peek()? {
+            Some(byte) if byte == wanted => {
+                self.start += 1;
+                Ok(())
+            }
+            Some(_) => Err(self.syntax(format!("expected {:?}", char::from(wanted)))),
+            None => Err(ReadError::Cut(self.place())),
+        }
+    }
+
+    /// Takes a comma and returns true, or takes the closing byte.
+    fn goes_on(&mut self, closing: u8) -> Result<bool, ReadError> {
+        if self.peek()? == Some(b',') {
+            self.start += 1;
+            return Ok(true);
+        }
+        self.expect(closing).map(|()| false)
+    }
+
+    /// Takes the next value.
+    fn value(&mut self) -> Result<&str, ReadError> {
+        loop {
+            self.peek()?;
+            let mut values = Deserializer::from_slice(self.unread()).into_iter::<&RawValue>();
+            let value = values.next();
+            let length = values.byte_offset();
+            match value {
+                // A number may go on in what is not read yet.
+                Some(Ok(_)) if self.ended || length < self.unread().len() => {
+                    let from = self.start;
+                    self.start += length;
+                    let text = std::str::from_utf8(&self.bytes[from..self.start]);
+                    return text.map_err(|error| ReadError::Syntax {
+                        at: Place::Byte(self.dropped + from as u64),
+                        reason: error.to_string(),
+                    });
+                }
+                Some(Err(error)) if !error.is_eof() => return Err(self.syntax(error.to_string())),
+                _ if self.ended => return Err(ReadError::Cut(self.place())),
+                _ => self.more()?,
+            };
         }
     }
 
     /// Reads one document of JSON: a list or an object.
     fn document(&mut self, each: &mut Each<'_>) -> Result<(), ReadError> {
-        let position = self.position;
-        let mut reader = Reader {
-            position,
-            each,
-            version: None,
-            kind: None,
-            error: None,
-        };
-        let mut json = serde_json::Deserializer::from_reader(self);
-        let read = Document(&mut reader).deserialize(&mut json);
-        read.map_err(|error| reader.error.unwrap_or_else(|| position.error(error)))
+        let at = self.place();
+        self.expect(b'{')?;
+        let mut list = Envelope::default();
+        let (mut is_list, mut is_page) = (false, false);
+        // The members of a document that is no list, as JSON.
+        let mut members = Vec::new();
+        let mut goes_on = self.peek()? != Some(b'}') || self.goes_on(b'}')?;
+        while goes_on {
+            let key = self.value()?.to_owned();
+            let name: String =
+                serde_json::from_str(&key).map_err(|it| self.syntax(it.to_string()))?;
+            self.expect(b':')?;
+            if name == "items" {
+                is_list = true;
+                self.items(&list, each)?;
+            } else {
+                let value = self.value()?;
+                let text = || serde_json::from_str(value).ok();
+                match &*name {
+                    "apiVersion" => list.version = text(),
+                    "kind" => list.kind = text(),
+                    "metadata" => {
+                        let metadata = serde_json::from_str::<ListMetadata>(value).ok();
+                        is_page = metadata.is_some_and(|metadata| metadata.is_of_page());
+                    }
+                    _ => {}
+                }
+                members.push(format!("{key}:{value}"));
+            }
+            goes_on = self.goes_on(b'}')?;
+        }
+        match (is_list, is_page) {
+            (true, true) => Err(ReadError::Page),
+            (true, false) => Ok(()),
+            (false, _) => {
+                let text = format!("{{{}}}", members.join(","));
+                let given = give(&text, &Envelope::default(), each);
+                given.map_err(|reason| ReadError::Object { at, reason })
+            }
+        }
     }
 
-    /// Reads all that is left as YAML.
-    fn yaml(&mut self, each: &mut Each<'_>) -> Result<u64, ReadError> {
-        let mut bytes = std::mem::take(&mut self.blank);
-        self.source.read_to_end(&mut bytes)?;
-        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = *bytes {
-            let (at, reason) = (self.position.place(), "it is UTF-16, not UTF-8".to_owned());
-            return Err(ReadError::Syntax { at, reason });
+    fn items(&mut self, list: &Envelope, each: &mut Each<'_>) -> Result<(), ReadError> {
+        if self.peek()? != Some(b'[') {
+            // Go writes an empty list as null.
+            return match self.value()? {
+                "null" => Ok(()),
+                _ => Err(self.syntax("items are no list")),
+            };
         }
-        let text = std::str::from_utf8(&bytes).map_err(|error| {
-            let lines = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
+        self.expect(b'[')?;
+        let mut goes_on = self.peek()? != Some(b']') || self.goes_on(b']')?;
+        while goes_on {
+            self.peek()?;
+            let at = self.place();
+            let given = give(self.value()?, list, each);
+            given.map_err(|reason| ReadError::Object { at, reason })?;
+            goes_on = self.goes_on(b']')?;
+        }
+        Ok(())
+    }
+
+    /// Reads all that is left as YAML, and returns the number of its documents.
+    fn yaml(&mut self, each: &mut Each<'_>) -> Result<usize, ReadError> {
+        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = self.unread() {
+            return Err(self.syntax("it is UTF-16, not UTF-8"));
+        }
+        self.source.read_to_end(&mut self.bytes)?;
+        (self.progress)(self.bytes.len() as u64);
+        // With the white space before it: indentation counts.
+        let text = std::str::from_utf8(&self.bytes).map_err(|error| {
+            let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
             ReadError::Syntax {
                 at: Place::Line(lines.count()),
                 reason: error.to_string(),
             }
         })?;
-        let mut documents = 0;
+        let mut count = 0;
         yaml::documents(text, |document| {
-            documents += 1;
-            let position = Position::default();
+            count += 1;
             let mut json = document.json.as_bytes();
-            let read = Text::new(&mut json, &mut |_| {}, &position).document(each);
+            let read = Text::new(&mut json, &mut |_| {}).document(each);
             read.map_err(|error| error.placed(|byte| document.line(byte)))
         })?;
-        match documents {
-            0 => Err(ReadError::Cut(Place::Line(1))),
-            _ => Ok(bytes.len() as u64),
-        }
+        self.start = self.bytes.len();
+        Ok(count)
     }
 }
 
-/// Reads one document, and gives its objects to `each`.
-struct Reader<'r, 'e> {
-    position: &'r Position,
-    each: &'r mut Each<'e>,
-    /// `apiVersion` and `kind` of a list, as far as they stand before its items.
+/// The type of a list, as far as it stands before the items.
+#[derive(Default)]
+struct Envelope {
     version: Option<String>,
     kind: Option<String>,
-    /// The error behind that of `serde_json`.
-    error: Option<ReadError>,
+}
+
+impl Envelope {
+    /// The type of items without one: that of the items of a `PodList` is `Pod`.
+    fn of_items(&self) -> Option<(&str, &str)> {
+        let kind = self.kind.as_deref()?.strip_suffix("List")?;
+        Some((self.version.as_deref()?, kind)).filter(|_| !kind.is_empty())
+    }
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(rename = "continue")]
+    more: Option<String>,
+}
+
+impl ListMetadata {
+    fn is_of_page(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -337,146 +402,17 @@ struct Head<'t> {
     kind: Option<Cow<'t, str>>,
 }
 
-impl Reader<'_, '_> {
-    /// The type of items without one: that of the items of a `PodList` is `Pod`.
-    fn of_items(&self) -> Option<(&str, &str)> {
-        let kind = self.kind.as_deref()?.strip_suffix("List")?;
-        Some((self.version.as_deref()?, kind)).filter(|_| !kind.is_empty())
-    }
-
-    fn try_give(&mut self, text: &str) -> Result<(), String> {
-        let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let (version, kind) = match (head.version, head.kind, self.of_items()) {
-            (Some(version), Some(kind), _) => (version, kind),
-            (_, _, Some((version, kind))) => (version.to_owned().into(), kind.to_owned().into()),
-            _ => return Err("it has no apiVersion and kind".to_owned()),
-        };
-        (self.each)(&Object {
-            version,
-            kind,
-            text,
-        })
-    }
-
-    fn give<E: de::Error>(&mut self, text: &str) -> Result<(), E> {
-        let at = self.position.place_of_object();
-        let given = self.try_give(text);
-        given.map_err(|reason| self.fail(ReadError::Object { at, reason }))
-    }
-
-    fn fail<E: de::Error>(&mut self, error: ReadError) -> E {
-        self.error = Some(error);
-        E::custom("")
-    }
-}
-
-struct Document<'d, 'r, 'e>(&'d mut Reader<'r, 'e>);
-
-impl<'de> DeserializeSeed<'de> for Document<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(rename = "continue")]
-    more: Option<String>,
-}
-
-impl<'de> Visitor<'de> for Document<'_, '_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list or an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self(reader) = self;
-        let (mut is_list, mut is_page) = (false, false);
-        // The text of a document that is no list.
-        let mut object = String::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "items" {
-                is_list = true;
-                map.next_value_seed(Items(reader))?;
-                continue;
-            }
-            let value = map.next_value::<Box<RawValue>>()?;
-            let text = || serde_json::from_str(value.get()).ok();
-            match &*key {
-                "apiVersion" => reader.version = text(),
-                "kind" => reader.kind = text(),
-                "metadata" => {
-                    let metadata = serde_json::from_str::<ListMetadata>(value.get());
-                    let more = metadata.ok().and_then(|metadata| metadata.more);
-                    is_page = more.is_some_and(|more| !more.is_empty());
-                }
-                _ => {}
-            }
-            let comma = if object.is_empty() { '{' } else { ',' };
-            object.push(comma);
-            object += &serde_json::to_string(&key).unwrap_or_default();
-            object.push(':');
-            object += value.get();
-        }
-        match (is_list, is_page) {
-            (true, true) => Err(reader.fail(ReadError::Page)),
-            (true, false) => Ok(()),
-            (false, _) => {
-                // An object has its type itself.
-                reader.kind = None;
-                if object.is_empty() {
-                    object.push('{');
-                }
-                object.push('}');
-                reader.give(&object)
-            }
-        }
-    }
-}
-
-struct Items<'d, 'r, 'e>(&'d mut Reader<'r, 'e>);
-
-impl<'de> DeserializeSeed<'de> for Items<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items<'_, '_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    /// Go writes an empty list as null.
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Item(self.0))?.is_some() {}
-        Ok(())
-    }
-}
-
-struct Item<'d, 'r, 'e>(&'d mut Reader<'r, 'e>);
-
-impl<'de> DeserializeSeed<'de> for Item<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let Self(reader) = self;
-        // serde_json has taken the first byte of the item, to know that there is one.
-        let position = reader.position;
-        position.object.set(position.at.get().saturating_sub(1));
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        reader.give(text.get())
-    }
+/// Gives an object with its type, which stands in it or in its list.
+fn give(text: &str, list: &Envelope, each: &mut Each<'_>) -> Result<(), String> {
+    let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let (version, kind) = match (head.version, head.kind, list.of_items()) {
+        (Some(version), Some(kind), _) => (version, kind),
+        (_, _, Some((version, kind))) => (version.into(), kind.into()),
+        _ => return Err("it has no apiVersion and kind".to_owned()),
+    };
+    each(&Object {
+        version,
+        kind,
+        text,
+    })
 }

@@ -15,11 +15,11 @@ impl Asked<'_> {
         let then = now.supposing_fenced(name);
         let stays_held = |verdict: &Verdict| verdict.word() == Word::Unfenced;
         let mut freed = 0;
-        for (pool, place) in now.snapshot.pools.iter().zip(&now.index.pools) {
+        for (pool, place) in now.snapshot.observed().zip(&now.index.pools) {
             let rows = pool.rows().iter();
             let rows = rows.filter(|row| {
-                stays_held(&now.verdict(pool, place, row))
-                    && !stays_held(&then.verdict(pool, place, row))
+                stays_held(&now.verdict(&pool, place, row))
+                    && !stays_held(&then.verdict(&pool, place, row))
             });
             freed += rows.count();
         }

@@ -43,12 +43,12 @@ impl Asked<'_> {
         mut wanted: impl FnMut(&ObservedPool, &Row, &Verdict) -> bool,
     ) -> Vec<RowExplained> {
         let mut rows = Vec::new();
-        let pools = self.assessor.snapshot.pools.iter();
+        let pools = self.assessor.snapshot.observed();
         for (pool, place) in pools.zip(&self.assessor.index.pools) {
             for row in pool.rows() {
-                let verdict = self.assessor.verdict(pool, place, row);
-                if wanted(pool, row, &verdict) {
-                    rows.push(self.row(pool, place, row, &verdict));
+                let verdict = self.assessor.verdict(&pool, place, row);
+                if wanted(&pool, row, &verdict) {
+                    rows.push(self.row(&pool, place, row, &verdict));
                 }
             }
         }
