@@ -16,7 +16,7 @@ use ipgc_core::{
 use kube::core::{Selector, SelectorExt};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Kind, NOW, Slice, Snapshot, Unreadable, labels::Labels, statics};
+use super::{Kind, NOW, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{LeanNode, LeanPod, NadIndex},
@@ -190,12 +190,7 @@ impl Gather {
         self.once(Kind::Definition, name.clone())?;
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        let config = config.map_err(fault);
-        let statics = statics::of(config.as_ref().ok().copied().flatten().unwrap_or_default());
-        if !statics.is_empty() {
-            self.snapshot.statics.insert(name.as_str().into(), statics);
-        }
-        self.definitions.apply(&name, config);
+        self.definitions.apply(&name, config.map_err(fault));
         Ok(())
     }
 

@@ -9,7 +9,6 @@
 //! | [`files`] | reads a snapshot from files |
 //! | [`live`] | reads a snapshot from the API server, in quorum reads |
 //! | `neighbours` | other programs that free addresses in the cluster |
-//! | `statics` | the addresses that a definition gives to each of its pods |
 //! | [`labels`] | label selectors |
 //!
 //! These modules only read. They use core's readers of pools, reservations and pods, and never judge.
@@ -20,13 +19,11 @@ pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
 mod objects;
-mod statics;
 mod yaml;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
-    net::IpAddr,
     sync::Arc,
 };
 
@@ -121,8 +118,6 @@ pub struct Snapshot {
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
     pub definitions: Definitions,
-    /// The addresses that definitions give to each of their pods, by `namespace/name`.
-    pub statics: BTreeMap<Box<str>, Vec<IpAddr>>,
     /// The kinds that were read. Nothing is known of the objects of the others.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.
