@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kube::{
     Client, Resource,
-    api::{ListParams, PartialObjectMeta, Request},
+    api::{ListParams, PartialObjectMeta},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ use super::{Kind, Snapshot, gather::Gather, neighbours};
 use crate::{
     access::{Right, Scope},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
-    calls::{CallError, next_page, text},
+    calls::{CallError, call, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
 
@@ -150,7 +150,6 @@ impl Reader<'_> {
         kind: Kind,
         namespace: Option<&str>,
     ) -> Result<(), LiveError> {
-        let path = K::url_path(&(), namespace);
         let mut next = Some(match kind {
             Kind::IpPool => first_page(),
             Kind::Reservation => ListParams::default().limit(MANY),
@@ -158,14 +157,7 @@ impl Reader<'_> {
         });
         let mut count = 0;
         while let Some(params) = next {
-            let request = Request::new(path.as_str()).list(&params);
-            let request =
-                request.map_err(|error| CallError::from(kube::Error::BuildRequest(error)));
-            let answer = match request {
-                Ok(request) => text(self.client, request).await,
-                Err(error) => Err(error),
-            };
-            let answer = match answer {
+            let answer = match list::<K>(self.client, namespace, &params).await {
                 Ok(answer) => answer,
                 Err(error) => return self.refused::<K>(kind, namespace, error),
             };
@@ -227,7 +219,7 @@ impl Reader<'_> {
         let api = kube::Api::<Pod>::all(self.client.clone());
         let mut next = Some(ListParams::default().labels_from(selector).limit(SOME));
         while let Some(params) = next {
-            let page = crate::calls::call(api.list_metadata(&params)).await;
+            let page = call(api.list_metadata(&params)).await;
             let page = page.map_err(|error| LiveError::Call(Kind::Pod, error))?;
             next = next_page(&params, &page.metadata);
             let podref = |pod: PartialObjectMeta<Pod>| {

@@ -15,16 +15,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
-use kube::{
-    Client, Resource,
-    api::{ListParams, Request},
-};
+use kube::{Client, Resource, api::ListParams};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     api::IpPool,
-    calls::{next_page, text},
+    calls::{self, next_page},
     report::CLAIMS_FORBIDDEN,
 };
 
@@ -213,10 +210,7 @@ async fn page<K: Resource<DynamicType = ()>>(
     client: &Client,
     params: &ListParams,
 ) -> Result<Page, Unread> {
-    let path = K::url_path(&(), None);
-    let request = Request::new(path.as_str()).list(params);
-    let request = request.map_err(|_| Unread)?;
-    match text(client, request).await {
+    match calls::list::<K>(client, None, params).await {
         Ok(page) => serde_json::from_str(&page).map_err(|_| Unread),
         // A cluster without the kind has none of it.
         Err(error) if error.answer() == Answer::Gone => Ok(Page::default()),
