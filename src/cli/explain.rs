@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, print_json, source, usage};
+use super::{Ended, block_on, print, print_json, source};
 use crate::audit::explain::{
     Subject, explain,
     report::{self, Explanation},
@@ -53,14 +53,11 @@ enum Output {
 }
 
 /// Explains.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);
     }
-    let explanation = match block_on(args.explanation()) {
-        Ok(explanation) => explanation,
-        Err(reason) => return usage(&reason),
-    };
+    let explanation = block_on(args.explanation())?;
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
         Output::Json => print_json(&explanation, ExitCode::SUCCESS),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Read as _, Write as _, stdin},
+    io::{Read as _, stdin},
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -23,11 +23,10 @@ use kube::Client;
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    block_on, log, print_with,
+    Ended, block_on, log, print, print_line,
     question::{agrees, ask},
     signals::Signals,
     source::Live,
-    usage,
     values::duration,
 };
 use crate::{
@@ -46,17 +45,13 @@ use crate::{
     },
     calls::call,
     config::Config,
-    snapshot::{Snapshot, live},
+    snapshot::Snapshot,
     watch::LeanNode,
 };
 
 /// Arguments of `ipgc release`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("what").required(true)))]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Args {
     /// Free what this report of ipgc audit -o json says is stale, and what is still so: a file, or - for standard
     /// input
@@ -122,14 +117,9 @@ const FREES: [&str; 3] = [
 const LISTED: usize = 40;
 
 /// Releases.
-pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = log::start(log::Format::Text, LevelFilter::WARN, &FREES) {
-        return usage(&reason);
-    }
-    match block_on(args.release()) {
-        Ok(code) => code,
-        Err(reason) => usage(&reason),
-    }
+pub(super) fn main(args: &Args) -> Ended {
+    log::start(log::Format::Text, LevelFilter::WARN, &FREES)?;
+    block_on(args.release())
 }
 
 /// What a person agreed to.
@@ -142,7 +132,7 @@ struct Agreed {
 }
 
 impl Args {
-    async fn release(&self) -> Result<ExitCode, String> {
+    async fn release(&self) -> Ended {
         if let Some(warning) = self.live.warning() {
             eprintln!("ipgc: {warning}");
         }
@@ -185,11 +175,11 @@ impl Args {
             let run = self.run(clients, &picked, said_dead, &mut all).await;
             if let Err(reason) = run {
                 // What was done was done.
-                all.tell(self.dry_run);
+                all.tell(self.dry_run)?;
                 return Err(reason);
             }
         }
-        Ok(all.tell(self.dry_run))
+        all.tell(self.dry_run)
     }
 
     /// The nodes that a person says are dead, if they can be.
@@ -319,9 +309,7 @@ impl Args {
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
-        let (client, scan) = self.live.scan(None).await?;
-        let read = live::read(&client, &scan, &mut |_, _| {}).await;
-        read.map_err(|error| error.to_string())
+        Ok(self.live.read(None).await?.snapshot)
     }
 
     /// Removes what cannot be read, if it may go. The question may have taken a while, so all is read
@@ -412,7 +400,7 @@ impl Tally {
         }
     }
 
-    fn tell(&self, dry_run: bool) -> ExitCode {
+    fn tell(&self, dry_run: bool) -> Ended {
         let Self {
             freed,
             left,
@@ -429,15 +417,13 @@ impl Tally {
             "{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
         );
         let code = ExitCode::from(u8::from(left + kept + waiting > 0));
-        print_with(code, |output| output.write_all(text.as_bytes()))
+        print(&text, code)
     }
 }
 
 /// One line of what was done.
 fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), String> {
-    let line = format!("{address:<16} {pool:<28} {podref:<28} {said}");
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{}", clean(&line)).map_err(|error| format!("cannot write: {error}"))
+    print_line(&format!("{address:<16} {pool:<28} {podref:<28} {said}"))
 }
 
 /// What became of one.
