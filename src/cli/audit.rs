@@ -50,7 +50,9 @@ impl Args {
     async fn report(&self) -> Result<Report, String> {
         let choice = &self.form.choice;
         let read = self.source.read(choice.selector()?).await?;
-        let report = read.report(&choice.filter(), &self.source.policy()).await?;
+        let report = read
+            .report(&choice.filter(), &self.source.live.waits.policy())
+            .await?;
         // The process is about to end, which gives all of it back at once.
         std::mem::forget(read);
         Ok(report)

@@ -69,7 +69,7 @@ impl Args {
         let subject = Subject::parse(self.subject.as_deref().unwrap_or_default());
         let read = self.source.read(None).await?;
         let made = jiff::Timestamp::now().to_string();
-        let policy = self.source.policy();
+        let policy = self.source.live.waits.policy();
         explain(&read.snapshot, &policy, &subject, read.source, made)
     }
 }

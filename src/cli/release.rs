@@ -125,7 +125,7 @@ pub(super) fn main(args: &Args) -> Ended {
 /// What a person agreed to.
 #[derive(Default)]
 struct Agreed {
-    picks: Option<Picked>,
+    picked: Option<Picked>,
     unreadable: Vec<Unreadable>,
     /// So many more were asked about.
     kept: usize,
@@ -133,7 +133,7 @@ struct Agreed {
 
 impl Args {
     async fn release(&self) -> Ended {
-        if let Some(warning) = self.live.warning() {
+        if let Some(warning) = self.live.waits.warning() {
             eprintln!("ipgc: {warning}");
         }
         // What is wrong with it is known without a cluster.
@@ -142,7 +142,7 @@ impl Args {
             .as_deref()
             .map(|file| self.picks(file))
             .transpose()?;
-        let clients = self.live.clients().await?;
+        let clients = self.live.cluster.clients().await?;
         let said_dead = self.said_dead(&clients.0).await?;
         let agreed = match of_report {
             Some((picked, made)) => self.agree(picked, &made)?,
@@ -151,26 +151,21 @@ impl Args {
                 None => self.force().await?,
             },
         };
-        let Agreed {
-            picks,
-            unreadable,
-            kept,
-        } = agreed;
-        if picks.is_none() && unreadable.is_empty() {
+        if agreed.picked.is_none() && agreed.unreadable.is_empty() {
             return Ok(ExitCode::from(1));
         }
         let mut all = Tally {
-            kept,
+            kept: agreed.kept,
             ..Tally::default()
         };
-        for row in &unreadable {
+        for row in &agreed.unreadable {
             if self.remove(&clients.0, row).await? {
                 all.freed += 1;
             } else {
                 all.kept += 1;
             }
         }
-        if let Some(picked) = picks {
+        if let Some(picked) = agreed.picked {
             let picked = Arc::new(picked);
             let run = self.run(clients, &picked, said_dead, &mut all).await;
             if let Err(reason) = run {
@@ -233,7 +228,7 @@ impl Args {
             }
         }
         Ok(Agreed {
-            picks: Some(picked),
+            picked: Some(picked),
             ..Agreed::default()
         })
     }
@@ -242,7 +237,7 @@ impl Args {
     async fn force(&self) -> Result<Agreed, String> {
         let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
         let snapshot = self.snapshot().await?;
-        let policy = self.live.policy();
+        let policy = self.live.waits.policy();
         let mut found = Vec::new();
         for address in addresses {
             let forced = force::at(&snapshot, &policy, address, self.pool.as_deref())?;
@@ -252,7 +247,7 @@ impl Args {
             }
             found.push((address, forced));
         }
-        let (mut picks, mut unreadable, mut untyped) = (Vec::new(), Vec::new(), 0);
+        let (mut picks, mut unreadable, mut kept) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
             let made = Timestamp::now().to_string();
             let asked = Asked::Address(address);
@@ -264,7 +259,7 @@ impl Args {
                 let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
                 if typed.parse().ok() != Some(address) {
                     eprintln!("{address} was not typed, it stays");
-                    untyped += 1;
+                    kept += 1;
                     continue;
                 }
             }
@@ -273,17 +268,17 @@ impl Args {
                 Forced::Unreadable(row) => unreadable.push(row),
             }
         }
-        let picks = (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO));
         Ok(Agreed {
-            picks,
+            picked: (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO)),
             unreadable,
-            kept: untyped,
+            kept,
         })
     }
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
     async fn held_by(&self, node: &str) -> Result<Agreed, String> {
-        let HeldBy { picked, others } = held_by(&self.snapshot().await?, &self.live.policy(), node);
+        let HeldBy { picked, others } =
+            held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
         let found = picked.picks().len();
         if found == 0 {
             return Err(format!("node {node} holds nothing that could be freed"));
@@ -303,7 +298,7 @@ impl Args {
             }
         }
         Ok(Agreed {
-            picks: Some(picked),
+            picked: Some(picked),
             ..Agreed::default()
         })
     }
@@ -316,7 +311,7 @@ impl Args {
     /// again.
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;
-        let removed = match force::check_unreadable(&snapshot, &self.live.policy(), row) {
+        let removed = match force::check_unreadable(&snapshot, &self.live.waits.policy(), row) {
             Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
             Err(reason) => Err(reason),
         };
@@ -337,8 +332,8 @@ impl Args {
         all: &mut Tally,
     ) -> Result<(), String> {
         let config = Config {
-            pool_namespace: self.live.pool_namespace(),
-            policy: self.live.policy(),
+            pool_namespace: self.live.cluster.pool_namespace(),
+            policy: self.live.waits.policy(),
             sweep_interval: Duration::from_mins(1),
             dry_run: self.dry_run,
             instance: "ipgc release".to_owned(),

@@ -72,7 +72,7 @@ impl Args {
         if !self.yes && !self.dry_run && !agrees("Make these?")? {
             return Ok(ExitCode::from(1));
         }
-        let (client, _) = self.live.clients().await?;
+        let (client, _) = self.live.cluster.clients().await?;
         let repairer = Repairer::new(&client);
         let mut is_whole = !left_alone && !self.dry_run;
         for one in &missing {
@@ -94,7 +94,7 @@ impl Args {
     /// What is missing now, and what cannot be made: address, pod and why.
     async fn missing(&self) -> Result<(Vec<Missing>, Vec<(String, String, String)>), String> {
         let read = self.live.read(self.choice.selector()?).await?;
-        let policy = self.live.policy();
+        let policy = self.live.waits.policy();
         let report = read.report(&self.choice.filter(), &policy).await?;
         let (missing, others) = missing(&read.snapshot, &report);
         let others = others.into_iter().map(|finding| {

@@ -42,11 +42,6 @@ pub struct Args {
     #[command(flatten)]
     cluster: cluster::Args,
 
-    /// Look for IPPools in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all
-    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
-    pool_namespace: Option<String>,
-
     /// Wait after the end of a pod whose sandbox is known to be stopped; at least 1s
     #[arg(long, env = "IPGC_COOLDOWN", value_name = "DURATION", default_value = "2s", value_parser = duration)]
     cooldown: Duration,
@@ -285,7 +280,7 @@ impl Args {
             ..self.waits.policy()
         };
         Ok(Config {
-            pool_namespace: cluster::pool_namespace(self.pool_namespace.as_deref()),
+            pool_namespace: self.cluster.pool_namespace(),
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,

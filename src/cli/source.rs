@@ -35,7 +35,7 @@ pub struct Args {
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    live: Live,
+    pub(super) live: Live,
 }
 
 /// Which cluster, and with which waits it is judged.
@@ -43,15 +43,10 @@ pub struct Args {
 #[group(skip)]
 pub struct Live {
     #[command(flatten)]
-    cluster: cluster::Args,
-
-    /// Look for IPPools of the cluster in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all
-    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
-    pool_namespace: Option<String>,
+    pub(super) cluster: cluster::Args,
 
     #[command(flatten)]
-    waits: waits::Args,
+    pub(super) waits: waits::Args,
 }
 
 /// A snapshot, and how to look again at what it is of.
@@ -65,32 +60,6 @@ pub struct Read {
 }
 
 impl Live {
-    /// The warning about waits that are too short.
-    #[must_use]
-    pub fn warning(&self) -> Option<String> {
-        self.waits.warning()
-    }
-
-    /// The waits to judge with.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.waits.policy()
-    }
-
-    /// Clients that write.
-    ///
-    /// # Errors
-    /// One line that says what is wrong with the configuration.
-    pub async fn clients(&self) -> Result<(Client, Client), String> {
-        self.cluster.clients().await
-    }
-
-    /// The only namespace whose pools are looked at, if there is one.
-    #[must_use]
-    pub fn pool_namespace(&self) -> Option<String> {
-        cluster::pool_namespace(self.pool_namespace.as_deref())
-    }
-
     /// A client below which nothing can be written, and what is read with it.
     ///
     /// # Errors
@@ -98,7 +67,7 @@ impl Live {
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
         let client = read_only(self.cluster.client().await?);
         let scan = Scan {
-            pool_namespace: self.pool_namespace(),
+            pool_namespace: self.cluster.pool_namespace(),
             selector,
             only_objects: false,
         };
@@ -143,12 +112,6 @@ impl Read {
 }
 
 impl Args {
-    /// The waits to judge with.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.live.policy()
-    }
-
     /// Reads it.
     ///
     /// # Errors

@@ -136,7 +136,7 @@ impl Args {
         Ok(Watch {
             filter: self.form.choice.filter(),
             selector: self.form.choice.selector()?,
-            policy: self.source.policy(),
+            policy: self.source.waits.policy(),
             interval: self.interval,
             all: self.all,
             output: self.form.output,
