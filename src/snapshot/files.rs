@@ -109,7 +109,7 @@ struct Members {
 
 /// The objects of a list within a list would be taken for absent.
 fn refuse_list(object: &Object<'_>) -> Result<(), String> {
-    let kind = &*object.kind;
+    let kind = object.kind;
     if !(kind.ends_with("List") || kind == "Table") {
         return Ok(());
     }
@@ -184,7 +184,7 @@ fn of_one_node(snapshot: &Snapshot) -> Option<&'static str> {
 
 /// The kind of an object, if ipgc reads it.
 fn known(object: &Object<'_>) -> Result<Option<Kind>, String> {
-    let Object { version, kind, .. } = object;
+    let Object { version, kind, .. } = *object;
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     for known in Kind::ALL {
         let (known_version, known_kind) = known.type_of();

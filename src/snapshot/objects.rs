@@ -6,13 +6,16 @@
 //! This module knows no kind of objects, and no text makes it panic.
 
 use std::{
-    borrow::Cow,
     fmt,
     io::{self, Read},
 };
 
-use serde::Deserialize;
-use serde_json::{Deserializer, value::RawValue};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::Deserializer;
 
 use super::yaml;
 
@@ -29,9 +32,9 @@ const LARGEST_OBJECT: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Object<'t> {
     /// Its `apiVersion`, or that of its list.
-    pub version: Cow<'t, str>,
+    pub version: &'t str,
     /// Its `kind`, or that of its list.
-    pub kind: Cow<'t, str>,
+    pub kind: &'t str,
     /// Its JSON.
     pub text: &'t str,
 }
@@ -251,23 +254,24 @@ impl<'s> Text<'s> {
         self.expect(closing).map(|()| false)
     }
 
-    /// Takes the next value.
-    fn value(&mut self) -> Result<&str, ReadError> {
+    /// Takes the next value, and what is wanted of it.
+    fn value<T: DeserializeOwned>(&mut self) -> Result<(T, &str), ReadError> {
         loop {
             self.peek()?;
-            let mut values = Deserializer::from_slice(self.unread()).into_iter::<&RawValue>();
+            let mut values = Deserializer::from_slice(self.unread()).into_iter();
             let value = values.next();
             let length = values.byte_offset();
             match value {
                 // A number may go on in what is not read yet.
-                Some(Ok(_)) if self.ended || length < self.unread().len() => {
+                Some(Ok(value)) if self.ended || length < self.unread().len() => {
                     let from = self.start;
                     self.start += length;
                     let text = std::str::from_utf8(&self.bytes[from..self.start]);
-                    return text.map_err(|error| ReadError::Syntax {
+                    let text = text.map_err(|error| ReadError::Syntax {
                         at: Place::Byte(self.dropped + from as u64),
                         reason: error.to_string(),
                     });
+                    return Ok((value, text?));
                 }
                 Some(Err(error)) if !error.is_eof() => return Err(self.syntax(error.to_string())),
                 _ if self.ended => return Err(ReadError::Cut(self.place())),
@@ -280,28 +284,28 @@ impl<'s> Text<'s> {
     fn document(&mut self, each: &mut Each<'_>) -> Result<(), ReadError> {
         let at = self.place();
         self.expect(b'{')?;
-        let mut list = Envelope::default();
+        let mut list = Type::default();
         let (mut is_list, mut is_page) = (false, false);
         // The members of a document that is no list, as JSON.
         let mut members = Vec::new();
         let mut goes_on = self.peek()? != Some(b'}') || self.goes_on(b'}')?;
         while goes_on {
-            let key = self.value()?.to_owned();
-            let name: String =
-                serde_json::from_str(&key).map_err(|it| self.syntax(it.to_string()))?;
+            let (name, key) = self.value::<String>()?;
+            let key = key.to_owned();
             self.expect(b':')?;
             if name == "items" {
                 is_list = true;
                 self.items(&list, each)?;
             } else {
-                let value = self.value()?;
+                let (IgnoredAny, value) = self.value()?;
                 let text = || serde_json::from_str(value).ok();
                 match &*name {
                     "apiVersion" => list.version = text(),
                     "kind" => list.kind = text(),
                     "metadata" => {
-                        let metadata = serde_json::from_str::<ListMetadata>(value).ok();
-                        is_page = metadata.is_some_and(|metadata| metadata.is_of_page());
+                        let metadata = serde_json::from_str::<ListMeta>(value).ok();
+                        let more = metadata.and_then(|metadata| metadata.continue_);
+                        is_page = more.is_some_and(|more| !more.is_empty());
                     }
                     _ => {}
                 }
@@ -314,17 +318,17 @@ impl<'s> Text<'s> {
             (true, false) => Ok(()),
             (false, _) => {
                 let text = format!("{{{}}}", members.join(","));
-                let given = give(&text, &Envelope::default(), each);
+                let given = give(&list, &text, &Type::default(), each);
                 given.map_err(|reason| ReadError::Object { at, reason })
             }
         }
     }
 
-    fn items(&mut self, list: &Envelope, each: &mut Each<'_>) -> Result<(), ReadError> {
+    fn items(&mut self, list: &Type, each: &mut Each<'_>) -> Result<(), ReadError> {
         if self.peek()? != Some(b'[') {
             // Go writes an empty list as null.
             return match self.value()? {
-                "null" => Ok(()),
+                (IgnoredAny, "null") => Ok(()),
                 _ => Err(self.syntax("items are no list")),
             };
         }
@@ -333,7 +337,8 @@ impl<'s> Text<'s> {
         while goes_on {
             self.peek()?;
             let at = self.place();
-            let given = give(self.value()?, list, each);
+            let (own, text) = self.value()?;
+            let given = give(&own, text, list, each);
             given.map_err(|reason| ReadError::Object { at, reason })?;
             goes_on = self.goes_on(b']')?;
         }
@@ -367,14 +372,16 @@ impl<'s> Text<'s> {
     }
 }
 
-/// The type of a list, as far as it stands before the items.
-#[derive(Default)]
-struct Envelope {
+/// The type of an object, or that of a list as far as it stands before the items.
+#[derive(Default, Deserialize)]
+#[serde(expecting = "an object")]
+struct Type {
+    #[serde(rename = "apiVersion")]
     version: Option<String>,
     kind: Option<String>,
 }
 
-impl Envelope {
+impl Type {
     /// The type of items without one: that of the items of a `PodList` is `Pod`.
     fn of_items(&self) -> Option<(&str, &str)> {
         let kind = self.kind.as_deref()?.strip_suffix("List")?;
@@ -382,32 +389,11 @@ impl Envelope {
     }
 }
 
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(rename = "continue")]
-    more: Option<String>,
-}
-
-impl ListMetadata {
-    fn is_of_page(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.is_empty())
-    }
-}
-
-#[derive(Deserialize)]
-struct Head<'t> {
-    #[serde(rename = "apiVersion", borrow)]
-    version: Option<Cow<'t, str>>,
-    #[serde(borrow)]
-    kind: Option<Cow<'t, str>>,
-}
-
 /// Gives an object with its type, which stands in it or in its list.
-fn give(text: &str, list: &Envelope, each: &mut Each<'_>) -> Result<(), String> {
-    let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let (version, kind) = match (head.version, head.kind, list.of_items()) {
-        (Some(version), Some(kind), _) => (version, kind),
-        (_, _, Some((version, kind))) => (version.into(), kind.into()),
+fn give(own: &Type, text: &str, list: &Type, each: &mut Each<'_>) -> Result<(), String> {
+    let (version, kind) = match (&own.version, &own.kind, list.of_items()) {
+        (Some(version), Some(kind), _) => (version.as_str(), kind.as_str()),
+        (_, _, Some(of_items)) => of_items,
         _ => return Err("it has no apiVersion and kind".to_owned()),
     };
     each(&Object {
