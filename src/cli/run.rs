@@ -157,11 +157,7 @@ pub(super) fn main(args: &Args) -> Ended {
     })
 }
 
-async fn collect(
-    (requests, watches): (Client, Client),
-    config: Config,
-    Listen(listen): Listen,
-) -> Ended {
+async fn collect((requests, watches): (Client, Client), config: Config, listen: Listen) -> Ended {
     let signals = Signals::listen()?;
     let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
     let collector = Collector::new(requests, watches, config.clone());
@@ -276,7 +272,7 @@ impl Args {
         let policy = Policy {
             cooldown: self.cooldown,
             unfenced: self.unfenced,
-            unwitnessed_hold: self.unwitnessed_hold.0,
+            unwitnessed_hold: self.unwitnessed_hold,
             ..self.waits.policy()
         };
         Ok(Config {
