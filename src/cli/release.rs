@@ -169,8 +169,8 @@ impl Args {
             let picked = Arc::new(picked);
             let run = self.run(clients, &picked, said_dead, &mut all).await;
             if let Err(reason) = run {
-                // What was done was done.
-                all.tell(self.dry_run)?;
+                // What was done was done, and why it ended matters more than that it cannot be told.
+                let _ = all.tell(self.dry_run);
                 return Err(reason);
             }
         }
