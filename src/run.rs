@@ -27,9 +27,9 @@ use crate::{
     collect::{
         context::Context,
         directory::Directory,
+        evidence::Evidence,
         gate::Gate,
         intake::{NadSink, NodeSink, PodSink},
-        knowledge::Knowledge,
         nodes::{NodeKeeper, NodeWaits},
         pool_api::PoolApi,
         prover::Prover,
@@ -45,28 +45,20 @@ use crate::{
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
+    lock::lock,
     queue::Queue,
     report::{self, Counters, counted},
     vitals::{Caches, Course, Vitals},
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
+    watch::{Freshness, LeanNode, LeanPod, follow},
 };
+
+pub use crate::vitals::Phase;
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
 /// administrator was promised.
 const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The caches are not complete; nothing is freed.
-    Starting,
-    /// All caches are complete and the workers run.
-    Ready,
-    /// The run has ended.
-    Done,
-}
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -246,33 +238,17 @@ impl Collector {
             config.max_retries,
             backoff,
         ));
-        let index = Arc::new(Mutex::new(PodIndex::default()));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let nodes = Arc::new(Mutex::new(nodes));
+        let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let evidence = Arc::new(Mutex::new(evidence));
         let waits = Arc::new(NodeWaits::default());
         let sweeps = Arc::new(SweepRequests::default());
-        let definitions = Arc::new(Mutex::new(NadIndex::default()));
         let tasks = TaskTracker::new();
 
-        let knowledge = Arc::new(Knowledge {
-            pods: Arc::clone(&index),
-            nodes: Arc::clone(&nodes),
-            sightings: Mutex::default(),
-            breaker: Mutex::default(),
-            limits: config.breaker,
-            slices: Mutex::default(),
-            slices_by_name: Mutex::default(),
-            overlaps: Mutex::default(),
-            networks: Mutex::default(),
-            definitions: Arc::clone(&definitions),
-            freshness: Arc::clone(&freshness),
-            trusted_since: Mutex::default(),
-            reading_nodes: tokio::sync::Mutex::default(),
-        });
-        let (distrusted, told) = (Arc::clone(&knowledge), events.clone());
+        let (distrusted, told) = (Arc::clone(&evidence), events.clone());
         let went_back = Arc::clone(&counters);
         history.on_back(move |note| {
-            distrusted.distrust(clock.now());
+            lock(&distrusted).distrust(clock.now());
             went_back.history_went_back.increment();
             told.history_went_back(note);
         });
@@ -280,12 +256,11 @@ impl Collector {
         let mut background = JoinSet::new();
         let (pods_synced, mut pods_ready) = watch::channel(false);
         let pods = PodSink {
-            index: Arc::clone(&index),
+            evidence: Arc::clone(&evidence),
             queue: Arc::clone(&queue),
             policy: config.policy.clone(),
             clock,
             freshness: Arc::clone(&freshness),
-            nodes: Arc::clone(&nodes),
             waits: Arc::clone(&waits),
             sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
@@ -297,7 +272,7 @@ impl Collector {
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
         let (nodes_synced, mut nodes_ready) = watch::channel(false);
-        let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
+        let sink = NodeSink::new(Arc::clone(&evidence), Arc::clone(&waits), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
@@ -311,18 +286,17 @@ impl Collector {
         );
         let keeper = NodeKeeper {
             client: requests.clone(),
-            nodes: Arc::clone(&nodes),
+            evidence: Arc::clone(&evidence),
             waits: Arc::clone(&waits),
             queue: Arc::clone(&queue),
             history: Arc::clone(&history),
             prover: prover.clone(),
-            pods: Arc::clone(&index),
             policy: config.policy.clone(),
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
         let (nads_synced, mut nads_ready) = watch::channel(false);
-        let nads = NadSink(Arc::clone(&definitions));
+        let nads = NadSink(Arc::clone(&evidence));
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
@@ -335,7 +309,7 @@ impl Collector {
                 ("network-attachment-definitions", nads_ready.clone()),
             ],
             queue: Arc::clone(&queue),
-            pods: Arc::clone(&index),
+            evidence: Arc::clone(&evidence),
         });
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
@@ -348,18 +322,18 @@ impl Collector {
             true = vitals.pulse().through(caches) => {}
         }
 
+        let releaser = Releaser::new(
+            ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            prover.clone(),
+            tasks.clone(),
+            config.sweep_interval,
+        );
         let context = Arc::new(Context {
             pools: PoolApi::new(requests.clone(), clock, Arc::clone(&history)),
             reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
-            releaser: Releaser::new(
-                ReservationApi::new(requests.clone(), Arc::clone(&history)),
-                prover.clone(),
-                Arc::clone(&definitions),
-                tasks.clone(),
-                config.sweep_interval,
-            ),
             prover,
-            knowledge,
+            evidence: Arc::clone(&evidence),
+            reading_nodes: tokio::sync::Mutex::default(),
             history: Arc::clone(&history),
             waits: Arc::clone(&waits),
             told: Mutex::default(),
@@ -386,7 +360,6 @@ impl Collector {
             queue: Arc::clone(&queue),
             directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
-            definitions: Arc::clone(&definitions),
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
             health: sweep,
@@ -396,11 +369,17 @@ impl Collector {
         background.spawn(named("the watch for wishes", wishes));
         let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
         background.spawn(named("the watch over leadership", takeovers));
-        let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
+        let writers = Writers::new(
+            context,
+            Arc::new(releaser),
+            Arc::clone(&queue),
+            tasks.clone(),
+            stop.clone(),
+        );
         let shared = Arc::new(Shared {
             queue,
-            resolver: Resolver::new(definitions, directory),
-            index,
+            resolver: Resolver::new(Arc::clone(&evidence), directory),
+            evidence,
             gate,
             writers: Arc::new(writers),
             waits,

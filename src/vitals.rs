@@ -16,20 +16,30 @@ use tokio::sync::watch;
 use crate::{
     clock::Clock,
     collect::{
+        evidence::Evidence,
+        item::ItemQueue,
         sweep::{SweepHealth, SweepReport},
-        worker::ItemQueue,
     },
     leader::Leadership,
     lock::lock,
     pulse::Pulse,
     report::Counters,
-    run::Phase,
-    watch::PodIndex,
 };
 
 /// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
 /// beat twice a minute.
 const STUCK: Duration = Duration::from_mins(5);
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The caches are not complete; nothing is freed.
+    Starting,
+    /// All caches are complete and the workers run.
+    Ready,
+    /// The run has ended.
+    Done,
+}
 
 /// What is to be seen of a run from outside.
 #[derive(Debug)]
@@ -59,8 +69,8 @@ pub struct Caches {
     pub synced: [(&'static str, watch::Receiver<bool>); 3],
     /// What is to be done.
     pub queue: Arc<ItemQueue>,
-    /// The pods.
-    pub pods: Arc<Mutex<PodIndex>>,
+    /// What is known, of which the number of pods is shown.
+    pub evidence: Arc<Mutex<Evidence>>,
 }
 
 impl fmt::Debug for Caches {
@@ -175,7 +185,7 @@ impl Vitals {
     pub fn pods_indexed(&self) -> usize {
         self.caches
             .get()
-            .map_or(0, |caches| lock(&caches.pods).len())
+            .map_or(0, |caches| lock(&caches.evidence).pods.len())
     }
 
     /// When the last sweep ended, in seconds since 1970; zero before the first.

@@ -230,7 +230,7 @@ async fn unfit(client: &Client, config: &Config) -> Option<String> {
 async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
     loop {
-        match access::missing(client, config).await {
+        match access::missing(client, config.rights()).await {
             Ok(missing) => return missing,
             Err(error) => {
                 let wait = backoff.next_wait();

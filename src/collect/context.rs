@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     hash::BuildHasher,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -19,14 +19,13 @@ use ipgc_core::{
 use tracing::warn;
 
 use super::{
+    evidence::Evidence,
     gate::Gate,
-    knowledge::Knowledge,
     nodes::NodeWaits,
     picked::{Fate, Picked},
     pool_api::PoolApi,
     prover::Prover,
     refusals::Refusals,
-    release::Releaser,
     reservation_api::ReservationApi,
 };
 use crate::{
@@ -45,10 +44,10 @@ pub struct Context {
     pub prover: Prover,
     /// Reads reservations.
     pub reservations: ReservationApi,
-    /// Removes them.
-    pub releaser: Releaser,
-    /// Evidence.
-    pub knowledge: Arc<Knowledge>,
+    /// What is known: see [`Context::evidence`].
+    pub evidence: Arc<Mutex<Evidence>>,
+    /// Held while nodes are read, which are the same for many who need them at the same time.
+    pub reading_nodes: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
     /// Told when the Leases of nodes are of interest.
@@ -84,6 +83,11 @@ const TELL_AGAIN: Duration = Duration::from_mins(50);
 const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
+    /// What is known, locked: for a moment, and never across a wait.
+    pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
+        lock(&self.evidence)
+    }
+
     /// Whether this is news about a pool; told once, it is none any more.
     pub fn is_news(&self, pool_uid: &str, key: &str) -> bool {
         self.is_news_after(pool_uid, key, Duration::MAX)
@@ -164,7 +168,8 @@ impl Context {
     /// The networks that a pool may be of, as its name tells.
     #[must_use]
     pub fn networks_of(&self, observed: &ObservedPool) -> Networks {
-        self.knowledge.networks_of(observed.key(), observed.range())
+        self.evidence()
+            .networks_of(observed.key(), observed.range())
     }
 
     /// A row is held for a pod that is not its own: the end of that pod is a reason to look again.
@@ -172,7 +177,7 @@ impl Context {
         let (Held::InUse(pod) | Held::OthersSandbox(pod)) = held else {
             return;
         };
-        lock(&self.knowledge.pods).note_in_use(pod);
+        self.evidence().pods.note_in_use(pod);
         if self.is_to_be_told(pool_uid, &format!("in-use/{}/{pod}", row.address)) {
             let RowContent {
                 address, podref, ..

@@ -8,25 +8,31 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
-    node::{Blocked, NO_SANDBOXES_ANNOTATION, Nodes},
+    node::{Blocked, NO_SANDBOXES_ANNOTATION},
     time::Moment,
 };
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, turn::LEAD, worker::ItemQueue};
+use super::{
+    evidence::Evidence,
+    item::{Item, ItemQueue},
+    nodes::NodeWaits,
+    sweep::SweepRequests,
+    turn::LEAD,
+};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
     lock::lock,
     report::Counters,
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, Sink},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, Sink},
 };
 
 /// Pods: into the index, and their ends into the queue.
 pub struct PodSink {
-    /// Takes the states and gives out the ends.
-    pub index: Arc<Mutex<PodIndex>>,
+    /// Takes the states, gives out the ends, and learns of gaps.
+    pub evidence: Arc<Mutex<Evidence>>,
     /// Where ends go.
     pub queue: Arc<ItemQueue>,
     /// When an end is due.
@@ -35,8 +41,6 @@ pub struct PodSink {
     pub clock: Clock,
     /// Learns that the watch failed.
     pub freshness: Arc<Freshness>,
-    /// Learn of gaps.
-    pub nodes: Arc<Mutex<Nodes>>,
     /// Learns that there is something to do about nodes.
     pub waits: Arc<NodeWaits>,
     /// Asked for a sweep after a gap.
@@ -48,14 +52,14 @@ pub struct PodSink {
 }
 
 impl PodSink {
-    fn with<T>(&self, act: impl FnOnce(&mut PodIndex, Moment) -> T) -> T {
-        let mut index = lock(&self.index);
-        act(&mut index, self.clock.now())
+    fn with<T>(&self, act: impl FnOnce(&mut Evidence, Moment) -> T) -> T {
+        let mut evidence = lock(&self.evidence);
+        act(&mut evidence, self.clock.now())
     }
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
-        if self.with(|index, _| index.was_in_use(ended.podref())) {
+        if self.with(|evidence, _| evidence.pods.was_in_use(ended.podref())) {
             self.sweeps.request();
         }
         if self.sweeps_only {
@@ -78,27 +82,23 @@ impl Sink<LeanPod> for PodSink {
         // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
         let heard_until = self.freshness.heard_until().since_epoch();
         let heard_until = Moment::new(heard_until.saturating_sub(self.policy.cooldown));
-        self.with(|index, now| {
+        self.with(|evidence, now| {
+            let Evidence { pods, nodes, .. } = evidence;
             // The nodes are about to be suspected anew. What no node stood in the way of before is
             // not raised again by that.
-            let grace = index.longest_grace().max(DEFAULT_POD_GRACE);
+            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.policy.wait(Some(grace), MANY_ROWS);
-            let (is_blocked, is_suspect) = {
-                let nodes = lock(&self.nodes);
-                let is_any = |blocked: Option<Blocked>| blocked.is_some();
-                (
-                    is_any(nodes.blockers(None, wait, now)),
-                    is_any(nodes.suspects(None, wait, now)),
-                )
-            };
+            let is_any = |blocked: Option<Blocked>| blocked.is_some();
+            let is_blocked = is_any(nodes.blockers(None, wait, now));
+            let is_suspect = is_any(nodes.suspects(None, wait, now));
             if let Some(over) = now.since_epoch().checked_sub(wait)
                 && !is_blocked
             {
-                index.end_doubts(Moment::new(over), |dels| {
+                pods.end_doubts(Moment::new(over), |dels| {
                     is_suspect && self.policy.may_never_end(dels)
                 });
             }
-            index.begin_list(heard_until);
+            pods.begin_list(heard_until);
         });
     }
 
@@ -106,7 +106,7 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let predecessor = self.with(|index, now| index.apply(state, now));
+        let predecessor = self.with(|evidence, now| evidence.pods.apply(state, now));
         self.ended(predecessor);
     }
 
@@ -114,16 +114,16 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let ended = self.with(|index, now| index.delete(state, now));
+        let ended = self.with(|evidence, now| evidence.pods.delete(state, now));
         self.ended(ended);
     }
 
     fn end_list(&mut self) {
-        let missing = self.with(|index, now| {
-            let missing = index.end_list(now);
+        let missing = self.with(|evidence, now| {
+            let missing = evidence.pods.end_list(now);
             // Before anybody can see the new list: until it is known which nodes there are, rows of
             // those whom nobody saw wait.
-            lock(&self.nodes).gap(now);
+            evidence.nodes.gap(now);
             missing
         });
         for missing in missing {
@@ -140,8 +140,8 @@ impl Sink<LeanPod> for PodSink {
 
 /// Nodes: into their index.
 pub struct NodeSink {
-    /// The index.
-    pub nodes: Arc<Mutex<Nodes>>,
+    /// Where they go.
+    evidence: Arc<Mutex<Evidence>>,
     /// Learns that something happened.
     pub waits: Arc<NodeWaits>,
     /// The present.
@@ -151,11 +151,11 @@ pub struct NodeSink {
 }
 
 impl NodeSink {
-    /// Puts nodes into this index.
+    /// Puts nodes into this evidence.
     #[must_use]
-    pub fn new(nodes: Arc<Mutex<Nodes>>, waits: Arc<NodeWaits>, clock: Clock) -> Self {
+    pub fn new(evidence: Arc<Mutex<Evidence>>, waits: Arc<NodeWaits>, clock: Clock) -> Self {
         Self {
-            nodes,
+            evidence,
             waits,
             clock,
             listed: None,
@@ -173,7 +173,7 @@ impl Sink<LeanNode> for NodeSink {
             return;
         };
         let changed = {
-            let mut nodes = lock(&self.nodes);
+            let nodes = &mut lock(&self.evidence).nodes;
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
             let changed = before.is_none_or(|before| !before.says_the_same(&state));
             if changed && state.declared_ahead {
@@ -198,24 +198,27 @@ impl Sink<LeanNode> for NodeSink {
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            lock(&self.nodes).remove(&name, self.clock.now());
+            lock(&self.evidence).nodes.remove(&name, self.clock.now());
             self.waits.notify();
         }
     }
 
     fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
-        lock(&self.nodes).retain(|name| listed.contains(name), self.clock.now());
+        let mut evidence = lock(&self.evidence);
+        let is_listed = |name: &str| listed.contains(name);
+        evidence.nodes.retain(is_listed, self.clock.now());
+        drop(evidence);
         self.waits.notify();
     }
 }
 
 /// Definitions: into their index.
-pub struct NadSink(pub Arc<Mutex<NadIndex>>);
+pub struct NadSink(pub Arc<Mutex<Evidence>>);
 
 impl NadSink {
     fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut lock(&self.0));
+        act(&mut lock(&self.0).definitions);
     }
 }
 

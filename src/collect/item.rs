@@ -8,13 +8,38 @@ use std::{
 
 use ipgc_core::{
     evidence::Ended,
+    fact::Fact,
     judge::{Release, Stale},
     podref::PodRef,
     pool::{PoolKey, Row, RowContent},
 };
 
-use super::{release::Wanted, resolve::Route};
-use crate::lock::lock;
+use crate::{lock::lock, queue::Queue};
+
+/// The queue of items, by [`Item::key`].
+pub type ItemQueue = Queue<Box<str>, Arc<Item>>;
+
+/// How a pool was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `namespace/name` of the definition.
+    pub definition: Box<str>,
+    /// Its network name, which prefixes the reservations' names.
+    pub network: Option<Box<str>>,
+}
+
+/// A reservation that is to go: of a row that is gone, or one that had none.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What the row said, or would say.
+    pub row: RowContent,
+    /// The networks in which the reservation may be.
+    pub networks: BTreeSet<Option<Box<str>>>,
+    /// Whether a pod of the same name may come back.
+    pub name_may_return: bool,
+    /// What must be true of its pod when it goes.
+    pub fact: Fact,
+}
 
 /// One item on its way through the queue. It outlives failed tries, and so does its progress.
 #[derive(Debug)]

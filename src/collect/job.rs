@@ -10,7 +10,7 @@ use std::{
 use ipgc_core::{clearance::union, time::Moment};
 use tokio::sync::oneshot;
 
-use super::{item::Item, resolve::Route};
+use super::item::{Item, Route};
 
 /// One item's rows in one pool.
 #[derive(Debug)]

@@ -16,10 +16,9 @@ use ipgc_core::{
 };
 
 use super::{
-    item::{Item, Removed},
+    evidence::{Evidence, Known},
+    item::{Item, Removed, Wanted},
     job::{Job, Outcome},
-    knowledge::{Knowledge, Known},
-    release::Wanted,
 };
 
 /// All jobs of one turn on one pool.
@@ -54,14 +53,14 @@ impl Jobs {
 
     /// What is known of the podrefs at this moment, of which the pool has these rows.
     #[must_use]
-    pub fn known(&self, knowledge: &Knowledge, observed: &ObservedPool) -> HashMap<PodRef, Known> {
+    pub fn known(&self, evidence: &Evidence, observed: &ObservedPool) -> HashMap<PodRef, Known> {
         let rows = RowCount::by_podref(observed.rows());
         let known = self.by_podref.iter().map(|(podref, jobs)| {
             let own = jobs
                 .iter()
                 .filter_map(|job| job.item.incarnation().cloned());
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();
-            let mut known = knowledge.of(podref, &own.collect::<Vec<_>>(), here);
+            let mut known = evidence.of(podref, &own.collect::<Vec<_>>(), here);
             known.siblings = jobs.iter().find_map(|job| job.item.finds().siblings);
             (podref.clone(), known)
         });

@@ -18,22 +18,22 @@
 //! | [`prover`], [`roll`], [`names`], [`pool_api`], [`reservation_api`] | the requests |
 //! | [`release`] | reservations of rows that are gone |
 //! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
-//! | [`knowledge`], [`nodes`] | what is known, and what keeps it up to date |
+//! | [`evidence`], [`nodes`] | what is known, and what keeps it up to date |
 //! | [`context`], [`gate`], [`refusals`] | what a turn works with; whether we may write, and what is refused all the same |
 //! | [`picked`] | what a person picked, where a run is confined to that |
 //!
-//! All of them know what [`knowledge`] knows; [`nodes`] keeps the part of it that concerns nodes,
+//! All of them know what [`evidence`] knows; [`nodes`] keeps the part of it that concerns nodes,
 //! and wakes items that wait for one.
 
 pub mod batches;
 pub mod context;
 pub mod directory;
+pub mod evidence;
 pub mod gate;
 pub mod intake;
 pub mod item;
 pub mod job;
 pub mod jobs;
-pub mod knowledge;
 pub mod names;
 pub mod nodes;
 pub mod picked;

@@ -13,7 +13,7 @@ use std::{
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
-    node::{Nodes, Pulse, SILENCE},
+    node::{Pulse, SILENCE},
     time::Moment,
 };
 use k8s_openapi::{
@@ -28,14 +28,13 @@ use serde::Deserialize;
 use tokio::{sync::Notify, time::sleep};
 use tracing::warn;
 
-use super::{prover::Prover, worker::ItemQueue};
+use super::{evidence::Evidence, item::ItemQueue, prover::Prover};
 use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
     history::History,
     lock::lock,
-    watch::PodIndex,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -213,16 +212,14 @@ impl LeanLease {
 pub struct NodeKeeper {
     /// Reads nodes and Leases.
     pub client: Client,
-    /// What is kept.
-    pub nodes: Arc<Mutex<Nodes>>,
+    /// What is kept, with the pods, whose grace the waits depend on.
+    pub evidence: Arc<Mutex<Evidence>>,
     /// Who waits.
     pub waits: Arc<NodeWaits>,
     /// Learns of the versions of lists.
     pub history: Arc<History>,
     /// Reads single nodes.
     pub prover: Prover,
-    /// Pods, whose grace the waits depend on.
-    pub pods: Arc<Mutex<PodIndex>>,
     /// Where those who wait are.
     pub queue: Arc<ItemQueue>,
     /// The waits that the Leases are read for.
@@ -245,7 +242,7 @@ impl NodeKeeper {
         loop {
             list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if list_again.is_none() && lock(&self.nodes).is_complete_after_gap() {
+            if list_again.is_none() && lock(&self.evidence).nodes.is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(()) => backoff.reset(),
                     Err(error) => {
@@ -278,7 +275,7 @@ impl NodeKeeper {
             }
             self.wake(&mut last);
             let now = self.clock.now();
-            lock(&self.nodes).forget(KEEP_GONE, now);
+            lock(&self.evidence).nodes.forget(KEEP_GONE, now);
             let next = match (read_every, read_at) {
                 (Some(every), Some(read)) => self.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
@@ -295,7 +292,8 @@ impl NodeKeeper {
 
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw.
     async fn list_suspects(&self) -> Result<(), CallError> {
-        let Some(gap) = lock(&self.nodes).pending_gap() else {
+        let gap = lock(&self.evidence).nodes.pending_gap();
+        let Some(gap) = gap else {
             return Ok(());
         };
         let api: Api<Node> = Api::all(self.client.clone());
@@ -314,14 +312,16 @@ impl NodeKeeper {
             }
         }
         let unknown: BTreeSet<Box<str>> = {
-            let nodes = lock(&self.nodes);
-            let unknown = names.iter().filter(|name| nodes.get(name).is_none());
+            let evidence = lock(&self.evidence);
+            let is_known = |name: &str| evidence.nodes.get(name).is_some();
+            let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
         let read = self.prover.nodes(&unknown).await?;
-        let grace = lock(&self.pods).longest_grace().max(DEFAULT_POD_GRACE);
         let now = self.clock.now();
-        let mut nodes = lock(&self.nodes);
+        let mut evidence = lock(&self.evidence);
+        let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);
+        let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
         if nodes.pending_gap() != Some(gap) {
             return Ok(());
@@ -334,7 +334,7 @@ impl NodeKeeper {
                 None => nodes.remove(&name, now),
             }
         }
-        drop(nodes);
+        drop(evidence);
         // Whoever ends later need not wait for what can be heard now.
         let wait = self.policy.wait(Some(grace), MANY_ROWS);
         *lock(&self.waits.listen_until) = now + wait + SILENCE + SILENCE;
@@ -355,13 +355,15 @@ impl NodeKeeper {
                 return Ok(());
             }
             let next = next_page(&params, &page.metadata);
-            let mut nodes = lock(&self.nodes);
+            let mut evidence = lock(&self.evidence);
             for meta in page.items.into_iter().map(|node| node.metadata) {
                 if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
-                    nodes.confirm_boot(&name, &version, asked, self.policy.grace);
+                    evidence
+                        .nodes
+                        .confirm_boot(&name, &version, asked, self.policy.grace);
                 }
             }
-            drop(nodes);
+            drop(evidence);
             match next {
                 Some(next) => params = next,
                 None => return Ok(()),
@@ -390,7 +392,7 @@ impl NodeKeeper {
                 None => break seen,
             }
         };
-        let mut nodes = lock(&self.nodes);
+        let nodes = &mut lock(&self.evidence).nodes;
         // Of two times, each version differs from what it was.
         if self.history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
@@ -405,8 +407,8 @@ impl NodeKeeper {
     /// Those who wait for something on a node look again when it has happened.
     fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
-            let nodes = lock(&self.nodes);
-            let pulse = nodes.pulse(self.clock.now()).into_iter();
+            let evidence = lock(&self.evidence);
+            let pulse = evidence.nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
         if pulse == *last {

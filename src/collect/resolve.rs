@@ -11,8 +11,8 @@ use std::{
 
 use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey};
 
-use super::directory::Directory;
-use crate::{calls::CallError, lock::lock, watch::NadIndex};
+use super::{directory::Directory, evidence::Evidence, item::Route};
+use crate::{calls::CallError, lock::lock};
 
 /// Where the rows of an incarnation can be.
 #[derive(Debug, Default)]
@@ -23,27 +23,18 @@ pub struct Resolved {
     pub unresolved: Vec<String>,
 }
 
-/// How a pool was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// `namespace/name` of the definition.
-    pub definition: Box<str>,
-    /// Its network name, which prefixes the reservations' names.
-    pub network: Option<Box<str>>,
-}
-
 /// Resolves networks to pools.
 pub struct Resolver {
-    definitions: Arc<Mutex<NadIndex>>,
+    evidence: Arc<Mutex<Evidence>>,
     directory: Arc<Directory>,
 }
 
 impl Resolver {
-    /// Looks definitions up in the index and pools in the directory.
+    /// Looks definitions up in the evidence and pools in the directory.
     #[must_use]
-    pub fn new(definitions: Arc<Mutex<NadIndex>>, directory: Arc<Directory>) -> Self {
+    pub fn new(evidence: Arc<Mutex<Evidence>>, directory: Arc<Directory>) -> Self {
         Self {
-            definitions,
+            evidence,
             directory,
         }
     }
@@ -127,7 +118,7 @@ impl Resolver {
     }
 
     fn definition(&self, network: &str) -> Option<Definition> {
-        lock(&self.definitions).get(network).cloned()
+        lock(&self.evidence).definitions.get(network).cloned()
     }
 }
 

@@ -21,8 +21,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, info_span, warn};
 
 use super::{
+    evidence::Evidence,
     gate::{Access, Gate},
-    item::{Found, Item},
+    item::{Found, Item, ItemQueue},
     job::{Job, Outcome, Waiting},
     nodes::NodeWaits,
     picked::Picked,
@@ -34,13 +35,9 @@ use crate::{
     calls::CallError,
     clock::Clock,
     lock::lock,
-    queue::{Queue, Retry},
+    queue::Retry,
     report::{Counters, Events},
-    watch::PodIndex,
 };
-
-/// The queue of items, by [`Item::key`].
-pub type ItemQueue = Queue<Box<str>, Arc<Item>>;
 
 /// An item that waits for a node looks again after so long even if nothing was heard of the node:
 /// it may have changed between the look and the wait.
@@ -59,7 +56,7 @@ pub struct Shared {
     /// Frees rows.
     pub writers: Arc<Writers>,
     /// Other incarnations.
-    pub index: Arc<Mutex<PodIndex>>,
+    pub evidence: Arc<Mutex<Evidence>>,
     /// Where items wait for nodes.
     pub waits: Arc<NodeWaits>,
     /// Asked for a sweep when retries are used up.
@@ -167,7 +164,7 @@ impl Shared {
 
     /// An incarnation, and others of its name, whose rows it may have taken over.
     fn incarnations(&self, own: &Arc<Ended>) -> Vec<Arc<Ended>> {
-        let mut all = lock(&self.index).ended(own.podref());
+        let mut all = lock(&self.evidence).pods.ended(own.podref());
         if !all.iter().any(|end| end.last.uid == own.last.uid) {
             all.push(Arc::clone(own));
         }

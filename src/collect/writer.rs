@@ -21,9 +21,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     batches::{Batches, Inbox},
     context::Context,
+    item::ItemQueue,
     job::Job,
+    release::Releaser,
     turn,
-    worker::ItemQueue,
 };
 
 /// Least pause after a turn: what ends within it is served together.
@@ -51,6 +52,8 @@ const BEAT: Duration = Duration::from_secs(20);
 /// The writers of all pools.
 pub struct Writers {
     context: Arc<Context>,
+    /// Removes reservations.
+    releaser: Arc<Releaser>,
     /// Tells whether more jobs are coming.
     queue: Arc<ItemQueue>,
     begun: Instant,
@@ -64,12 +67,14 @@ impl Writers {
     #[must_use]
     pub fn new(
         context: Arc<Context>,
+        releaser: Arc<Releaser>,
         queue: Arc<ItemQueue>,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Self {
         Self {
             context,
+            releaser,
             queue,
             begun: Instant::now(),
             jobs: Batches::new(tasks.clone()),
@@ -94,9 +99,10 @@ impl Writers {
             }
             let (rows_done, done) = oneshot::channel();
             let (context, key) = (Arc::clone(&self.context), inbox.key().clone());
+            let releaser = Arc::clone(&self.releaser);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
-                turn::work(&context, &stop, &key, jobs, rows_done).await;
+                turn::work(&context, &releaser, &stop, &key, jobs, rows_done).await;
             });
             // A turn that ended without a word took nothing that we know of.
             let took = done.await.unwrap_or_default();

@@ -40,6 +40,7 @@ use super::{
     jobs::Jobs,
     picked::Fate,
     pool_api::ObserveError,
+    release::Releaser,
 };
 use crate::{access::Right, api::IpPool, calls::CallError};
 
@@ -75,6 +76,7 @@ enum Failure {
 /// do about rows, and how long the requests on the pool took.
 pub async fn work(
     context: &Arc<Context>,
+    releaser: &Arc<Releaser>,
     stop: &CancellationToken,
     key: &PoolKey,
     jobs: Vec<Job>,
@@ -92,7 +94,7 @@ pub async fn work(
     // Whoever waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.jobs.take_without_reservations();
     turn.finish(without, &freed);
-    turn.free_reservations().await;
+    turn.free_reservations(releaser).await;
     let left = turn.jobs.take();
     turn.finish(left, &freed);
 }
@@ -168,7 +170,7 @@ impl<'t> Turn<'t> {
 
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Failure> {
-        if !self.context.knowledge.freshness.is_fresh() {
+        if !self.context.evidence().freshness.is_fresh() {
             // It may be when the moment has come. Asked now, a row would wait for the next look.
             self.stop.run_until_cancelled(sleep(LEAD)).await;
         }
@@ -206,7 +208,7 @@ impl<'t> Turn<'t> {
             if self.stop.run_until_cancelled(moment).await.is_none() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
-            let mut known = self.jobs.known(&self.context.knowledge, &observed);
+            let mut known = self.jobs.known(&self.context.evidence(), &observed);
             known.retain(|podref, _| due.contains_key(podref));
             let others = self.others(&observed, &due);
             let read = self.read_nodes(&known, &others).await;
@@ -267,7 +269,7 @@ impl<'t> Turn<'t> {
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
         self.is_observed = false;
         if !self.jobs.orphans().is_empty() {
-            self.known = self.context.knowledge.known_networks();
+            self.known = self.context.evidence().known_networks();
         }
         let begun = Instant::now();
         let observed = self.context.pools.observe(self.key, &self.podrefs).await;
@@ -410,10 +412,8 @@ impl<'t> Turn<'t> {
     }
 
     fn living_uid(&self, podref: &PodRef) -> Option<Box<str>> {
-        self.context
-            .knowledge
-            .of(podref, &[], RowCount::default())
-            .uid()
+        let evidence = self.context.evidence();
+        evidence.of(podref, &[], RowCount::default()).uid()
     }
 
     fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {

@@ -12,11 +12,9 @@ use super::Turn;
 use crate::{
     collect::{
         context::Context,
-        item::{Item, Removed},
+        item::{Item, Removed, Route},
         picked::Fate,
-        resolve::Route,
     },
-    lock::lock,
     report::{Trigger, names},
 };
 
@@ -70,8 +68,8 @@ impl Turn<'_> {
     /// stale.
     fn known_since(&self, item: &Item, removed: &Removed) -> Option<Moment> {
         let seen = || {
-            let sightings = lock(&self.context.knowledge.sightings);
-            let seen = sightings.get(&self.pool_uid, &removed.row)?;
+            let evidence = self.context.evidence();
+            let seen = evidence.first_seen.get(&self.pool_uid, &removed.row)?;
             Some(seen.first)
         };
         item.incarnation().map(|ended| ended.at).or_else(seen)
@@ -81,7 +79,7 @@ impl Turn<'_> {
     /// row, the last that is known to have reported it.
     fn who_had(&self, item: &Item, row: &RowContent) -> Option<Arc<Ended>> {
         item.incarnation().cloned().or_else(|| {
-            let ended = lock(&self.context.knowledge.pods).ended(&row.podref);
+            let ended = self.context.evidence().pods.ended(&row.podref);
             ended.into_iter().rev().find(|end| end.reported(row))
         })
     }

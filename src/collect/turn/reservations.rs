@@ -22,16 +22,20 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        gate::Access, item::Item, job::Outcome, picked::Fate, pool_api::ObserveError,
-        release::Wanted, second_look::second_look,
+        gate::Access,
+        item::{Item, Wanted},
+        job::Outcome,
+        picked::Fate,
+        pool_api::ObserveError,
+        release::Releaser,
+        second_look::second_look,
     },
-    lock::lock,
 };
 
 impl Turn<'_> {
     /// The reservations follow their rows, those of earlier tries included; and those that had no
     /// row.
-    pub(super) async fn free_reservations(&mut self) {
+    pub(super) async fn free_reservations(&mut self, releaser: &Arc<Releaser>) {
         let claimed = self.jobs.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
@@ -71,7 +75,6 @@ impl Turn<'_> {
             }
             return;
         }
-        let releaser = &self.context.releaser;
         let outcome = releaser
             .release(self.context, self.key, wanted, self.stop)
             .await;
@@ -121,7 +124,7 @@ impl Turn<'_> {
     }
 
     fn name_may_return(&self, item: &Item) -> bool {
-        let ended = lock(&self.context.knowledge.pods).ended(item.podref());
+        let ended = self.context.evidence().pods.ended(item.podref());
         item.name_may_return() && ended.iter().all(|end| end.last.name_may_return)
     }
 
@@ -138,13 +141,13 @@ impl Turn<'_> {
             return wanted;
         }
         let namespace = &self.key.namespace;
-        let knowledge = &self.context.knowledge;
         let known = orphans.iter().map(|(item, _)| {
             let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
             let podref = item.podref();
+            let evidence = self.context.evidence();
             (
                 podref.clone(),
-                knowledge.of(podref, &own, RowCount::default()),
+                evidence.of(podref, &own, RowCount::default()),
             )
         });
         // The rows that they would belong to.
@@ -158,8 +161,9 @@ impl Turn<'_> {
             })
         });
         let rows: Vec<_> = rows.collect();
-        let others = lock(&knowledge.pods).others(rows.iter());
-        if let Err(error) = self.read_nodes(&known.collect(), &others).await {
+        let others = self.context.evidence().pods.others(rows.iter());
+        let known = known.collect();
+        if let Err(error) = self.read_nodes(&known, &others).await {
             for (item, _) in orphans {
                 self.not_read(item.podref(), "nodes", &error);
             }
@@ -256,13 +260,12 @@ impl Turn<'_> {
         let picked = self.context.picked.as_ref();
         let pick = picked.and_then(|picked| picked.reservation(found));
         let is_forced = pick.is_some_and(|pick| pick.forced);
-        let knowledge = &self.context.knowledge;
         let now = self.context.clock.now();
-        let sighting = knowledge.see_reservation(found, now);
+        let sighting = self.context.evidence().see_reservation(found, now);
         let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
-        let known = knowledge.of(podref, &own, here);
+        let known = self.context.evidence().of(podref, &own, here);
         let policy = &self.context.policy;
         let row = match found.as_row(address) {
             Ok(row) => row,
@@ -271,13 +274,16 @@ impl Turn<'_> {
                 return None;
             }
         };
-        let others = lock(&knowledge.pods).others([&row].into_iter());
+        let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
-        let verdict = knowledge.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
-            judge_orphan(found, address, &known.presumption(), facts, policy, now)
+        let presence = known.presumption();
+        let evidence = self.context.evidence();
+        let verdict = evidence.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
+            judge_orphan(found, address, &presence, facts, policy, now)
         });
+        drop(evidence);
         let stale = match verdict {
             Verdict::Stale(stale) => stale,
             Verdict::Held(reason) => {
@@ -299,7 +305,9 @@ impl Turn<'_> {
         }
         if !found.is_claimed() && !is_forced {
             let (since, acknowledged) = (sighting.first, self.acknowledged);
-            let stopped = knowledge.check_breaker_since(since, acknowledged, &stale.clearance, now);
+            let evidence = self.context.evidence();
+            let stopped = evidence.check_breaker_since(since, acknowledged, &stale.clearance, now);
+            drop(evidence);
             if let Err(open) = stopped {
                 self.stopped(podref, &found.name, open, now);
                 return None;

@@ -4,7 +4,7 @@
 //! from its report, all when they are asked for. So a pool that is gone is gone from here, and nobody counts
 //! anything twice. Labels are words of ours and names of pools, never texts of errors or names of pods.
 //!
-//! [`Counters`]: super::Counters
+//! [`Counters`]: crate::report::Counters
 
 use std::{fmt, sync::Arc};
 
@@ -21,9 +21,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::Trigger;
 use crate::{
     collect::sweep::{PoolTally, SweepReport},
+    report::Trigger,
     vitals::Vitals,
 };
 
