@@ -28,7 +28,7 @@ pub struct Config {
     pub pool_namespace: Option<String>,
     /// Waits and exemptions.
     pub policy: Policy,
-    /// How many workers look for pools at a time.
+    /// How many pools are read at a time, beside sweeps.
     pub workers: usize,
     /// How often an incarnation is tried again after a failure.
     pub max_retries: u32,
@@ -104,7 +104,7 @@ impl Default for Config {
         Self {
             pool_namespace: None,
             policy: Policy::default(),
-            workers: 16,
+            workers: 4,
             max_retries: 5,
             sweep_interval: Duration::from_mins(5),
             breaker: Limits::default(),

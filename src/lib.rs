@@ -4,14 +4,14 @@
 //! Data flows one way:
 //!
 //! ```text
-//! watch ─▶ index ─▶ queue ─▶ worker ─▶ writer ─▶ report
+//! watch ─▶ evidence ─▶ planner ─▶ turn ─▶ report
 //! ```
 //!
 //! | module | what lives there |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
 //! | [`watch`] | informers and indexes |
-//! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
+//! | `backoff` | waits after failures |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
@@ -43,7 +43,6 @@ pub mod leader;
 mod lock;
 pub mod metrics;
 mod pulse;
-mod queue;
 pub mod report;
 pub mod run;
 pub mod snapshot;

@@ -138,7 +138,7 @@ impl Exporter {
 
     fn process(&self, families: &mut Families<'_>) -> fmt::Result {
         let vitals = &self.0;
-        let help = "Pods and podrefs in work or waiting";
+        let help = "Ends of pods and cases in work or waiting";
         families.value("queue_depth", help, &vitals.queue_depth())?;
         let help = "Live pods that can have rows";
         families.value("pods_indexed", help, &vitals.pods_indexed())?;

@@ -1,19 +1,19 @@
 //! One run of the collector: what is started, in which order, and how it ends.
 //!
-//! Informers first; workers only when every cache has finished its first list, and with them the
-//! candidacy; on shutdown workers first, then the writers' turns in flight, then the Lease and the events. The caller sees each step as a
+//! Informers first; the planner only when every cache has finished its first list, and with it the
+//! candidacy; on shutdown the planner first, then the turns in flight, then the Lease and the events. The caller sees each step as a
 //! [`Phase`] and gets the error of a run that failed.
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
 
 use ipgc_core::node::Nodes;
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
-    sync::watch,
+    sync::{Notify, mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -29,8 +29,10 @@ use crate::{
         directory::Directory,
         evidence::Evidence,
         gate::Gate,
+        input::Input,
         intake::{NadSink, NodeSink, PodSink},
-        nodes::{NodeKeeper, NodeWaits},
+        nodes::{Interest, NodeKeeper},
+        planner::{Plan, Planner},
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
@@ -38,15 +40,12 @@ use crate::{
         reservation_api::ReservationApi,
         resolve::Resolver,
         sweep::{SweepHealth, SweepRequests, Sweeper},
-        worker::{self, Shared},
-        writer::Writers,
     },
     config::Config,
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
     lock::lock,
-    queue::Queue,
     report::{self, Counters, counted},
     vitals::{Caches, Course, Vitals},
     watch::{Freshness, LeanNode, LeanPod, follow},
@@ -232,16 +231,14 @@ impl Collector {
         let events_sent = tokio::spawn(event_sender.run());
         // Nor on any for that another copy leads.
         let requests = while_leading(requests, leadership.clone());
-        let backoff = Backoff::new(config.retry_from, config.retry_to);
-        let queue = Arc::new(Queue::new(
-            config.queue_capacity,
-            config.max_retries,
-            backoff,
-        ));
+        // Its room is taken only by what is in it.
+        let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
+        let depth = Arc::new(AtomicUsize::new(0));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
         let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
         let evidence = Arc::new(Mutex::new(evidence));
-        let waits = Arc::new(NodeWaits::default());
+        let node_news = Arc::new(Notify::new());
+        let (interest, interested) = watch::channel(Interest::default());
         let sweeps = Arc::new(SweepRequests::default());
         let tasks = TaskTracker::new();
 
@@ -257,11 +254,11 @@ impl Collector {
         let (pods_synced, mut pods_ready) = watch::channel(false);
         let pods = PodSink {
             evidence: Arc::clone(&evidence),
-            queue: Arc::clone(&queue),
+            ends: planner.clone(),
             policy: config.policy.clone(),
             clock,
             freshness: Arc::clone(&freshness),
-            waits: Arc::clone(&waits),
+            node_news: Arc::clone(&node_news),
             sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
             sweeps_only: config.picked.is_some(),
@@ -272,7 +269,7 @@ impl Collector {
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
         let (nodes_synced, mut nodes_ready) = watch::channel(false);
-        let sink = NodeSink::new(Arc::clone(&evidence), Arc::clone(&waits), clock);
+        let sink = NodeSink::new(Arc::clone(&evidence), Arc::clone(&node_news), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
@@ -287,8 +284,9 @@ impl Collector {
         let keeper = NodeKeeper {
             client: requests.clone(),
             evidence: Arc::clone(&evidence),
-            waits: Arc::clone(&waits),
-            queue: Arc::clone(&queue),
+            news: node_news,
+            interest: interested,
+            planner: planner.clone(),
             history: Arc::clone(&history),
             prover: prover.clone(),
             policy: config.policy.clone(),
@@ -308,7 +306,7 @@ impl Collector {
                 ("nodes", nodes_ready.clone()),
                 ("network-attachment-definitions", nads_ready.clone()),
             ],
-            queue: Arc::clone(&queue),
+            depth: Arc::clone(&depth),
             evidence: Arc::clone(&evidence),
         });
         let caches = async {
@@ -329,13 +327,18 @@ impl Collector {
             config.sweep_interval,
         );
         let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock, Arc::clone(&history)),
+            pools: PoolApi::new(
+                requests.clone(),
+                clock,
+                Arc::clone(&history),
+                config.workers,
+            ),
             reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
             prover,
             evidence: Arc::clone(&evidence),
             reading_nodes: tokio::sync::Mutex::default(),
             history: Arc::clone(&history),
-            waits: Arc::clone(&waits),
+            interest: interest.clone(),
             told: Mutex::default(),
             policy: config.policy,
             clock,
@@ -343,21 +346,16 @@ impl Collector {
             pulse: Arc::clone(vitals.pulse()),
             gate: Arc::clone(&gate),
             refusals,
-            events: events.clone(),
+            // The last one: as long as there is one, events may come.
+            events,
             counters: Arc::clone(&counters),
             picked: config.picked.clone(),
         });
-        let directory = Directory::new(
-            requests,
-            config.pool_namespace.clone(),
-            clock,
-            // The last one: as long as there is one, events may come.
-            history,
-        );
+        let directory = Directory::new(requests, config.pool_namespace.clone(), clock, history);
         let directory = Arc::new(directory);
         let sweeper = Sweeper {
             context: Arc::clone(&context),
-            queue: Arc::clone(&queue),
+            planner: planner.clone(),
             directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
             requests: Arc::clone(&sweeps),
@@ -367,37 +365,24 @@ impl Collector {
         background.spawn(named("the sweep", sweeper.run()));
         let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
         background.spawn(named("the watch for wishes", wishes));
-        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
+        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps), planner);
         background.spawn(named("the watch over leadership", takeovers));
-        let writers = Writers::new(
+        let plan = Plan {
             context,
-            Arc::new(releaser),
-            Arc::clone(&queue),
-            tasks.clone(),
-            stop.clone(),
-        );
-        let shared = Arc::new(Shared {
-            queue,
-            resolver: Resolver::new(Arc::clone(&evidence), directory),
-            evidence,
-            gate,
-            writers: Arc::new(writers),
-            waits,
+            releaser: Arc::new(releaser),
+            resolver: Arc::new(Resolver::new(evidence, directory)),
             sweeps,
-            clock,
-            events,
-            given_up: Mutex::default(),
-            counters,
-            picked: config.picked,
+            interest,
+            depth,
+            capacity: config.queue_capacity,
+            max_retries: config.max_retries,
+            backoff: Backoff::new(config.retry_from, config.retry_to),
             tasks: tasks.clone(),
             stop: stop.clone(),
-        });
-        let mut workers = JoinSet::new();
-        for number in 0..config.workers.max(1) {
-            workers.spawn(worker::run(Arc::clone(&shared), number, stop.clone()));
-        }
-        drop(shared);
-        info!(workers = workers.len(), "ready");
+        };
+        let mut planning = JoinSet::new();
+        planning.spawn(named("the planner", Planner::run(plan, inputs)));
+        info!("ready");
         // Who leads can do at once what there is to do.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();
@@ -407,22 +392,22 @@ impl Collector {
         phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
-            // First: a stop ends the workers too, and that is no failure.
+            // First: a stop ends the planner too, and that is no failure.
             biased;
             () = stop.cancelled() => Ok(()),
             ended = background.join_next() => Err(unexpected(ended)),
             Some(ended) = election.join_next() => Err(unexpected(Some(ended))),
-            ended = workers.join_next() => Err(unexpected(ended.map(|worker| worker.map(|()| "a worker")))),
+            ended = planning.join_next() => Err(unexpected(ended)),
         };
         stop.cancel();
         let drain = async {
-            while workers.join_next().await.is_some() {}
+            while planning.join_next().await.is_some() {}
             tasks.close();
             tasks.wait().await;
         };
         let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
         background.shutdown().await;
-        workers.shutdown().await;
+        planning.shutdown().await;
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
@@ -472,7 +457,7 @@ impl Running {
         &self.vitals
     }
 
-    /// Waits until all caches are complete and the workers run; false if the run ended before.
+    /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
         let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
@@ -498,11 +483,17 @@ impl Running {
     }
 }
 
-/// Whoever begins to lead looks for what the copy before it left undone.
-async fn see_takeovers(leadership: Leadership, sweeps: Arc<SweepRequests>) {
+/// A copy that begins to lead looks for work that the copy before it left undone.
+async fn see_takeovers(
+    leadership: Leadership,
+    sweeps: Arc<SweepRequests>,
+    planner: mpsc::Sender<Input>,
+) {
     loop {
         leadership.held().await;
         sweeps.request();
+        // The planner ends before this task does.
+        let _ = planner.send(Input::TookOver).await;
         leadership.lost().await;
     }
 }

@@ -6,7 +6,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,7 +20,6 @@ use crate::{
     clock::Clock,
     collect::{
         evidence::Evidence,
-        item::ItemQueue,
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,
@@ -35,7 +37,7 @@ const STUCK: Duration = Duration::from_mins(5);
 pub enum Phase {
     /// The caches are not complete; nothing is freed.
     Starting,
-    /// All caches are complete and the workers run.
+    /// All caches are complete and the planner runs.
     Ready,
     /// The run has ended.
     Done,
@@ -67,8 +69,8 @@ pub struct Course {
 pub struct Caches {
     /// Each watch, by the resource, and whether its first list is complete.
     pub synced: [(&'static str, watch::Receiver<bool>); 3],
-    /// What is to be done.
-    pub queue: Arc<ItemQueue>,
+    /// How much work is open.
+    pub depth: Arc<AtomicUsize>,
     /// What is known, of which the number of pods is shown.
     pub evidence: Arc<Mutex<Evidence>>,
 }
@@ -174,10 +176,11 @@ impl Vitals {
         synced.map(|(resource, synced)| (*resource, *synced.borrow()))
     }
 
-    /// Pods and podrefs in work or waiting.
+    /// Ends of pods and cases in work or waiting.
     #[must_use]
     pub fn queue_depth(&self) -> usize {
-        self.caches.get().map_or(0, |caches| caches.queue.len())
+        let depth = self.caches.get().map(|caches| &caches.depth);
+        depth.map_or(0, |depth| depth.load(Ordering::Relaxed))
     }
 
     /// Live pods that can have rows.

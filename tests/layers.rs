@@ -15,7 +15,7 @@ use rstest::rstest;
 /// The modules of `src/`, from the lowest layer to the highest.
 const PROGRAM: &[&[&str]] = &[
     &["api", "backoff", "calls", "clock", "lock"],
-    &["access", "history", "leader", "pulse", "queue"],
+    &["access", "history", "leader", "pulse"],
     &["guard", "report", "watch"],
     &["collect"],
     &["config", "snapshot", "vitals"],
@@ -31,21 +31,20 @@ const COLLECT: &[&[&str]] = &[
         "batches",
         "evidence",
         "gate",
-        "item",
+        "input",
         "names",
         "picked",
         "refusals",
         "reservation_api",
     ],
-    &["directory", "job", "pool_api", "roll"],
-    &["jobs", "prover", "resolve"],
+    &["batch", "directory", "pool_api", "roll"],
+    &["prover", "resolve"],
     &["nodes"],
     &["context"],
     &["second_look"],
     &["release", "sweep"],
-    &["turn"],
-    &["writer"],
-    &["intake", "worker"],
+    &["intake", "turn"],
+    &["planner"],
 ];
 
 /// The modules of `core/src/`, from the lowest layer to the highest.
@@ -74,6 +73,9 @@ const CORE: &[&[&str]] = &[
     &["clearance", "names"],
     &["judge"],
     &["fact", "patch"],
+    &["work"],
+    &["cases"],
+    &["lanes"],
 ];
 
 #[rstest]

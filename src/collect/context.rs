@@ -16,12 +16,13 @@ use ipgc_core::{
     reservation::Reservation,
     time::Moment,
 };
+use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
     evidence::Evidence,
     gate::Gate,
-    nodes::NodeWaits,
+    nodes::Interest,
     picked::{Fate, Picked},
     pool_api::PoolApi,
     prover::Prover,
@@ -51,7 +52,7 @@ pub struct Context {
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
     /// Told when the Leases of nodes are of interest.
-    pub waits: Arc<NodeWaits>,
+    pub interest: watch::Sender<Interest>,
     /// What was told of a pool, by a hash of its uid and a key, and when: of two with one hash, the second is not told.
     pub told: Mutex<HashMap<u64, Moment>>,
     /// Waits and exemptions.
@@ -163,6 +164,22 @@ impl Context {
             let podref = row.podref_text().map(excerpt);
             warn!(pool = %pool.key(), key, podref, %reason, "row kept");
         }
+    }
+
+    /// The Leases of nodes are of interest until then.
+    pub fn want_leases(&self, until: Moment) {
+        self.interest.send_if_modified(|interest| {
+            let is_longer = interest.until < until;
+            interest.until = interest.until.max(until);
+            is_longer
+        });
+    }
+
+    /// From when on a read of the Leases must be asked for that is to show what one asked for at `from` may, and none
+    /// has so far.
+    #[must_use]
+    pub fn next_read(&self, from: Moment) -> Moment {
+        from.max(self.evidence().leases_read + Duration::from_nanos(1))
     }
 
     /// The networks that a pool may be of, as its name tells.

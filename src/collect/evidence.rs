@@ -52,6 +52,8 @@ pub struct Evidence {
     pub definitions: NadIndex,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+    /// When the last read of the Leases that was taken in was asked for.
+    pub leases_read: Moment,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
     trusted_since: Moment,
 }
@@ -158,6 +160,7 @@ impl Evidence {
             networks: KnownNetworks::default(),
             definitions: NadIndex::default(),
             freshness,
+            leases_read: Moment::EPOCH,
             trusted_since: Moment::EPOCH,
         }
     }

@@ -1,5 +1,5 @@
-//! Where the informers' objects go: pods into their index and their ends into the queue, nodes and
-//! definitions into theirs. Nothing here waits, since a server cuts a watch whose reader is slow.
+//! Where the informers' objects go: pods into the evidence and their ends to the planner, nodes and
+//! definitions into the evidence. Nothing here waits, since a server cuts a watch whose reader is slow.
 
 use std::{
     collections::HashSet,
@@ -12,15 +12,10 @@ use ipgc_core::{
     time::Moment,
 };
 use kube::core::DeserializeGuard;
+use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 
-use super::{
-    evidence::Evidence,
-    item::{Item, ItemQueue},
-    nodes::NodeWaits,
-    sweep::SweepRequests,
-    turn::LEAD,
-};
+use super::{evidence::Evidence, input::Input, sweep::SweepRequests};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
@@ -29,20 +24,20 @@ use crate::{
     watch::{Freshness, LeanNode, LeanPod, NadIndex, Sink},
 };
 
-/// Pods: into the index, and their ends into the queue.
+/// Pods: into the evidence, and their ends to the planner.
 pub struct PodSink {
     /// Takes the states, gives out the ends, and learns of gaps.
     pub evidence: Arc<Mutex<Evidence>>,
     /// Where ends go.
-    pub queue: Arc<ItemQueue>,
-    /// When an end is due.
+    pub ends: mpsc::Sender<Input>,
+    /// The waits.
     pub policy: Policy,
     /// The present.
     pub clock: Clock,
     /// Learns that the watch failed.
     pub freshness: Arc<Freshness>,
     /// Learns that there is something to do about nodes.
-    pub waits: Arc<NodeWaits>,
+    pub node_news: Arc<Notify>,
     /// Asked for a sweep after a gap.
     pub sweeps: Arc<SweepRequests>,
     /// Counts.
@@ -66,13 +61,14 @@ impl PodSink {
             return;
         }
         self.counters.ends_seen.increment();
-        let wait = self.clock.until(ended.first_look(&self.policy));
-        let wait = wait.saturating_sub(LEAD);
-        let item = Item::ended(Arc::clone(&ended));
-        if self.queue.push(item.key(), item, wait).is_err() {
+        if self
+            .ends
+            .try_send(Input::Ended(Arc::clone(&ended)))
+            .is_err()
+        {
             self.counters.queue_overflows.increment();
             self.sweeps.request();
-            warn!(pod = %ended.podref(), "queue is full, pod is left to the sweep");
+            warn!(pod = %ended.podref(), "too many pods ended at once, pod is left to the sweep");
         }
     }
 }
@@ -129,7 +125,7 @@ impl Sink<LeanPod> for PodSink {
         for missing in missing {
             self.ended(Some(missing));
         }
-        self.waits.notify();
+        self.node_news.notify_one();
         self.sweeps.request();
     }
 
@@ -143,7 +139,7 @@ pub struct NodeSink {
     /// Where they go.
     evidence: Arc<Mutex<Evidence>>,
     /// Learns that something happened.
-    pub waits: Arc<NodeWaits>,
+    news: Arc<Notify>,
     /// The present.
     pub clock: Clock,
     /// The names in the list that is being read, if one is.
@@ -153,10 +149,10 @@ pub struct NodeSink {
 impl NodeSink {
     /// Puts nodes into this evidence.
     #[must_use]
-    pub fn new(evidence: Arc<Mutex<Evidence>>, waits: Arc<NodeWaits>, clock: Clock) -> Self {
+    pub fn new(evidence: Arc<Mutex<Evidence>>, news: Arc<Notify>, clock: Clock) -> Self {
         Self {
             evidence,
-            waits,
+            news,
             clock,
             listed: None,
         }
@@ -192,14 +188,14 @@ impl Sink<LeanNode> for NodeSink {
         };
         // Kubelets write their node every few minutes, whether anything changed or not.
         if changed {
-            self.waits.notify();
+            self.news.notify_one();
         }
     }
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
             lock(&self.evidence).nodes.remove(&name, self.clock.now());
-            self.waits.notify();
+            self.news.notify_one();
         }
     }
 
@@ -209,7 +205,7 @@ impl Sink<LeanNode> for NodeSink {
         let is_listed = |name: &str| listed.contains(name);
         evidence.nodes.retain(is_listed, self.clock.now());
         drop(evidence);
-        self.waits.notify();
+        self.news.notify_one();
     }
 }
 

@@ -9,9 +9,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey};
+use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey, work::Route};
 
-use super::{directory::Directory, evidence::Evidence, item::Route};
+use super::{directory::Directory, evidence::Evidence};
 use crate::{calls::CallError, lock::lock};
 
 /// Where the rows of an incarnation can be.

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{pool::PoolKey, refusal::Claims};
+use ipgc_core::{pool::PoolKey, refusal::Claims, work::Wanted};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},
@@ -29,7 +29,6 @@ use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
     context::Context,
-    item::Wanted,
     prover::Prover,
     reservation_api::{FEW, ReservationApi},
 };

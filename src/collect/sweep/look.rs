@@ -33,7 +33,7 @@ use crate::{
     collect::{
         context::Context,
         evidence::{Evidence, Known, Overlaps},
-        item::Found,
+        input::Found,
         picked::Fate,
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,

@@ -15,17 +15,10 @@ mod swept;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{
-    breaker::Change,
-    evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
-    node::Standing,
-    patch::Answer,
-    podref::PodRef,
-    time::Moment,
-};
+use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, patch::Answer, time::Moment};
 use jiff::Timestamp;
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, mpsc, watch},
     time::sleep,
 };
 use tracing::{info, warn};
@@ -33,20 +26,13 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::{PoolTally, SweepReport};
 use super::{
-    context::Context,
-    directory::Directory,
-    evidence::{Evidence, Overlaps},
-    gate::Access,
-    item::{Found, Item, ItemQueue},
+    context::Context, directory::Directory, evidence::Overlaps, gate::Access, input::Input,
     pool_api::ObserveError,
 };
 use crate::{backoff::Backoff, calls::CallError};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// How long the evidence of an incarnation is kept after its end at the least.
-const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
 
 /// Why a sweep failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +74,7 @@ pub struct Sweeper {
     /// What the writers work with, too.
     pub context: Arc<Context>,
     /// Where what is found goes.
-    pub queue: Arc<ItemQueue>,
+    pub planner: mpsc::Sender<Input>,
     /// Where slices are listed.
     pub directory: Arc<Directory>,
     /// Sweep only here, if set.
@@ -123,7 +109,8 @@ impl Sweeper {
                     spread.sweep_duration.observe(took.as_secs_f64());
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
-                    self.forget(begun);
+                    let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
+                    self.tell(Input::SweepEnded { begun, before }).await;
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended: Some(self.context.clock.now()),
@@ -193,28 +180,32 @@ impl Sweeper {
         let networks = self.context.evidence().definitions.networks();
         look.usage(&networks);
         let (found, mut report) = look.end();
-        let mut evidence = self.context.evidence();
-        report.remembered = evidence.first_seen.len();
-        // A pool that cannot be read may overlap any.
-        let is_whole = report.pools_unreadable == 0;
-        evidence.overlaps = if is_whole {
-            overlaps
-        } else {
-            Overlaps::default()
-        };
-        if is_whole {
-            let pods = &mut evidence.pods;
-            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
-            let wait = self.context.policy.wait(Some(grace), 1);
-            pods.end_sweep(begun, wait);
+        {
+            let mut evidence = self.context.evidence();
+            report.remembered = evidence.first_seen.len();
+            // A pool that cannot be read may overlap any.
+            let is_whole = report.pools_unreadable == 0;
+            evidence.overlaps = if is_whole {
+                overlaps
+            } else {
+                Overlaps::default()
+            };
+            if is_whole {
+                let pods = &mut evidence.pods;
+                let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
+                let wait = self.context.policy.wait(Some(grace), 1);
+                pods.end_sweep(begun, wait);
+            }
         }
-        drop(evidence);
         report.breaker_open = self.assess(&report, begun);
-        for (podref, found) in found {
-            self.submit(podref, found);
-        }
+        self.tell(Input::Found(found)).await;
         reservations.map_err(SweepError::Reservations)?;
         Ok(report)
+    }
+
+    async fn tell(&self, input: Input) {
+        // The planner ends before this task does.
+        let _ = self.planner.send(input).await;
     }
 
     /// Whether the breaker is open by what the sweep found.
@@ -252,43 +243,5 @@ impl Sweeper {
             }
         }
         true
-    }
-
-    fn submit(&self, podref: PodRef, found: Found) {
-        let item = Item::found(podref, found);
-        let key = item.key();
-        if let Some(known) = self.queue.get(&*key) {
-            if known.find_again(item.finds()) {
-                self.queue.reschedule(&*key, Duration::ZERO);
-            }
-        } else if self.queue.push(key, item, Duration::ZERO).is_err() {
-            self.context.counters.queue_overflows.increment();
-            warn!("queue is full, the rest is left to the next sweep");
-        }
-    }
-
-    /// Forgets what this sweep and the one before did not need.
-    fn forget(&self, begun: Moment) {
-        let now = self.context.clock.now();
-        let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
-        let Evidence {
-            first_seen,
-            nodes,
-            pods,
-            ..
-        } = &mut *self.context.evidence();
-        first_seen.forget(now.since(before), now);
-        let longest = pods.longest_grace().max(DEFAULT_POD_GRACE);
-        let keep = KEEP_EVIDENCE.max(self.context.policy.wait(Some(longest), MANY_ROWS));
-        pods.forget(begun, now, keep, |end| {
-            let in_work =
-                self.queue.contains(&*end.last.uid) || self.queue.contains(end.podref().as_str());
-            let silent = end
-                .last
-                .node
-                .as_ref()
-                .is_some_and(|node| nodes.standing(node, end.at, now) == Standing::Silent);
-            in_work || (silent && !end.settled)
-        });
     }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ipgc_core::{
+    cases::Outcome,
     fact::Fact,
     judge::{Unknown, Verdict, judge_orphan},
     names::split,
@@ -15,6 +16,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{InterfaceTag, RowContent, RowCount},
     reservation::Reservation,
+    work::Wanted,
 };
 use tracing::{debug, info};
 
@@ -22,12 +24,7 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        gate::Access,
-        item::{Item, Wanted},
-        job::Outcome,
-        picked::Fate,
-        pool_api::ObserveError,
-        release::Releaser,
+        gate::Access, picked::Fate, pool_api::ObserveError, release::Releaser,
         second_look::second_look,
     },
 };
@@ -36,11 +33,11 @@ impl Turn<'_> {
     /// The reservations follow their rows, those of earlier tries included; and those that had no
     /// row.
     pub(super) async fn free_reservations(&mut self, releaser: &Arc<Releaser>) {
-        let claimed = self.jobs.claimed();
+        let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
-        wanted.extend(self.jobs.gone(|item, removed| Wanted {
-            name_may_return: self.name_may_return(item),
+        wanted.extend(self.batch.gone(|podref, removed| Wanted {
+            name_may_return: self.name_may_return(podref),
             fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
             networks: removed.networks.clone(),
             row: removed.content.clone(),
@@ -65,7 +62,7 @@ impl Turn<'_> {
         let stood_by = gate.stood_by(self.stop).await;
         if stood_by && !gate.leads() {
             // Whoever leads finds them in a sweep. We would ask for ever.
-            self.jobs.reservations_done(&BTreeSet::new());
+            self.batch.reservations_done(&BTreeSet::new());
             return;
         }
         let wait = gate.wait();
@@ -93,7 +90,7 @@ impl Turn<'_> {
         }
         for (podref, reason, again) in outcome.kept {
             if let Some(picked) = &self.context.picked {
-                picked.failed(&podref, &reason, true);
+                picked.failed(self.key, &podref, &reason, true);
             }
             // Otherwise a sweep finds it again.
             if let Some(again) = again {
@@ -115,17 +112,18 @@ impl Turn<'_> {
             waiting.contains(&place)
                 || (was_claimed.contains(&place) && failed.contains(&wanted.row.podref))
         });
-        self.jobs.note_claimed(left);
+        self.batch.note_claimed(left);
         for (podref, _) in waiting {
             self.outcome(&podref, Outcome::not_before(outcome.until));
             failed.insert(podref);
         }
-        self.jobs.reservations_done(&failed);
+        self.batch.reservations_done(&failed);
     }
 
-    fn name_may_return(&self, item: &Item) -> bool {
-        let ended = self.context.evidence().pods.ended(item.podref());
-        item.name_may_return() && ended.iter().all(|end| end.last.name_may_return)
+    fn name_may_return(&self, podref: &PodRef) -> bool {
+        let ended = self.context.evidence().pods.ended(podref);
+        let mut ended = ended.iter().chain(self.batch.ends(podref));
+        ended.all(|end| end.last.name_may_return)
     }
 
     /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
@@ -135,28 +133,24 @@ impl Turn<'_> {
         if !self.is_observed {
             return wanted;
         }
-        let orphans = self.jobs.orphans();
+        let orphans = self.batch.orphans();
         let names: BTreeSet<_> = orphans.iter().map(|(_, name)| name.clone()).collect();
         if names.is_empty() {
             return wanted;
         }
         let namespace = &self.key.namespace;
-        let known = orphans.iter().map(|(item, _)| {
-            let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
-            let podref = item.podref();
+        let known = orphans.iter().map(|(podref, _)| {
             let evidence = self.context.evidence();
-            (
-                podref.clone(),
-                evidence.of(podref, &own, RowCount::default()),
-            )
+            let known = evidence.of(podref, self.batch.ends(podref), RowCount::default());
+            (podref.clone(), known)
         });
         // The rows that they would belong to.
-        let rows = orphans.iter().filter_map(|(item, name)| {
+        let rows = orphans.iter().filter_map(|(podref, name)| {
             let (_, address) = self.place_of(name)?;
             Some(RowContent {
                 address,
                 sandbox: Box::default(),
-                podref: item.podref().clone(),
+                podref: podref.clone(),
                 interface: None,
             })
         });
@@ -164,14 +158,14 @@ impl Turn<'_> {
         let others = self.context.evidence().pods.others(rows.iter());
         let known = known.collect();
         if let Err(error) = self.read_nodes(&known, &others).await {
-            for (item, _) in orphans {
-                self.not_read(item.podref(), "nodes", &error);
+            for (podref, _) in orphans {
+                self.not_read(&podref, "nodes", &error);
             }
             return wanted;
         }
         match self.context.reservations.named(namespace, &names).await {
             Ok(found) => {
-                for (item, name) in orphans {
+                for (podref, name) in orphans {
                     let Some(found) = found.get(&name) else {
                         continue;
                     };
@@ -180,16 +174,16 @@ impl Turn<'_> {
                         let is_of = |(network, address)| {
                             it.row.address == address && it.networks.contains(&network)
                         };
-                        place.clone().is_some_and(is_of) && it.row.podref == *item.podref()
+                        place.clone().is_some_and(is_of) && it.row.podref == podref
                     });
                     if !is_claimed {
-                        wanted.extend(self.orphan(&item, found));
+                        wanted.extend(self.orphan(&podref, found));
                     }
                 }
             }
             Err(error) => {
-                for (item, _) in orphans {
-                    self.not_read(item.podref(), "reservations", &error);
+                for (podref, _) in orphans {
+                    self.not_read(&podref, "reservations", &error);
                 }
             }
         }
@@ -242,8 +236,7 @@ impl Turn<'_> {
         self.failed(podref, format!("could not read {what}: {error}"), at_least);
     }
 
-    fn orphan(&mut self, item: &Arc<Item>, found: &Reservation) -> Option<Wanted> {
-        let podref = item.podref();
+    fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
         let (network, address) = self.place_of(&found.name)?;
         // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
         let has_row = self.addresses.contains(&(podref.clone(), address));
@@ -262,10 +255,12 @@ impl Turn<'_> {
         let is_forced = pick.is_some_and(|pick| pick.forced);
         let now = self.context.clock.now();
         let sighting = self.context.evidence().see_reservation(found, now);
-        let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
-        let known = self.context.evidence().of(podref, &own, here);
+        let known = self
+            .context
+            .evidence()
+            .of(podref, self.batch.ends(podref), here);
         let policy = &self.context.policy;
         let row = match found.as_row(address) {
             Ok(row) => row,
@@ -322,7 +317,7 @@ impl Turn<'_> {
         Some(Wanted {
             row,
             networks: [network].into(),
-            name_may_return: self.name_may_return(item),
+            name_may_return: self.name_may_return(podref),
             fact: if has_row {
                 Fact::Taken
             } else {

@@ -7,6 +7,7 @@ use std::{
 
 use ipgc_core::{
     breaker::Open,
+    cases::Outcome,
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
     judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
@@ -21,7 +22,7 @@ use tracing::debug;
 use super::{LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
 use crate::{
     calls::CallError,
-    collect::{evidence::Known, job::Outcome, picked::Fate, prover::Asked},
+    collect::{evidence::Known, picked::Fate, prover::Asked},
     watch::Others,
 };
 
@@ -34,7 +35,7 @@ impl Turn<'_> {
         let known = {
             let mut evidence = self.context.evidence();
             evidence.prepare(now);
-            self.jobs.known(&evidence, observed)
+            self.batch.known(&evidence, observed)
         };
         let mut due = Asked::new();
         for row in observed.rows() {
@@ -180,7 +181,7 @@ impl Turn<'_> {
         let known = {
             let mut evidence = self.context.evidence();
             evidence.prepare(now);
-            self.jobs.known(&evidence, observed)
+            self.batch.known(&evidence, observed)
         };
         let others = self.others(observed, due);
         let mut releases = Vec::new();
@@ -254,11 +255,11 @@ impl Turn<'_> {
                 if *grade == Grade::Settled {
                     Outcome::not_before(earlier(*moment))
                 } else {
-                    self.context.waits.want(*moment + LINGER);
-                    let nodes = self.jobs.nodes_of(podref);
+                    self.context.want_leases(*moment + LINGER);
+                    let nodes = self.batch.nodes_of(podref);
                     // Where time alone lasts longer, a read has probably shown it by then.
                     let read = shown_from.filter(|from| *from <= now + lead || from >= moment);
-                    let read = read.map(|from| self.context.waits.next_read(from));
+                    let read = read.map(|from| self.context.next_read(from));
                     let until = read.map(|read| read.max(now) + LOOK_FOR_READ);
                     let until = until.unwrap_or_else(|| earlier(*moment));
                     Outcome::not_before_or_told(until, nodes, read)
