@@ -27,7 +27,7 @@ use crate::{
     collect::{
         context::Context,
         directory::Directory,
-        evidence::Evidence,
+        evidence::{Evidence, SharedEvidence},
         gate::Gate,
         input::Input,
         intake::{NadSink, NodeSink, PodSink},
@@ -45,7 +45,6 @@ use crate::{
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
-    lock::lock,
     report::{self, Counters, counted},
     vitals::{Caches, Course, Vitals},
     watch::{Freshness, LeanNode, LeanPod, follow},
@@ -236,16 +235,16 @@ impl Collector {
         let depth = Arc::new(AtomicUsize::new(0));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
         let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
-        let evidence = Arc::new(Mutex::new(evidence));
+        let evidence = SharedEvidence::new(evidence);
         let node_news = Arc::new(Notify::new());
         let (interest, interested) = watch::channel(Interest::default());
         let sweeps = Arc::new(SweepRequests::default());
         let tasks = TaskTracker::new();
 
-        let (distrusted, told) = (Arc::clone(&evidence), events.clone());
+        let (distrusted, told) = (evidence.clone(), events.clone());
         let went_back = Arc::clone(&counters);
         history.on_back(move |note| {
-            lock(&distrusted).distrust(clock.now());
+            distrusted.lock().distrust(clock.now());
             went_back.history_went_back.increment();
             told.history_went_back(note);
         });
@@ -253,7 +252,7 @@ impl Collector {
         let mut background = JoinSet::new();
         let (pods_synced, mut pods_ready) = watch::channel(false);
         let pods = PodSink {
-            evidence: Arc::clone(&evidence),
+            evidence: evidence.clone(),
             ends: planner.clone(),
             policy: config.policy.clone(),
             clock,
@@ -269,7 +268,7 @@ impl Collector {
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
         let (nodes_synced, mut nodes_ready) = watch::channel(false);
-        let sink = NodeSink::new(Arc::clone(&evidence), Arc::clone(&node_news), clock);
+        let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
@@ -283,7 +282,7 @@ impl Collector {
         );
         let keeper = NodeKeeper {
             client: requests.clone(),
-            evidence: Arc::clone(&evidence),
+            evidence: evidence.clone(),
             news: node_news,
             interest: interested,
             planner: planner.clone(),
@@ -294,7 +293,7 @@ impl Collector {
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
         let (nads_synced, mut nads_ready) = watch::channel(false);
-        let nads = NadSink(Arc::clone(&evidence));
+        let nads = NadSink(evidence.clone());
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
@@ -307,7 +306,7 @@ impl Collector {
                 ("network-attachment-definitions", nads_ready.clone()),
             ],
             depth: Arc::clone(&depth),
-            evidence: Arc::clone(&evidence),
+            evidence: evidence.clone(),
         });
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
@@ -335,7 +334,7 @@ impl Collector {
             ),
             reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
             prover,
-            evidence: Arc::clone(&evidence),
+            evidence: evidence.clone(),
             reading_nodes: tokio::sync::Mutex::default(),
             history: Arc::clone(&history),
             interest: interest.clone(),

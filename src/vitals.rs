@@ -7,7 +7,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -19,11 +19,10 @@ use tokio::sync::watch;
 use crate::{
     clock::Clock,
     collect::{
-        evidence::Evidence,
+        evidence::SharedEvidence,
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,
-    lock::lock,
     pulse::Pulse,
     report::Counters,
 };
@@ -72,7 +71,7 @@ pub struct Caches {
     /// How much work is open.
     pub depth: Arc<AtomicUsize>,
     /// What is known, of which the number of pods is shown.
-    pub evidence: Arc<Mutex<Evidence>>,
+    pub evidence: SharedEvidence,
 }
 
 impl fmt::Debug for Caches {
@@ -188,7 +187,7 @@ impl Vitals {
     pub fn pods_indexed(&self) -> usize {
         self.caches
             .get()
-            .map_or(0, |caches| lock(&caches.evidence).pods.len())
+            .map_or(0, |caches| caches.evidence.lock().pods.len())
     }
 
     /// When the last sweep ended, in seconds since 1970; zero before the first.

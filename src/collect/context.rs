@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
-    evidence::Evidence,
+    evidence::{Evidence, SharedEvidence},
     gate::Gate,
     nodes::Interest,
     picked::{Fate, Picked},
@@ -46,7 +46,7 @@ pub struct Context {
     /// Reads reservations.
     pub reservations: ReservationApi,
     /// What is known: see [`Context::evidence`].
-    pub evidence: Arc<Mutex<Evidence>>,
+    pub evidence: SharedEvidence,
     /// Held while nodes are read, which are the same for many who need them at the same time.
     pub reading_nodes: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
@@ -86,7 +86,7 @@ const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 impl Context {
     /// What is known, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
-        lock(&self.evidence)
+        self.evidence.lock()
     }
 
     /// Whether this is news about a pool; told once, it is none any more.

@@ -1,11 +1,11 @@
 //! Everything that is known beside the API server's answers, and the one place where the facts for a verdict are put
 //! together.
 //!
-//! One lock guards all of it ([`super::context::Context::evidence`]). It is held for a moment and never across a wait.
+//! One lock guards all of it ([`SharedEvidence`]). It is held for a moment and never across a wait.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -26,7 +26,10 @@ use ipgc_core::{
 };
 use jiff::Timestamp;
 
-use crate::watch::{Freshness, NadIndex, Others, PodIndex, Presumed};
+use crate::{
+    lock,
+    watch::{Freshness, NadIndex, Others, PodIndex, Presumed},
+};
 
 /// Everything that is known.
 pub struct Evidence {
@@ -56,6 +59,23 @@ pub struct Evidence {
     pub leases_read: Moment,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
     trusted_since: Moment,
+}
+
+/// The evidence in the hands of several tasks.
+#[derive(Clone)]
+pub struct SharedEvidence(Arc<Mutex<Evidence>>);
+
+impl SharedEvidence {
+    /// Shares this evidence.
+    #[must_use]
+    pub fn new(evidence: Evidence) -> Self {
+        Self(Arc::new(Mutex::new(evidence)))
+    }
+
+    /// The evidence, for a moment and never across a wait.
+    pub fn lock(&self) -> MutexGuard<'_, Evidence> {
+        lock::lock(&self.0)
+    }
 }
 
 /// The pools that a sweep saw, and whether their range overlaps another's in the same network.

@@ -1,10 +1,7 @@
 //! Where the informers' objects go: pods into the evidence and their ends to the planner, nodes and
 //! definitions into the evidence. Nothing here waits, since a server cuts a watch whose reader is slow.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
@@ -15,11 +12,14 @@ use kube::core::DeserializeGuard;
 use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 
-use super::{evidence::Evidence, input::Input, sweep::SweepRequests};
+use super::{
+    evidence::{Evidence, SharedEvidence},
+    input::Input,
+    sweep::SweepRequests,
+};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
-    lock::lock,
     report::Counters,
     watch::{Freshness, LeanNode, LeanPod, NadIndex, Sink},
 };
@@ -27,7 +27,7 @@ use crate::{
 /// Pods: into the evidence, and their ends to the planner.
 pub struct PodSink {
     /// Takes the states, gives out the ends, and learns of gaps.
-    pub evidence: Arc<Mutex<Evidence>>,
+    pub evidence: SharedEvidence,
     /// Where ends go.
     pub ends: mpsc::Sender<Input>,
     /// The waits.
@@ -48,7 +48,7 @@ pub struct PodSink {
 
 impl PodSink {
     fn with<T>(&self, act: impl FnOnce(&mut Evidence, Moment) -> T) -> T {
-        let mut evidence = lock(&self.evidence);
+        let mut evidence = self.evidence.lock();
         act(&mut evidence, self.clock.now())
     }
 
@@ -137,7 +137,7 @@ impl Sink<LeanPod> for PodSink {
 /// Nodes: into their index.
 pub struct NodeSink {
     /// Where they go.
-    evidence: Arc<Mutex<Evidence>>,
+    evidence: SharedEvidence,
     /// Learns that something happened.
     news: Arc<Notify>,
     /// The present.
@@ -149,7 +149,7 @@ pub struct NodeSink {
 impl NodeSink {
     /// Puts nodes into this evidence.
     #[must_use]
-    pub fn new(evidence: Arc<Mutex<Evidence>>, news: Arc<Notify>, clock: Clock) -> Self {
+    pub fn new(evidence: SharedEvidence, news: Arc<Notify>, clock: Clock) -> Self {
         Self {
             evidence,
             news,
@@ -169,7 +169,7 @@ impl Sink<LeanNode> for NodeSink {
             return;
         };
         let changed = {
-            let nodes = &mut lock(&self.evidence).nodes;
+            let nodes = &mut self.evidence.lock().nodes;
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
             let changed = before.is_none_or(|before| !before.says_the_same(&state));
             if changed && state.declared_ahead {
@@ -194,14 +194,14 @@ impl Sink<LeanNode> for NodeSink {
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            lock(&self.evidence).nodes.remove(&name, self.clock.now());
+            self.evidence.lock().nodes.remove(&name, self.clock.now());
             self.news.notify_one();
         }
     }
 
     fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
-        let mut evidence = lock(&self.evidence);
+        let mut evidence = self.evidence.lock();
         let is_listed = |name: &str| listed.contains(name);
         evidence.nodes.retain(is_listed, self.clock.now());
         drop(evidence);
@@ -210,11 +210,11 @@ impl Sink<LeanNode> for NodeSink {
 }
 
 /// Definitions: into their index.
-pub struct NadSink(pub Arc<Mutex<Evidence>>);
+pub struct NadSink(pub SharedEvidence);
 
 impl NadSink {
     fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut lock(&self.0).definitions);
+        act(&mut self.0.lock().definitions);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -31,13 +31,12 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{evidence::Evidence, input::Input, prover::Prover};
+use super::{evidence::SharedEvidence, input::Input, prover::Prover};
 use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
     history::History,
-    lock::lock,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -100,7 +99,7 @@ pub struct NodeKeeper {
     /// Reads nodes and Leases.
     pub client: Client,
     /// What is kept, with the pods, whose grace the waits depend on.
-    pub evidence: Arc<Mutex<Evidence>>,
+    pub evidence: SharedEvidence,
     /// Tells that something happened: a node changed, or there was a gap.
     pub news: Arc<Notify>,
     /// Whether somebody waits.
@@ -133,7 +132,7 @@ impl NodeKeeper {
         loop {
             list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if list_again.is_none() && lock(&self.evidence).nodes.is_complete_after_gap() {
+            if list_again.is_none() && self.evidence.lock().nodes.is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(until) => {
                         listen_until = until.unwrap_or(listen_until);
@@ -159,7 +158,7 @@ impl NodeKeeper {
                 read_at = Some(now);
                 match self.read_leases().await {
                     Ok(asked) => {
-                        lock(&self.evidence).leases_read = asked;
+                        self.evidence.lock().leases_read = asked;
                         self.tell(Input::LeasesRead(asked)).await;
                     }
                     Err(error) => {
@@ -178,7 +177,7 @@ impl NodeKeeper {
             }
             self.wake(&mut last).await;
             let now = self.clock.now();
-            lock(&self.evidence).nodes.forget(KEEP_GONE, now);
+            self.evidence.lock().nodes.forget(KEEP_GONE, now);
             let next = match (read_every, read_at) {
                 (Some(every), Some(read)) => self.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
@@ -198,7 +197,7 @@ impl NodeKeeper {
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
     /// are of interest.
     async fn list_suspects(&self) -> Result<Option<Moment>, CallError> {
-        let gap = lock(&self.evidence).nodes.pending_gap();
+        let gap = self.evidence.lock().nodes.pending_gap();
         let Some(gap) = gap else {
             return Ok(None);
         };
@@ -218,14 +217,14 @@ impl NodeKeeper {
             }
         }
         let unknown: BTreeSet<Box<str>> = {
-            let evidence = lock(&self.evidence);
+            let evidence = self.evidence.lock();
             let is_known = |name: &str| evidence.nodes.get(name).is_some();
             let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
         let read = self.prover.nodes(&unknown).await?;
         let now = self.clock.now();
-        let mut evidence = lock(&self.evidence);
+        let mut evidence = self.evidence.lock();
         let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);
         let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
@@ -260,7 +259,7 @@ impl NodeKeeper {
                 return Ok(());
             }
             let next = next_page(&params, &page.metadata);
-            let mut evidence = lock(&self.evidence);
+            let mut evidence = self.evidence.lock();
             for meta in page.items.into_iter().map(|node| node.metadata) {
                 if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
                     evidence
@@ -297,7 +296,7 @@ impl NodeKeeper {
                 None => break seen,
             }
         };
-        let nodes = &mut lock(&self.evidence).nodes;
+        let nodes = &mut self.evidence.lock().nodes;
         // Of two times, each version differs from what it was.
         if self.history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
@@ -312,7 +311,7 @@ impl NodeKeeper {
     /// Those who wait for something on a node look again when it has happened.
     async fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
-            let evidence = lock(&self.evidence);
+            let evidence = self.evidence.lock();
             let pulse = evidence.nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };

@@ -6,13 +6,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey, work::Route};
 
-use super::{directory::Directory, evidence::Evidence};
-use crate::{calls::CallError, lock::lock};
+use super::{directory::Directory, evidence::SharedEvidence};
+use crate::calls::CallError;
 
 /// Where the rows of an incarnation can be.
 #[derive(Debug, Default)]
@@ -25,14 +25,14 @@ pub struct Resolved {
 
 /// Resolves networks to pools.
 pub struct Resolver {
-    evidence: Arc<Mutex<Evidence>>,
+    evidence: SharedEvidence,
     directory: Arc<Directory>,
 }
 
 impl Resolver {
     /// Looks definitions up in the evidence and pools in the directory.
     #[must_use]
-    pub fn new(evidence: Arc<Mutex<Evidence>>, directory: Arc<Directory>) -> Self {
+    pub fn new(evidence: SharedEvidence, directory: Arc<Directory>) -> Self {
         Self {
             evidence,
             directory,
@@ -118,7 +118,7 @@ impl Resolver {
     }
 
     fn definition(&self, network: &str) -> Option<Definition> {
-        lock(&self.evidence).definitions.get(network).cloned()
+        self.evidence.lock().definitions.get(network).cloned()
     }
 }
 
