@@ -381,7 +381,7 @@ impl Collector {
         };
         let mut planning = JoinSet::new();
         planning.spawn(named("the planner", Planner::run(plan, inputs)));
-        info!("ready");
+        info!(workers = config.workers, "ready");
         // Who leads can do at once what there is to do.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();
