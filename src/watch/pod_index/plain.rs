@@ -205,7 +205,13 @@ proptest! {
                     index.begin_list(at(heard_until));
                     plain.begin_list(at(heard_until));
                 }
-                Step::Forget => index.forget(now, now, Duration::from_secs(5), |_| false),
+                Step::Forget => {
+                    index.forget(now, now, Duration::from_secs(5), |_| false);
+                    // The doubts of ends that are forgotten go to the pods that live.
+                    for (podref, packed) in &index.live {
+                        plain.live.get_mut(podref).unwrap().listed_at = packed.listed_at;
+                    }
+                }
                 Step::EndList => {
                     index.end_list(now);
                     plain.end_list();
