@@ -105,16 +105,23 @@ pub(super) async fn a_forced_deletion_keeps_the_phase(cluster: &Cluster) -> Show
 }
 
 pub(super) async fn a_finalizer_holds_until_it_is_removed(cluster: &Cluster) -> Shown {
-    let path = "ippools/delete-held";
-    cluster.pool("delete-held", 1).await?;
-    let hold = json!({ "metadata": { "finalizers": ["ipgc.dev/conformance"] } });
-    cluster.merge(path, &hold).await?;
-    let held = cluster.delete(path, &json!({})).await?;
-    same("answer", &held["kind"], "IPPool")?;
-    let pool = cluster.get(path).await?;
-    let mark = text(&pool, "/metadata/deletionTimestamp");
-    ensure(!mark.is_empty(), "no deletion timestamp")?;
-    let free = json!({ "metadata": { "finalizers": null } });
-    cluster.merge(path, &free).await?;
-    ensure(!cluster.is_there(path).await?, "still there")
+    let name = "delete-held";
+    cluster.pool(name, 1).await?;
+    cluster.pod(name, |pod| pod).await?;
+    for (path, kind) in [
+        ("ippools/delete-held", "IPPool"),
+        ("pods/delete-held", "Pod"),
+    ] {
+        let hold = json!({ "metadata": { "finalizers": ["ipgc.dev/conformance"] } });
+        cluster.merge(path, &hold).await?;
+        let held = cluster.delete(path, &json!({})).await?;
+        same("answer", &held["kind"], kind)?;
+        let object = cluster.get(path).await?;
+        let mark = text(&object, "/metadata/deletionTimestamp");
+        ensure(!mark.is_empty(), "no deletion timestamp")?;
+        let free = json!({ "metadata": { "finalizers": null } });
+        cluster.merge(path, &free).await?;
+        ensure(!cluster.is_there(path).await?, "still there")?;
+    }
+    Ok(())
 }

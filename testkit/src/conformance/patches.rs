@@ -12,7 +12,10 @@ pub(super) async fn compare_and_remove_works_once(cluster: &Cluster) -> Shown {
     let pool = cluster.operate(name, removal(1)).await?;
     let row = &pool["spec"]["allocations"]["1"];
     ensure(row.is_null(), "row is still there")?;
-    caused(cluster.operate(name, removal(1)).await, &[])
+    caused(cluster.operate(name, removal(1)).await, &[])?;
+    let status = refused(cluster.operate(name, removal(1)).await, 422)?;
+    let wanted = "the server rejected our request due to an error in our request";
+    same("message", &status.message, wanted)
 }
 
 pub(super) async fn the_last_row_leaves_an_empty_map(cluster: &Cluster) -> Shown {
