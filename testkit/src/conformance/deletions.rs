@@ -114,8 +114,8 @@ pub(super) async fn a_finalizer_holds_until_it_is_removed(cluster: &Cluster) -> 
     ] {
         let hold = json!({ "metadata": { "finalizers": ["ipgc.dev/conformance"] } });
         cluster.merge(path, &hold).await?;
-        let held = cluster.delete(path, &json!({})).await?;
-        same("answer", &held["kind"], kind)?;
+        let answer = cluster.delete(path, &json!({})).await?;
+        same("answer", &answer["kind"], kind)?;
         let object = cluster.get(path).await?;
         let mark = text(&object, "/metadata/deletionTimestamp");
         ensure(!mark.is_empty(), "no deletion timestamp")?;
