@@ -78,24 +78,9 @@ impl AuditLog {
     /// The requests whose line came after the mark, each once, in the order of their lines. A watch that
     /// still goes on is there with code 0 or 200.
     pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
-        let failed = || Error::io(format!("read {}", self.path.display()));
-        let mut file = File::open(&self.path).map_err(failed())?;
-        file.seek(SeekFrom::Start(mark.0)).map_err(failed())?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed())?;
+        let (mut requests, _) = self.follow(mark, |_| true)?;
         let mut seen = BTreeSet::new();
-        let mut requests = Vec::new();
-        // The last line may be half written: without its newline it does not count yet.
-        for line in text
-            .split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'))
-        {
-            let request: Request =
-                serde_json::from_str(line).map_err(Error::malformed("a line of the audit log"))?;
-            if seen.insert(request.id.clone()) {
-                requests.push(request);
-            }
-        }
+        requests.retain(|request| seen.insert(request.id.clone()));
         Ok(requests)
     }
 
@@ -107,23 +92,27 @@ impl AuditLog {
         wanted: impl Fn(&str) -> bool,
     ) -> Result<(Vec<Request>, Mark)> {
         let failed = || Error::io(format!("read {}", self.path.display()));
+        // The server may have written half of a line when the mark was taken. That line began before the mark.
+        let start = mark.0.saturating_sub(1);
         let mut file = File::open(&self.path).map_err(failed())?;
-        file.seek(SeekFrom::Start(mark.0)).map_err(failed())?;
+        file.seek(SeekFrom::Start(start)).map_err(failed())?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed())?;
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let after_line = |at: Option<usize>| at.map_or(0, |at| at + 1);
+        let whole = after_line(text.iter().rposition(|byte| *byte == b'\n'));
+        let first = match mark.0 {
+            0 => 0,
+            _ => after_line(text.iter().position(|byte| *byte == b'\n')),
+        };
         let mut requests = Vec::new();
-        for line in String::from_utf8_lossy(&text[..whole]).lines() {
+        for line in String::from_utf8_lossy(&text[first..whole]).lines() {
             if wanted(line) {
                 let request = serde_json::from_str(line);
                 requests.push(request.map_err(Error::malformed("a line of the audit log"))?);
             }
         }
         let read = u64::try_from(whole).unwrap_or_default();
-        Ok((requests, Mark(mark.0 + read)))
+        Ok((requests, Mark(mark.0.max(start + read))))
     }
 
     /// The requests of one user agent (the text up to its first blank or the whole) after the mark.
@@ -217,5 +206,41 @@ impl From<Line> for Request {
             answered: line.stage_timestamp,
             body: line.request_object,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, fs};
+
+    use super::{AuditLog, Mark};
+
+    fn line(id: &str) -> String {
+        format!(
+            r#"{{"auditID":"{id}","verb":"get","user":{{"username":"u"}},"requestURI":"/","requestReceivedTimestamp":"a","stageTimestamp":"b"}}"#
+        ) + "\n"
+    }
+
+    #[test]
+    fn a_line_half_written_at_the_mark_comes_before_it() -> Result<(), Box<dyn Error>> {
+        let path = std::env::temp_dir().join(crate::cluster::unique("audit"));
+        let (first, second) = (line("1"), line("2"));
+        let whole = format!("{first}{second}");
+        fs::write(&path, &whole)?;
+        for length in 0..=whole.len() {
+            let ids: Vec<_> = AuditLog::new(&path)
+                .since(Mark(u64::try_from(length)?))?
+                .into_iter()
+                .map(|request| request.id)
+                .collect();
+            let expected: &[&str] = match length {
+                0 => &["1", "2"],
+                _ if length <= first.len() => &["2"],
+                _ => &[],
+            };
+            assert_eq!(ids, expected, "a mark at {length}");
+        }
+        fs::remove_file(&path)?;
+        Ok(())
     }
 }

@@ -1,3 +1,5 @@
+//! The lines of changes between two looks: each difference is told once, as what it is.
+
 #![allow(clippy::unwrap_used)]
 use proptest::{collection::btree_map, option, prelude::*};
 use rstest::rstest;

@@ -71,22 +71,12 @@ impl<'r> Wanted<'r> {
         wanted
     }
 
-    fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.ids.is_empty()
-    }
-
-    /// Those of which `is_shown`, by their key and owner.
-    fn that(&self, is_shown: impl Fn(u64, Option<&PodRef>) -> bool) -> Self {
-        let addresses = self.addresses.iter().map(|(key, owner)| (*key, *owner));
-        let ids = self.ids.iter().map(|(key, owner)| (*key, *owner));
-        Self {
-            addresses: addresses
-                .filter(|(address, owner)| is_shown(showing::of_address(*address), *owner))
-                .collect(),
-            ids: ids
-                .filter(|(id, owner)| is_shown(showing::of_id(*id), *owner))
-                .collect(),
-        }
+    /// Whether one of the keys, with its owner, `is_shown`.
+    fn any(&self, is_shown: impl Fn(u64, Option<&PodRef>) -> bool) -> bool {
+        let mut addresses = self.addresses.iter();
+        let mut ids = self.ids.iter();
+        addresses.any(|(address, owner)| is_shown(showing::of_address(*address), *owner))
+            || ids.any(|(id, owner)| is_shown(showing::of_id(*id), *owner))
     }
 
     /// The addresses and the ids of this pod that are wanted of another one.
@@ -105,9 +95,9 @@ impl PodIndex {
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
         let wanted = Wanted::of(rows);
         let mut others = Others::default();
-        let shown = wanted.that(|key, owner| self.showing.has_other(key, owner));
+        let is_shown = wanted.any(|key, owner| self.showing.has_other(key, owner));
         let living = self.live.iter().map(|(podref, pod)| (podref, &**pod, None));
-        let living = living.filter(|_| !shown.is_empty());
+        let living = living.filter(|_| is_shown);
         let keys = wanted.addresses.keys().copied().map(showing::of_address);
         let keys = keys.chain(wanted.ids.keys().copied().map(showing::of_id));
         let names: HashSet<_> = keys.flat_map(|key| self.shown.by(key)).collect();

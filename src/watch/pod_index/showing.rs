@@ -1,6 +1,7 @@
-//! The pods that show an address or an id: where to look for the other pods of a row.
+//! An index of the addresses and ids that pods show: it tells whether a row may have other pods.
 //!
-//! It only narrows the search. An entry too many costs a comparison; each pod that shows something has one.
+//! It only narrows the search of [`super::others`], and decides nothing. An entry that is out of date costs a needless
+//! comparison of pods. An entry never lacks for an address or an id that a pod shows.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -59,7 +60,7 @@ impl Showing {
         }
     }
 
-    /// The pod shows nothing any more, or is about to change.
+    /// The pod is gone, or is about to change. A key that several pods showed stays until the index is built anew.
     pub(super) fn remove(&mut self, podref: &PodRef, pod: &Packed) {
         let name = name_of(podref.as_str());
         for key in keys_of(pod) {
