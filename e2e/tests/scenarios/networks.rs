@@ -4,16 +4,11 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 
 use e2e::{
-    Error, Result,
+    Result,
     cni::{Network, Sandbox},
     pods::{End, Interface},
     pools::Row,
     wait,
-};
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, PostParams},
-    core::GroupVersionKind,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -346,26 +341,15 @@ async fn a_row_in_a_nodes_own_slice_is_given_back() -> Result<()> {
     Ok(())
 }
 
-/// As upstream's node-slice controller leaves it: two nodes, one free slice.
+/// Two nodes have a slice, and one is free.
 pub async fn plant_slices(scene: &Scene) -> Result<()> {
-    let kind = GroupVersionKind::gvk("whereabouts.cni.cncf.io", "v1alpha1", "NodeSlicePool");
-    let object: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-        "kind": "NodeSlicePool",
-        "metadata": {"name": "sliced"},
-        "spec": {"range": "10.4.0.0/16", "sliceSize": "/24"},
-        "status": {"allocations": [
-            {"nodeName": "node-a", "sliceRange": "10.4.1.0/24"},
-            {"nodeName": "node-b", "sliceRange": "10.4.2.0/24"},
-            {"nodeName": "", "sliceRange": "10.4.3.0/24"},
-        ]},
-    }))
-    .map_err(Error::malformed("a node slice pool"))?;
-    let client = scene.namespace.client().clone();
-    let name = &scene.namespace.name;
-    Api::<DynamicObject>::namespaced_with(client, name, &ApiResource::from_gvk(&kind))
-        .create(&PostParams::default(), &object)
+    let slices = [
+        ("node-a", "10.4.1.0/24"),
+        ("node-b", "10.4.2.0/24"),
+        ("", "10.4.3.0/24"),
+    ];
+    let namespace = &scene.namespace;
+    namespace
+        .plant_slices("sliced", "10.4.0.0/16", "/24", &slices)
         .await
-        .map_err(Error::api("create a node slice pool"))?;
-    Ok(())
 }
