@@ -1,6 +1,5 @@
-//! The rights that `ipgc run` needs, and which of them its account lacks.
+//! Rights on objects of the API server, and which of them an account lacks.
 //!
-//! The rights are those that `manifests/base/rbac.yaml` grants.
 //! The API server is asked by access reviews, so a right is known before it is used.
 //!
 //! Nothing here takes an error for a yes, and nothing uses a right to find out whether it is there.
@@ -8,15 +7,7 @@
 use std::{borrow::Cow, fmt};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::{
-    Resource as _,
-    api::{
-        authorization::v1::SelfSubjectAccessReview as Review,
-        coordination::v1::Lease,
-        core::v1::{Node, Pod},
-        events::v1::Event,
-    },
-};
+use k8s_openapi::{Resource as _, api::authorization::v1::SelfSubjectAccessReview as Review};
 use kube::{
     Client, Resource,
     api::{PostParams, Request},
@@ -24,17 +15,8 @@ use kube::{
 use serde_json::{Value, json};
 
 pub use crate::calls::CallError;
-use crate::{
-    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
-    calls::call,
-    config::Config,
-    leader::LEASE,
-};
+use crate::calls::call;
 
-/// Where the kubelets' heartbeats are.
-const NODE_LEASES: &str = "kube-node-lease";
-/// What a dry run does.
-const READS: [&str; 3] = ["get", "list", "watch"];
 /// Reviews in flight at a time.
 const CONCURRENCY: usize = 4;
 
@@ -99,43 +81,9 @@ impl fmt::Display for Right {
     }
 }
 
-/// All rights that a run needs.
-#[must_use]
-pub fn needed(config: &Config) -> Vec<Right> {
-    let everywhere = &Scope::AllNamespaces;
-    let beats = &Scope::Namespace(NODE_LEASES.to_owned());
-    let namespace = |name: &str| Scope::Namespace(name.to_owned());
-    let pools = config.pool_namespace.as_deref();
-    let pools = &pools.map_or(Scope::AllNamespaces, namespace);
-    let mut rights: Vec<_> = [
-        on::<Pod>(everywhere, &READS),
-        on::<Node>(&Scope::Cluster, &READS),
-        on::<NetworkAttachmentDefinition>(everywhere, &READS),
-        on::<Lease>(beats, &["get", "list"]),
-        on::<IpPool>(pools, &["get", "list", "patch"]),
-        on::<Reservation>(pools, &["get", "list", "patch", "delete"]),
-        on::<NodeSlicePool>(pools, &["list"]),
-        on::<Event>(everywhere, &["create"]),
-    ]
-    .concat();
-    if let Some(name) = config.election() {
-        let leases = &namespace(name);
-        // RBAC cannot limit it to a name: that of what is not there yet is not known.
-        rights.extend(on::<Lease>(leases, &["create"]));
-        let of_ours = on::<Lease>(leases, &["get", "update"]);
-        rights.extend(of_ours.into_iter().map(|right| Right {
-            name: Some(LEASE.into()),
-            ..right
-        }));
-    }
-    if config.dry_run {
-        rights.retain(|right| READS.contains(&right.verb));
-    }
-    rights
-}
-
 /// Rights on one kind.
-fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> Vec<Right> {
+#[must_use]
+pub fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> Vec<Right> {
     let right = |verb: &&'static str| Right {
         verb,
         group: K::group(&()),
@@ -146,16 +94,16 @@ fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> V
     verbs.iter().map(right).collect()
 }
 
-/// Those of the [`needed`] rights that the account of `client` does not have, in the same order.
+/// Those of these rights that the account of `client` does not have, in the same order.
 ///
 /// # Errors
 /// When one of them could not be asked for: then nothing is known.
-pub async fn missing(client: &Client, config: &Config) -> Result<Vec<Right>, CallError> {
+pub async fn missing(client: &Client, rights: Vec<Right>) -> Result<Vec<Right>, CallError> {
     let lacking = async |right: Right| {
         let granted = is_granted(client, &right).await?;
         Ok((!granted).then_some(right))
     };
-    stream::iter(needed(config))
+    stream::iter(rights)
         .map(lacking)
         .buffered(CONCURRENCY)
         .try_filter_map(async |right| Ok(right))

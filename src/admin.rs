@@ -23,7 +23,7 @@ use tokio_util::bytes::Bytes;
 use tracing::{debug, warn};
 
 use crate::{
-    report::{METRICS_TYPE, Metrics},
+    metrics::{self, Metrics},
     vitals::Vitals,
 };
 
@@ -162,7 +162,7 @@ impl Pages {
 
     fn metrics(&self) -> Response<Full<Bytes>> {
         match self.metrics.text() {
-            Ok(text) => response(StatusCode::OK, METRICS_TYPE, text),
+            Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
             Err(error) => {
                 let text = format!("{error}\n");
                 response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)

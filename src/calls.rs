@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{Client, api::ListParams};
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
-/// that a worker is never lost to a hanging connection.
+/// that no task is lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Nobody waits longer than that because a server asks for it.

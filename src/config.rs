@@ -1,10 +1,25 @@
-//! What a run of the collector can be told.
+//! What a run of the collector can be told, and the rights that it needs for that.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{breaker::Limits, evidence::Policy};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Pod},
+    events::v1::Event,
+};
 
-use crate::collect::picked::Picked;
+use crate::{
+    access::{Right, Scope, on},
+    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
+    collect::picked::Picked,
+    leader::LEASE,
+};
+
+/// Where the kubelets' heartbeats are.
+const NODE_LEASES: &str = "kube-node-lease";
+/// What a dry run does.
+const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// Settings of a [`Collector`](crate::run::Collector).
 #[derive(Clone)]
@@ -13,7 +28,7 @@ pub struct Config {
     pub pool_namespace: Option<String>,
     /// Waits and exemptions.
     pub policy: Policy,
-    /// How many workers look for pools at a time.
+    /// How many pools are read at a time, beside sweeps.
     pub workers: usize,
     /// How often an incarnation is tried again after a failure.
     pub max_retries: u32,
@@ -47,6 +62,41 @@ impl Config {
         let namespace = self.lease_namespace.as_deref();
         namespace.filter(|_| !self.dry_run)
     }
+
+    /// All rights that a run needs: those that `manifests/base/rbac.yaml` grants.
+    #[must_use]
+    pub fn rights(&self) -> Vec<Right> {
+        let everywhere = &Scope::AllNamespaces;
+        let beats = &Scope::Namespace(NODE_LEASES.to_owned());
+        let namespace = |name: &str| Scope::Namespace(name.to_owned());
+        let pools = self.pool_namespace.as_deref();
+        let pools = &pools.map_or(Scope::AllNamespaces, namespace);
+        let mut rights: Vec<_> = [
+            on::<Pod>(everywhere, &READS),
+            on::<Node>(&Scope::Cluster, &READS),
+            on::<NetworkAttachmentDefinition>(everywhere, &READS),
+            on::<Lease>(beats, &["get", "list"]),
+            on::<IpPool>(pools, &["get", "list", "patch"]),
+            on::<Reservation>(pools, &["get", "list", "patch", "delete"]),
+            on::<NodeSlicePool>(pools, &["list"]),
+            on::<Event>(everywhere, &["create"]),
+        ]
+        .concat();
+        if let Some(name) = self.election() {
+            let leases = &namespace(name);
+            // RBAC cannot limit it to a name: that of what is not there yet is not known.
+            rights.extend(on::<Lease>(leases, &["create"]));
+            let of_ours = on::<Lease>(leases, &["get", "update"]);
+            rights.extend(of_ours.into_iter().map(|right| Right {
+                name: Some(LEASE.into()),
+                ..right
+            }));
+        }
+        if self.dry_run {
+            rights.retain(|right| READS.contains(&right.verb));
+        }
+        rights
+    }
 }
 
 impl Default for Config {
@@ -54,7 +104,7 @@ impl Default for Config {
         Self {
             pool_namespace: None,
             policy: Policy::default(),
-            workers: 16,
+            workers: 4,
             max_retries: 5,
             sweep_interval: Duration::from_mins(5),
             breaker: Limits::default(),

@@ -4,20 +4,20 @@
 //! Data flows one way:
 //!
 //! ```text
-//! watch ─▶ index ─▶ queue ─▶ worker ─▶ writer ─▶ report
+//! watch ─▶ evidence ─▶ planner ─▶ turn ─▶ report
 //! ```
 //!
 //! | module | what lives there |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
 //! | [`watch`] | informers and indexes |
-//! | `queue`, `backoff` | the keyed delay queue with bounded retries, and its waits |
+//! | `backoff` | waits after failures |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
 //! | [`leader`] | which of several copies writes |
-//! | [`report`] | events, counters and metrics |
-//! | [`vitals`], [`admin`] | a run as it is seen from outside; probes and metrics over HTTP |
+//! | [`report`] | events and counters |
+//! | [`vitals`], [`metrics`], [`admin`] | a run as it is seen from outside; its metrics; probes and metrics over HTTP |
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`audit`] | judgement of a snapshot: reports and explanations |
 //! | [`byhand`] | what a person decides: rows that are to go, reservations that are to be made |
@@ -41,8 +41,8 @@ pub mod guard;
 mod history;
 pub mod leader;
 mod lock;
+pub mod metrics;
 mod pulse;
-mod queue;
 pub mod report;
 pub mod run;
 pub mod snapshot;

@@ -1,19 +1,19 @@
 //! One run of the collector: what is started, in which order, and how it ends.
 //!
-//! Informers first; workers only when every cache has finished its first list, and with them the
-//! candidacy; on shutdown workers first, then the writers' turns in flight, then the Lease and the events. The caller sees each step as a
+//! Informers first; the planner only when every cache has finished its first list, and with it the
+//! candidacy; on shutdown the planner first, then the turns in flight, then the Lease and the events. The caller sees each step as a
 //! [`Phase`] and gets the error of a run that failed.
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
 
 use ipgc_core::node::Nodes;
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
-    sync::watch,
+    sync::{Notify, mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -27,10 +27,12 @@ use crate::{
     collect::{
         context::Context,
         directory::Directory,
+        evidence::{Evidence, SharedEvidence},
         gate::Gate,
+        input::Input,
         intake::{NadSink, NodeSink, PodSink},
-        knowledge::Knowledge,
-        nodes::{NodeKeeper, NodeWaits},
+        nodes::{Interest, NodeKeeper},
+        planner::{Plan, Planner},
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
@@ -38,35 +40,23 @@ use crate::{
         reservation_api::ReservationApi,
         resolve::Resolver,
         sweep::{SweepHealth, SweepRequests, Sweeper},
-        worker::{self, Shared},
-        writer::Writers,
     },
     config::Config,
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
-    queue::Queue,
     report::{self, Counters, counted},
     vitals::{Caches, Course, Vitals},
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, follow},
+    watch::{Freshness, LeanNode, LeanPod, follow},
 };
+
+pub use crate::vitals::Phase;
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
 /// administrator was promised.
 const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The caches are not complete; nothing is freed.
-    Starting,
-    /// All caches are complete and the workers run.
-    Ready,
-    /// The run has ended.
-    Done,
-}
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -240,39 +230,21 @@ impl Collector {
         let events_sent = tokio::spawn(event_sender.run());
         // Nor on any for that another copy leads.
         let requests = while_leading(requests, leadership.clone());
-        let backoff = Backoff::new(config.retry_from, config.retry_to);
-        let queue = Arc::new(Queue::new(
-            config.queue_capacity,
-            config.max_retries,
-            backoff,
-        ));
-        let index = Arc::new(Mutex::new(PodIndex::default()));
+        // Its room is taken only by what is in it.
+        let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
+        let depth = Arc::new(AtomicUsize::new(0));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let nodes = Arc::new(Mutex::new(nodes));
-        let waits = Arc::new(NodeWaits::default());
+        let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let evidence = SharedEvidence::new(evidence);
+        let node_news = Arc::new(Notify::new());
+        let (interest, interested) = watch::channel(Interest::default());
         let sweeps = Arc::new(SweepRequests::default());
-        let definitions = Arc::new(Mutex::new(NadIndex::default()));
         let tasks = TaskTracker::new();
 
-        let knowledge = Arc::new(Knowledge {
-            pods: Arc::clone(&index),
-            nodes: Arc::clone(&nodes),
-            sightings: Mutex::default(),
-            breaker: Mutex::default(),
-            limits: config.breaker,
-            slices: Mutex::default(),
-            slices_by_name: Mutex::default(),
-            overlaps: Mutex::default(),
-            networks: Mutex::default(),
-            definitions: Arc::clone(&definitions),
-            freshness: Arc::clone(&freshness),
-            trusted_since: Mutex::default(),
-            reading_nodes: tokio::sync::Mutex::default(),
-        });
-        let (distrusted, told) = (Arc::clone(&knowledge), events.clone());
+        let (distrusted, told) = (evidence.clone(), events.clone());
         let went_back = Arc::clone(&counters);
         history.on_back(move |note| {
-            distrusted.distrust(clock.now());
+            distrusted.lock().distrust(clock.now());
             went_back.history_went_back.increment();
             told.history_went_back(note);
         });
@@ -280,13 +252,12 @@ impl Collector {
         let mut background = JoinSet::new();
         let (pods_synced, mut pods_ready) = watch::channel(false);
         let pods = PodSink {
-            index: Arc::clone(&index),
-            queue: Arc::clone(&queue),
+            evidence: evidence.clone(),
+            ends: planner.clone(),
             policy: config.policy.clone(),
             clock,
             freshness: Arc::clone(&freshness),
-            nodes: Arc::clone(&nodes),
-            waits: Arc::clone(&waits),
+            node_news: Arc::clone(&node_news),
             sweeps: Arc::clone(&sweeps),
             counters: Arc::clone(&counters),
             sweeps_only: config.picked.is_some(),
@@ -297,7 +268,7 @@ impl Collector {
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
         let (nodes_synced, mut nodes_ready) = watch::channel(false);
-        let sink = NodeSink::new(Arc::clone(&nodes), Arc::clone(&waits), clock);
+        let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
@@ -311,18 +282,18 @@ impl Collector {
         );
         let keeper = NodeKeeper {
             client: requests.clone(),
-            nodes: Arc::clone(&nodes),
-            waits: Arc::clone(&waits),
-            queue: Arc::clone(&queue),
+            evidence: evidence.clone(),
+            news: node_news,
+            interest: interested,
+            planner: planner.clone(),
             history: Arc::clone(&history),
             prover: prover.clone(),
-            pods: Arc::clone(&index),
             policy: config.policy.clone(),
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
         let (nads_synced, mut nads_ready) = watch::channel(false);
-        let nads = NadSink(Arc::clone(&definitions));
+        let nads = NadSink(evidence.clone());
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
@@ -334,8 +305,8 @@ impl Collector {
                 ("nodes", nodes_ready.clone()),
                 ("network-attachment-definitions", nads_ready.clone()),
             ],
-            queue: Arc::clone(&queue),
-            pods: Arc::clone(&index),
+            depth: Arc::clone(&depth),
+            evidence: evidence.clone(),
         });
         let caches = async {
             let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
@@ -348,20 +319,25 @@ impl Collector {
             true = vitals.pulse().through(caches) => {}
         }
 
+        let releaser = Releaser::new(
+            ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            prover.clone(),
+            tasks.clone(),
+            config.sweep_interval,
+        );
         let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock, Arc::clone(&history)),
-            reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
-            releaser: Releaser::new(
-                ReservationApi::new(requests.clone(), Arc::clone(&history)),
-                prover.clone(),
-                Arc::clone(&definitions),
-                tasks.clone(),
-                config.sweep_interval,
+            pools: PoolApi::new(
+                requests.clone(),
+                clock,
+                Arc::clone(&history),
+                config.workers,
             ),
+            reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
             prover,
-            knowledge,
+            evidence: evidence.clone(),
+            reading_nodes: tokio::sync::Mutex::default(),
             history: Arc::clone(&history),
-            waits: Arc::clone(&waits),
+            interest: interest.clone(),
             told: Mutex::default(),
             policy: config.policy,
             clock,
@@ -369,24 +345,18 @@ impl Collector {
             pulse: Arc::clone(vitals.pulse()),
             gate: Arc::clone(&gate),
             refusals,
-            events: events.clone(),
+            // The last one: as long as there is one, events may come.
+            events,
             counters: Arc::clone(&counters),
             picked: config.picked.clone(),
         });
-        let directory = Directory::new(
-            requests,
-            config.pool_namespace.clone(),
-            clock,
-            // The last one: as long as there is one, events may come.
-            history,
-        );
+        let directory = Directory::new(requests, config.pool_namespace.clone(), clock, history);
         let directory = Arc::new(directory);
         let sweeper = Sweeper {
             context: Arc::clone(&context),
-            queue: Arc::clone(&queue),
+            planner: planner.clone(),
             directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
-            definitions: Arc::clone(&definitions),
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
             health: sweep,
@@ -394,31 +364,24 @@ impl Collector {
         background.spawn(named("the sweep", sweeper.run()));
         let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
         background.spawn(named("the watch for wishes", wishes));
-        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps));
+        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps), planner);
         background.spawn(named("the watch over leadership", takeovers));
-        let writers = Writers::new(context, Arc::clone(&queue), tasks.clone(), stop.clone());
-        let shared = Arc::new(Shared {
-            queue,
-            resolver: Resolver::new(definitions, directory),
-            index,
-            gate,
-            writers: Arc::new(writers),
-            waits,
+        let plan = Plan {
+            context,
+            releaser: Arc::new(releaser),
+            resolver: Arc::new(Resolver::new(evidence, directory)),
             sweeps,
-            clock,
-            events,
-            given_up: Mutex::default(),
-            counters,
-            picked: config.picked,
+            interest,
+            depth,
+            capacity: config.queue_capacity,
+            max_retries: config.max_retries,
+            backoff: Backoff::new(config.retry_from, config.retry_to),
             tasks: tasks.clone(),
             stop: stop.clone(),
-        });
-        let mut workers = JoinSet::new();
-        for number in 0..config.workers.max(1) {
-            workers.spawn(worker::run(Arc::clone(&shared), number, stop.clone()));
-        }
-        drop(shared);
-        info!(workers = workers.len(), "ready");
+        };
+        let mut planning = JoinSet::new();
+        planning.spawn(named("the planner", Planner::run(plan, inputs)));
+        info!(workers = config.workers, "ready");
         // Who leads can do at once what there is to do.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();
@@ -428,22 +391,22 @@ impl Collector {
         phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
-            // First: a stop ends the workers too, and that is no failure.
+            // First: a stop ends the planner too, and that is no failure.
             biased;
             () = stop.cancelled() => Ok(()),
             ended = background.join_next() => Err(unexpected(ended)),
             Some(ended) = election.join_next() => Err(unexpected(Some(ended))),
-            ended = workers.join_next() => Err(unexpected(ended.map(|worker| worker.map(|()| "a worker")))),
+            ended = planning.join_next() => Err(unexpected(ended)),
         };
         stop.cancel();
         let drain = async {
-            while workers.join_next().await.is_some() {}
+            while planning.join_next().await.is_some() {}
             tasks.close();
             tasks.wait().await;
         };
         let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
         background.shutdown().await;
-        workers.shutdown().await;
+        planning.shutdown().await;
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
@@ -493,7 +456,7 @@ impl Running {
         &self.vitals
     }
 
-    /// Waits until all caches are complete and the workers run; false if the run ended before.
+    /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
         let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
@@ -519,11 +482,17 @@ impl Running {
     }
 }
 
-/// Whoever begins to lead looks for what the copy before it left undone.
-async fn see_takeovers(leadership: Leadership, sweeps: Arc<SweepRequests>) {
+/// A copy that begins to lead looks for work that the copy before it left undone.
+async fn see_takeovers(
+    leadership: Leadership,
+    sweeps: Arc<SweepRequests>,
+    planner: mpsc::Sender<Input>,
+) {
     loop {
         leadership.held().await;
         sweeps.request();
+        // The planner ends before this task does.
+        let _ = planner.send(Input::TookOver).await;
         leadership.lost().await;
     }
 }

@@ -6,7 +6,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,20 +19,28 @@ use tokio::sync::watch;
 use crate::{
     clock::Clock,
     collect::{
+        evidence::SharedEvidence,
         sweep::{SweepHealth, SweepReport},
-        worker::ItemQueue,
     },
     leader::Leadership,
-    lock::lock,
     pulse::Pulse,
     report::Counters,
-    run::Phase,
-    watch::PodIndex,
 };
 
 /// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
 /// beat twice a minute.
 const STUCK: Duration = Duration::from_mins(5);
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The caches are not complete; nothing is freed.
+    Starting,
+    /// All caches are complete and the planner runs.
+    Ready,
+    /// The run has ended.
+    Done,
+}
 
 /// What is to be seen of a run from outside.
 #[derive(Debug)]
@@ -57,10 +68,10 @@ pub struct Course {
 pub struct Caches {
     /// Each watch, by the resource, and whether its first list is complete.
     pub synced: [(&'static str, watch::Receiver<bool>); 3],
-    /// What is to be done.
-    pub queue: Arc<ItemQueue>,
-    /// The pods.
-    pub pods: Arc<Mutex<PodIndex>>,
+    /// How much work is open.
+    pub depth: Arc<AtomicUsize>,
+    /// What is known, of which the number of pods is shown.
+    pub evidence: SharedEvidence,
 }
 
 impl fmt::Debug for Caches {
@@ -164,10 +175,11 @@ impl Vitals {
         synced.map(|(resource, synced)| (*resource, *synced.borrow()))
     }
 
-    /// Pods and podrefs in work or waiting.
+    /// Ends of pods and cases in work or waiting.
     #[must_use]
     pub fn queue_depth(&self) -> usize {
-        self.caches.get().map_or(0, |caches| caches.queue.len())
+        let depth = self.caches.get().map(|caches| &caches.depth);
+        depth.map_or(0, |depth| depth.load(Ordering::Relaxed))
     }
 
     /// Live pods that can have rows.
@@ -175,7 +187,7 @@ impl Vitals {
     pub fn pods_indexed(&self) -> usize {
         self.caches
             .get()
-            .map_or(0, |caches| lock(&caches.pods).len())
+            .map_or(0, |caches| caches.evidence.lock().pods.len())
     }
 
     /// When the last sweep ended, in seconds since 1970; zero before the first.

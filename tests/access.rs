@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use ipgc::{
-    access::{CallError, Right, Scope, missing, needed},
+    access::{CallError, Right, Scope, missing},
     config::Config,
 };
 use kube::{Client, client::Body};
@@ -57,7 +57,7 @@ fn lines(rights: &[Right]) -> Vec<String> {
 }
 
 async fn asked(server: &Server, pools: Option<&str>, dry_run: bool) -> Vec<String> {
-    let answer = missing(&server.client(), &config(pools, dry_run)).await;
+    let answer = missing(&server.client(), config(pools, dry_run).rights()).await;
     lines(&answer.unwrap())
 }
 
@@ -72,7 +72,7 @@ async fn nothing_is_missing_where_everything_is_allowed(
     let requests = server.requests();
     assert_eq!(
         requests.len(),
-        needed(&config(pools, dry_run)).len(),
+        config(pools, dry_run).rights().len(),
         "{requests}"
     );
     assert_eq!(
@@ -88,7 +88,7 @@ async fn each_right_denied_alone_is_named_alone(
     #[values(None, Some("net"))] pools: Option<&str>,
     #[values(false, true)] dry_run: bool,
 ) {
-    for right in needed(&config(pools, dry_run)) {
+    for right in config(pools, dry_run).rights() {
         let server = Server::new();
         server.on(matching(&right)).deny();
         assert_eq!(
@@ -169,7 +169,7 @@ async fn the_only_copy_needs_no_right_on_a_lease_of_its_own() {
         .on(Match::resource("leases").namespace("ipgc-system"))
         .deny();
     let alone = Config::default();
-    let asked = missing(&server.client(), &alone).await.unwrap();
+    let asked = missing(&server.client(), alone.rights()).await.unwrap();
     assert!(asked.is_empty(), "{asked:?}");
 }
 
@@ -192,7 +192,8 @@ async fn a_review_that_is_not_answered_is_an_error(
 ) {
     let server = Server::new();
     fault(server.on(reviews()).skip(which).once());
-    let answer: Result<_, CallError> = missing(&server.client(), &config(None, false)).await;
+    let answer: Result<_, CallError> =
+        missing(&server.client(), config(None, false).rights()).await;
     let error = answer.unwrap_err().to_string();
     assert!(error.contains(says), "{error}");
 }
@@ -203,8 +204,8 @@ async fn an_answer_that_grants_nothing_grants_nothing() {
     let echo = tower::service_fn(async |request: http::Request<Body>| {
         Ok::<_, tower::BoxError>(http::Response::new(request.into_body()))
     });
-    let answer = missing(&Client::new(echo, "default"), &config(None, false)).await;
-    assert_eq!(answer.unwrap(), needed(&config(None, false)));
+    let answer = missing(&Client::new(echo, "default"), config(None, false).rights()).await;
+    assert_eq!(answer.unwrap(), config(None, false).rights());
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +214,7 @@ async fn a_few_are_asked_at_a_time() {
     server.on(reviews()).hang();
     let (client, silent) = (server.client(), std::time::Duration::from_secs(1));
     let config = config(None, false);
-    let asking = tokio::time::timeout(silent, missing(&client, &config)).await;
+    let asking = tokio::time::timeout(silent, missing(&client, config.rights())).await;
     assert!(asking.is_err());
     assert_eq!(server.requests().len(), 4, "{}", server.requests());
 }
@@ -278,7 +279,7 @@ fn granted(objects: &[Value]) -> BTreeSet<String> {
 /// Both ways: no right is asked for that the manifests do not grant, and none granted that is not
 /// asked for.
 fn assert_granted(granted: &BTreeSet<String>, pools: Option<&str>) {
-    let needed: BTreeSet<_> = lines(&needed(&config(pools, false))).into_iter().collect();
+    let needed: BTreeSet<_> = lines(&config(pools, false).rights()).into_iter().collect();
     assert_eq!(*granted, needed);
 }
 

@@ -155,7 +155,7 @@ fn help_names_every_flag_with_its_default() {
         ("--dry-run", None),
         ("--keep-podref", None),
         ("--max-retries", Some("5")),
-        ("--workers", Some("16")),
+        ("--workers", Some("4")),
         ("--listen", Some("0.0.0.0:8080")),
         ("--leader-elect", Some("true")),
         ("--lease-namespace", None),

@@ -66,7 +66,7 @@ async fn an_exemption_that_nobody_understands_is_one_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_try_names_the_pod_the_reason_and_the_worker() {
+async fn a_failed_try_names_the_pod_the_pool_and_the_reason() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
     put_pool(&bench.server, &[(1, "web-0")]);
@@ -77,7 +77,11 @@ async fn a_failed_try_names_the_pod_the_reason_and_the_worker() {
     bench.wait_rows(POOL, &[]).await;
     let lines = log.lines("will try again");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("worker{number="), "{}", lines[0]);
+    assert!(
+        lines[0].contains("pool=default/10.0.0.0-24"),
+        "{}",
+        lines[0]
+    );
     assert!(lines[0].contains("pod=default/web-0"), "{}", lines[0]);
     assert!(lines[0].contains("could not remove rows"), "{}", lines[0]);
     bench.stop().await;

@@ -18,7 +18,7 @@ use common::{
     scrape::Scrape,
     seconds, seldom, server,
 };
-use ipgc::{config::Config, report::Metrics};
+use ipgc::{config::Config, metrics::Metrics};
 use serde_json::json;
 use testkit::{Garble, Match, fixtures};
 

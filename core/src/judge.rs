@@ -2,28 +2,32 @@
 //!
 //! [`judge`] goes through the rules of docs/safety.md in their order; the first that fits decides.
 //! Held and Unknown rows stay. A Stale row carries what its wait is for
-//! ([`crate::clearance`]), and only [`Proof::release`], or [`Proof::force`] where a person says so, turns it
-//! into something that a patch can be made of.
+//! ([`crate::clearance`]), and only [`Proof::release`](crate::proof::Proof::release), or `force` where a person says so, turns it
+//! into a [`Release`], of which a patch can be made.
 
+mod orphan;
+mod release;
 mod word;
 
-pub use self::word::Word;
+pub use self::{
+    orphan::{judge_ambiguous, judge_orphan},
+    release::Release,
+    word::Word,
+};
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr};
 
 use crate::{
     clearance::{Clearance, Facts, LOOK_AGAIN, Living, Other, Subject},
     definitions::Scope,
     evidence::{Grade, Policy},
     id::IdTag,
-    names::may_be_of_another,
     networks::{FIRST_INTERFACE, Status},
     node::Standing,
     pod::{ContainerState, PodState},
     podref::PodRef,
     pool::{ObservedPool, Row, RowContent, Unreadable},
-    proof::{Presence, Proof},
-    reservation::Reservation,
+    proof::Presence,
     time::Moment,
 };
 
@@ -291,97 +295,6 @@ fn others_of<'a>(
     })
 }
 
-/// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
-/// name.
-const ORPHAN_MORE: Duration = Duration::from_secs(10);
-/// A claim that is older than an ADD may take by so much is nobody's work in progress.
-const CLAIM_OLD: Duration = Duration::from_secs(60);
-
-/// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
-/// seen that there is no row. `facts` are those of the row that it would belong to.
-#[must_use]
-pub fn judge_orphan(
-    reservation: &Reservation,
-    address: IpAddr,
-    presence: &Presence,
-    facts: &Facts<'_>,
-    policy: &Policy,
-    now: Moment,
-) -> Verdict {
-    let row = match reservation.as_row(address) {
-        Ok(row) => row,
-        Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
-    };
-    let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
-    if policy.keep_podrefs.iter().any(kept) {
-        return Verdict::Unknown(Unknown::KeptOwner);
-    }
-    let subject = Subject {
-        row: &row,
-        facts,
-        policy,
-        now,
-    };
-    let first = facts.sighting.map_or(now, |sighting| sighting.first);
-    let stale = |cause, clearance: Clearance| {
-        let clearance = clearance.later(ORPHAN_MORE);
-        beside_others(&subject, Verdict::Stale(Stale { cause, clearance }))
-    };
-    if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
-        // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
-        // what follows gives it back.
-        let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
-        let cause = Cause::Deleted;
-        return beside_others(&subject, Verdict::Stale(Stale { cause, clearance }));
-    }
-    match presence {
-        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
-        Presence::Present(None) => Verdict::Held(Held::Present),
-        Presence::Absent => {
-            let Stale { cause, clearance } = absent(&subject);
-            stale(cause, clearance)
-        }
-        Presence::Present(Some(pod)) if pod.mirror => held_by_mirror(&subject, pod),
-        Presence::Present(Some(pod)) => {
-            if let Some(clearance) = completed(&subject, pod) {
-                return stale(Cause::Completed, clearance);
-            }
-            // Its name may be read wrongly, and of what its pod reports none is free.
-            let is_reported = facts.scope.is_reported_by(pod, address)
-                || may_be_of_another(&reservation.name, Some(address), pod);
-            if is_reported {
-                return held_while_at_work(&subject, pod, Held::Reported);
-            }
-            if pod.shows(&row.sandbox) {
-                return held_while_at_work(&subject, pod, Held::OwnContainer);
-            }
-            if is_young(pod) {
-                return held_while_at_work(&subject, pod, Held::Young);
-            }
-            if !pod.is_complete() {
-                return Verdict::Held(Held::Drift);
-            }
-            let from = first + policy.leftover_grace;
-            stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
-        }
-    }
-}
-
-/// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is
-/// held if its pod reports one of them.
-#[must_use]
-pub fn judge_ambiguous(reservation: &Reservation, presence: &Presence) -> Verdict {
-    match (reservation.pod(), presence) {
-        (Err(unreadable), _) => Verdict::Unknown(Unknown::Unreadable(unreadable)),
-        (_, Presence::Present(Some(pod)))
-            if !pod.phase.is_terminal() && may_be_of_another(&reservation.name, None, pod) =>
-        {
-            Verdict::Held(Held::Reported)
-        }
-        _ => Verdict::Unknown(Unknown::Unreadable(Unreadable::Network)),
-    }
-}
-
 fn absent(subject: &Subject<'_>) -> Stale {
     let Subject { row, facts, .. } = subject;
     // Rule 2; rule 3
@@ -611,92 +524,4 @@ fn readable<'r>(
         return Err(Unknown::KeptOwner);
     }
     Ok(content)
-}
-
-/// A row that may go now. Only [`Proof::release`] and, by the word of a person, [`Proof::force`] make one.
-#[derive(Clone, Debug)]
-pub struct Release<'a> {
-    row: &'a Row,
-    content: &'a RowContent,
-    stale: Stale,
-}
-
-impl<'a> Release<'a> {
-    /// The row.
-    #[must_use]
-    pub fn row(&self) -> &'a Row {
-        self.row
-    }
-
-    /// What it says.
-    #[must_use]
-    pub fn content(&self) -> &'a RowContent {
-        self.content
-    }
-
-    /// Why it may go.
-    #[must_use]
-    pub fn stale(&self) -> &Stale {
-        &self.stale
-    }
-}
-
-impl<'a> Proof<'a> {
-    /// Judges a row of the observation that this proof followed. About a row of any other
-    /// observation, a later one of the same pool included, it proves nothing.
-    ///
-    /// # Errors
-    /// The verdict, when the row may not go at `now`.
-    pub fn release(
-        &self,
-        row: &'a Row,
-        facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
-    ) -> Result<Release<'a>, Verdict> {
-        self.judged(row, facts, policy, now, false)
-    }
-
-    /// The same by the word of a person that no sandbox answers on the address: whatever the row waits for, its wait
-    /// counts as over, and a pod that runs without using the address does not keep it. All else is proven all the same.
-    ///
-    /// # Errors
-    /// The verdict, when the row may not go at `now` by that word either.
-    pub fn force(
-        &self,
-        row: &'a Row,
-        facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
-    ) -> Result<Release<'a>, Verdict> {
-        self.judged(row, facts, policy, now, true)
-    }
-
-    fn judged(
-        &self,
-        row: &'a Row,
-        facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
-        forced: bool,
-    ) -> Result<Release<'a>, Verdict> {
-        let presence = match row.content() {
-            Ok(content) if self.observed().holds(row) => self.presence(&content.podref),
-            Ok(_) => Presence::Unknown("the row is of another observation".into()),
-            Err(_) => Presence::Unknown("not asked".into()),
-        };
-        let verdict = judge(self.observed(), row, &presence, facts, policy, now);
-        let verdict = if forced { verdict.forced(now) } else { verdict };
-        match verdict {
-            Verdict::Stale(stale) if forced || stale.is_free(now) => match row.content() {
-                Ok(content) => Ok(Release {
-                    row,
-                    content,
-                    stale,
-                }),
-                Err(reason) => Err(Verdict::Unknown(Unknown::Unreadable(reason.clone()))),
-            },
-            verdict => Err(verdict),
-        }
-    }
 }

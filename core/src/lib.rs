@@ -34,10 +34,12 @@
 //! | [`refusal`] | writes that the server refuses though we may make them |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
 //! | [`fact`] | what must be true of a pod when its reservation goes |
+//! | [`work`], [`cases`], [`lanes`] | open work, when each case is looked at, and how the cases of a pool gather |
 //! | [`time`] | moments without a clock |
 
 pub mod address;
 pub mod breaker;
+pub mod cases;
 pub mod clearance;
 pub mod definitions;
 pub mod election;
@@ -49,6 +51,7 @@ pub mod history;
 pub mod id;
 pub mod ipam;
 pub mod judge;
+pub mod lanes;
 pub mod names;
 pub mod networks;
 pub mod node;
@@ -64,3 +67,4 @@ pub mod reservation;
 pub mod sighting;
 pub mod text;
 pub mod time;
+pub mod work;

@@ -361,7 +361,7 @@ async fn remove_row(
 ) -> Result<(), NotRemoved> {
     let clock = Clock::start();
     let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-    let pools = PoolApi::new(client.clone(), clock, Arc::default());
+    let pools = PoolApi::new(client.clone(), clock, Arc::default(), 1);
     let podrefs: BTreeSet<_> = row.podref.iter().cloned().collect();
     let observed = pools.observe(&row.pool, &podrefs).await?;
     let observed = observed.filter(|observed| observed.uid() == pool_uid);

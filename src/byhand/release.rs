@@ -85,7 +85,7 @@ pub async fn release(
         return Ok(());
     }
     let reservations = ReservationApi::new(clients.0.clone(), Arc::default());
-    let missing = access::missing(&clients.0, &config).await;
+    let missing = access::missing(&clients.0, config.rights()).await;
     let missing = missing.map_err(ReleaseError::Ask)?;
     if !missing.is_empty() {
         return Err(ReleaseError::Rights(missing));

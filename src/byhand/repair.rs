@@ -147,7 +147,7 @@ impl Repairer {
         let clock = Clock::start();
         let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
         Self {
-            pools: PoolApi::new(client.clone(), clock, Arc::default()),
+            pools: PoolApi::new(client.clone(), clock, Arc::default(), 1),
             prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
             reservations: ReservationApi::new(client.clone(), Arc::default()),
         }

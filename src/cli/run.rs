@@ -103,8 +103,8 @@ pub struct Args {
     )]
     max_retries: u32,
 
-    /// How many pods are looked at at a time
-    #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// How many pools are read at a time
+    #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
 
     /// Free addresses only while holding the Lease ipgc; --leader-elect=false where there is one copy
@@ -263,7 +263,7 @@ async fn unfit(client: &Client, config: &Config) -> Option<String> {
 async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
     loop {
-        match access::missing(client, config).await {
+        match access::missing(client, config.rights()).await {
             Ok(missing) => return missing,
             Err(error) => {
                 let wait = backoff.next_wait();

@@ -70,12 +70,6 @@ impl<K: Eq + Hash, J> Inbox<K, J> {
         &self.key
     }
 
-    /// How many jobs have gathered.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        lock(&self.inboxes).get(&self.key).map_or(0, Vec::len)
-    }
-
     /// All jobs that have gathered; `None`, and the inbox is gone, when there are none.
     pub fn take(&mut self) -> Option<Vec<J>> {
         let mut inboxes = lock(&self.inboxes);

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     hash::BuildHasher,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,17 +16,17 @@ use ipgc_core::{
     reservation::Reservation,
     time::Moment,
 };
+use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
+    evidence::{Evidence, SharedEvidence},
     gate::Gate,
-    knowledge::Knowledge,
-    nodes::NodeWaits,
+    nodes::Interest,
     picked::{Fate, Picked},
     pool_api::PoolApi,
     prover::Prover,
     refusals::Refusals,
-    release::Releaser,
     reservation_api::ReservationApi,
 };
 use crate::{
@@ -45,14 +45,14 @@ pub struct Context {
     pub prover: Prover,
     /// Reads reservations.
     pub reservations: ReservationApi,
-    /// Removes them.
-    pub releaser: Releaser,
-    /// Evidence.
-    pub knowledge: Arc<Knowledge>,
+    /// What is known: see [`Context::evidence`].
+    pub evidence: SharedEvidence,
+    /// Held while nodes are read, which are the same for many who need them at the same time.
+    pub reading_nodes: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
     /// Told when the Leases of nodes are of interest.
-    pub waits: Arc<NodeWaits>,
+    pub interest: watch::Sender<Interest>,
     /// What was told of a pool, by a hash of its uid and a key, and when: of two with one hash, the second is not told.
     pub told: Mutex<HashMap<u64, Moment>>,
     /// Waits and exemptions.
@@ -84,6 +84,11 @@ const TELL_AGAIN: Duration = Duration::from_mins(50);
 const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
+    /// What is known, locked: for a moment, and never across a wait.
+    pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
+        self.evidence.lock()
+    }
+
     /// Whether this is news about a pool; told once, it is none any more.
     pub fn is_news(&self, pool_uid: &str, key: &str) -> bool {
         self.is_news_after(pool_uid, key, Duration::MAX)
@@ -161,10 +166,27 @@ impl Context {
         }
     }
 
+    /// The Leases of nodes are of interest until then.
+    pub fn want_leases(&self, until: Moment) {
+        self.interest.send_if_modified(|interest| {
+            let is_longer = interest.until < until;
+            interest.until = interest.until.max(until);
+            is_longer
+        });
+    }
+
+    /// From when on a read of the Leases must be asked for that is to show what one asked for at `from` may, and none
+    /// has so far.
+    #[must_use]
+    pub fn next_read(&self, from: Moment) -> Moment {
+        from.max(self.evidence().leases_read + Duration::from_nanos(1))
+    }
+
     /// The networks that a pool may be of, as its name tells.
     #[must_use]
     pub fn networks_of(&self, observed: &ObservedPool) -> Networks {
-        self.knowledge.networks_of(observed.key(), observed.range())
+        self.evidence()
+            .networks_of(observed.key(), observed.range())
     }
 
     /// A row is held for a pod that is not its own: the end of that pod is a reason to look again.
@@ -172,7 +194,7 @@ impl Context {
         let (Held::InUse(pod) | Held::OthersSandbox(pod)) = held else {
             return;
         };
-        lock(&self.knowledge.pods).note_in_use(pod);
+        self.evidence().pods.note_in_use(pod);
         if self.is_to_be_told(pool_uid, &format!("in-use/{}/{pod}", row.address)) {
             let RowContent {
                 address, podref, ..

@@ -1,44 +1,43 @@
-//! Where the informers' objects go: pods into their index and their ends into the queue, nodes and
-//! definitions into theirs. Nothing here waits, since a server cuts a watch whose reader is slow.
+//! Where the informers' objects go: pods into the evidence and their ends to the planner, nodes and
+//! definitions into the evidence. Nothing here waits, since a server cuts a watch whose reader is slow.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
-    node::{Blocked, NO_SANDBOXES_ANNOTATION, Nodes},
+    node::{Blocked, NO_SANDBOXES_ANNOTATION},
     time::Moment,
 };
 use kube::core::DeserializeGuard;
+use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 
-use super::{item::Item, nodes::NodeWaits, sweep::SweepRequests, turn::LEAD, worker::ItemQueue};
+use super::{
+    evidence::{Evidence, SharedEvidence},
+    input::Input,
+    sweep::SweepRequests,
+};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
-    lock::lock,
     report::Counters,
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, PodIndex, Sink},
+    watch::{Freshness, LeanNode, LeanPod, NadIndex, Sink},
 };
 
-/// Pods: into the index, and their ends into the queue.
+/// Pods: into the evidence, and their ends to the planner.
 pub struct PodSink {
-    /// Takes the states and gives out the ends.
-    pub index: Arc<Mutex<PodIndex>>,
+    /// Takes the states, gives out the ends, and learns of gaps.
+    pub evidence: SharedEvidence,
     /// Where ends go.
-    pub queue: Arc<ItemQueue>,
-    /// When an end is due.
+    pub ends: mpsc::Sender<Input>,
+    /// The waits.
     pub policy: Policy,
     /// The present.
     pub clock: Clock,
     /// Learns that the watch failed.
     pub freshness: Arc<Freshness>,
-    /// Learn of gaps.
-    pub nodes: Arc<Mutex<Nodes>>,
     /// Learns that there is something to do about nodes.
-    pub waits: Arc<NodeWaits>,
+    pub node_news: Arc<Notify>,
     /// Asked for a sweep after a gap.
     pub sweeps: Arc<SweepRequests>,
     /// Counts.
@@ -48,27 +47,28 @@ pub struct PodSink {
 }
 
 impl PodSink {
-    fn with<T>(&self, act: impl FnOnce(&mut PodIndex, Moment) -> T) -> T {
-        let mut index = lock(&self.index);
-        act(&mut index, self.clock.now())
+    fn with<T>(&self, act: impl FnOnce(&mut Evidence, Moment) -> T) -> T {
+        let mut evidence = self.evidence.lock();
+        act(&mut evidence, self.clock.now())
     }
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
-        if self.with(|index, _| index.was_in_use(ended.podref())) {
+        if self.with(|evidence, _| evidence.pods.was_in_use(ended.podref())) {
             self.sweeps.request();
         }
         if self.sweeps_only {
             return;
         }
         self.counters.ends_seen.increment();
-        let wait = self.clock.until(ended.first_look(&self.policy));
-        let wait = wait.saturating_sub(LEAD);
-        let item = Item::ended(Arc::clone(&ended));
-        if self.queue.push(item.key(), item, wait).is_err() {
+        if self
+            .ends
+            .try_send(Input::Ended(Arc::clone(&ended)))
+            .is_err()
+        {
             self.counters.queue_overflows.increment();
             self.sweeps.request();
-            warn!(pod = %ended.podref(), "queue is full, pod is left to the sweep");
+            warn!(pod = %ended.podref(), "too many pods ended at once, pod is left to the sweep");
         }
     }
 }
@@ -78,27 +78,23 @@ impl Sink<LeanPod> for PodSink {
         // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
         let heard_until = self.freshness.heard_until().since_epoch();
         let heard_until = Moment::new(heard_until.saturating_sub(self.policy.cooldown));
-        self.with(|index, now| {
+        self.with(|evidence, now| {
+            let Evidence { pods, nodes, .. } = evidence;
             // The nodes are about to be suspected anew. What no node stood in the way of before is
             // not raised again by that.
-            let grace = index.longest_grace().max(DEFAULT_POD_GRACE);
+            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.policy.wait(Some(grace), MANY_ROWS);
-            let (is_blocked, is_suspect) = {
-                let nodes = lock(&self.nodes);
-                let is_any = |blocked: Option<Blocked>| blocked.is_some();
-                (
-                    is_any(nodes.blockers(None, wait, now)),
-                    is_any(nodes.suspects(None, wait, now)),
-                )
-            };
+            let is_any = |blocked: Option<Blocked>| blocked.is_some();
+            let is_blocked = is_any(nodes.blockers(None, wait, now));
+            let is_suspect = is_any(nodes.suspects(None, wait, now));
             if let Some(over) = now.since_epoch().checked_sub(wait)
                 && !is_blocked
             {
-                index.end_doubts(Moment::new(over), |dels| {
+                pods.end_doubts(Moment::new(over), |dels| {
                     is_suspect && self.policy.may_never_end(dels)
                 });
             }
-            index.begin_list(heard_until);
+            pods.begin_list(heard_until);
         });
     }
 
@@ -106,7 +102,7 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let predecessor = self.with(|index, now| index.apply(state, now));
+        let predecessor = self.with(|evidence, now| evidence.pods.apply(state, now));
         self.ended(predecessor);
     }
 
@@ -114,22 +110,22 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let ended = self.with(|index, now| index.delete(state, now));
+        let ended = self.with(|evidence, now| evidence.pods.delete(state, now));
         self.ended(ended);
     }
 
     fn end_list(&mut self) {
-        let missing = self.with(|index, now| {
-            let missing = index.end_list(now);
+        let missing = self.with(|evidence, now| {
+            let missing = evidence.pods.end_list(now);
             // Before anybody can see the new list: until it is known which nodes there are, rows of
             // those whom nobody saw wait.
-            lock(&self.nodes).gap(now);
+            evidence.nodes.gap(now);
             missing
         });
         for missing in missing {
             self.ended(Some(missing));
         }
-        self.waits.notify();
+        self.node_news.notify_one();
         self.sweeps.request();
     }
 
@@ -140,10 +136,10 @@ impl Sink<LeanPod> for PodSink {
 
 /// Nodes: into their index.
 pub struct NodeSink {
-    /// The index.
-    pub nodes: Arc<Mutex<Nodes>>,
+    /// Where they go.
+    evidence: SharedEvidence,
     /// Learns that something happened.
-    pub waits: Arc<NodeWaits>,
+    news: Arc<Notify>,
     /// The present.
     pub clock: Clock,
     /// The names in the list that is being read, if one is.
@@ -151,12 +147,12 @@ pub struct NodeSink {
 }
 
 impl NodeSink {
-    /// Puts nodes into this index.
+    /// Puts nodes into this evidence.
     #[must_use]
-    pub fn new(nodes: Arc<Mutex<Nodes>>, waits: Arc<NodeWaits>, clock: Clock) -> Self {
+    pub fn new(evidence: SharedEvidence, news: Arc<Notify>, clock: Clock) -> Self {
         Self {
-            nodes,
-            waits,
+            evidence,
+            news,
             clock,
             listed: None,
         }
@@ -173,7 +169,7 @@ impl Sink<LeanNode> for NodeSink {
             return;
         };
         let changed = {
-            let mut nodes = lock(&self.nodes);
+            let nodes = &mut self.evidence.lock().nodes;
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
             let changed = before.is_none_or(|before| !before.says_the_same(&state));
             if changed && state.declared_ahead {
@@ -192,30 +188,33 @@ impl Sink<LeanNode> for NodeSink {
         };
         // Kubelets write their node every few minutes, whether anything changed or not.
         if changed {
-            self.waits.notify();
+            self.news.notify_one();
         }
     }
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            lock(&self.nodes).remove(&name, self.clock.now());
-            self.waits.notify();
+            self.evidence.lock().nodes.remove(&name, self.clock.now());
+            self.news.notify_one();
         }
     }
 
     fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
-        lock(&self.nodes).retain(|name| listed.contains(name), self.clock.now());
-        self.waits.notify();
+        let mut evidence = self.evidence.lock();
+        let is_listed = |name: &str| listed.contains(name);
+        evidence.nodes.retain(is_listed, self.clock.now());
+        drop(evidence);
+        self.news.notify_one();
     }
 }
 
 /// Definitions: into their index.
-pub struct NadSink(pub Arc<Mutex<NadIndex>>);
+pub struct NadSink(pub SharedEvidence);
 
 impl NadSink {
     fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut lock(&self.0));
+        act(&mut self.0.lock().definitions);
     }
 }
 

@@ -6,14 +6,14 @@
 //! renews it.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex},
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
-    node::{Nodes, Pulse, SILENCE},
+    node::{Pulse, SILENCE},
     time::Moment,
 };
 use k8s_openapi::{
@@ -25,17 +25,18 @@ use kube::{
     api::{ListParams, Request},
 };
 use serde::Deserialize;
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::sleep,
+};
 use tracing::warn;
 
-use super::{prover::Prover, worker::ItemQueue};
+use super::{evidence::SharedEvidence, input::Input, prover::Prover};
 use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},
     clock::Clock,
     history::History,
-    lock::lock,
-    watch::PodIndex,
 };
 
 /// Namespace of the kubelets' Leases.
@@ -46,129 +47,13 @@ const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a node that is gone is remembered: longer than any wait.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
-/// Who waits for nodes.
-#[derive(Debug, Default)]
-pub struct NodeWaits {
-    /// Items that wait for something to happen on nodes.
-    parked: Mutex<Parked>,
-    /// Until when Leases are of interest to somebody who waits.
-    wanted_until: Mutex<Moment>,
-    /// Until when they are of interest to whoever may wait later.
-    listen_until: Mutex<Moment>,
-    /// Who waits for a read of the Leases.
-    reads: Mutex<Reads>,
-    /// Something happened: a node changed, a gap, somebody waits.
-    changed: Notify,
-}
-
-/// Reads of the Leases, by the moments at which they are asked for.
-#[derive(Debug, Default)]
-struct Reads {
-    /// The last one that was taken in.
-    last: Moment,
-    /// The first one that may tell an item something, by its key.
-    items: HashMap<Box<str>, Moment>,
-}
-
-/// In an outage a hundred thousand items may wait for a thousand nodes: each list of names is kept, and gone through,
-/// once.
-#[derive(Debug, Default)]
-struct Parked {
-    /// The nodes that an item waits for, by its key.
-    items: HashMap<Box<str>, Arc<[Box<str>]>>,
-    lists: HashSet<Arc<[Box<str>]>>,
-}
-
-impl Parked {
-    fn park(&mut self, key: &str, nodes: Arc<[Box<str>]>) {
-        let known = self.lists.get(&nodes).cloned();
-        let nodes = known.unwrap_or_else(|| {
-            self.lists.insert(Arc::clone(&nodes));
-            nodes
-        });
-        self.items.insert(key.into(), nodes);
-    }
-
-    /// The items that wait for such a node.
-    fn items_on(&mut self, is_one: impl Fn(&str) -> bool) -> Vec<Box<str>> {
-        self.lists.retain(|list| Arc::strong_count(list) > 1);
-        let address = |list: &Arc<[Box<str>]>| Arc::as_ptr(list).addr();
-        let lists = self
-            .lists
-            .iter()
-            .filter(|list| list.iter().any(|name| is_one(name)));
-        let lists: HashSet<usize> = lists.map(address).collect();
-        let items = self
-            .items
-            .iter()
-            .filter(|(_, list)| lists.contains(&address(list)));
-        items.map(|(key, _)| key.clone()).collect()
-    }
-}
-
-impl NodeWaits {
-    /// The item with this key waits for something to happen on one of these nodes.
-    pub fn park(&self, key: &str, nodes: Arc<[Box<str>]>) {
-        lock(&self.parked).park(key, nodes);
-        self.changed.notify_one();
-    }
-
-    /// The item waits no more.
-    pub fn unpark(&self, key: &str) {
-        lock(&self.parked).items.remove(key);
-        lock(&self.reads).items.remove(key);
-    }
-
-    /// Leases are of interest until `until`, to somebody who waits.
-    pub fn want(&self, until: Moment) {
-        let mut wanted = lock(&self.wanted_until);
-        if *wanted < until {
-            *wanted = until;
-            drop(wanted);
-            self.changed.notify_one();
-        }
-    }
-
-    /// Something happened.
-    pub fn notify(&self) {
-        self.changed.notify_one();
-    }
-
-    /// From when on a read of the Leases must be asked for that is to show what one asked for at `from` may, and none
-    /// has so far.
-    pub fn next_read(&self, from: Moment) -> Moment {
-        from.max(lock(&self.reads).last + Duration::from_nanos(1))
-    }
-
-    /// The item with this key waits for a read that is asked for at `asked` or later. False if such a one was taken
-    /// in meanwhile.
-    pub fn park_for_read(&self, key: &str, asked: Moment) -> bool {
-        let mut reads = lock(&self.reads);
-        let is_to_come = reads.last < asked;
-        if is_to_come {
-            reads.items.insert(key.into(), asked);
-        }
-        is_to_come
-    }
-
-    /// A read that was asked for at `asked` was taken in. The items that waited for it.
-    fn taken_in(&self, asked: Moment) -> Vec<Box<str>> {
-        let mut reads = lock(&self.reads);
-        reads.last = asked;
-        let told = reads.items.extract_if(|_, wanted| *wanted <= asked);
-        let told = told.map(|(key, _)| key).collect();
-        reads.items.shrink_to_fit();
-        told
-    }
-
-    /// How often Leases are to be read, if at all: every `quick` for whoever waits. He is parked on one of the
-    /// nodes that he waits for, so that it says nothing of the others whether this one is ready.
-    fn read_every(&self, quick: Duration, now: Moment) -> Option<Duration> {
-        if *lock(&self.wanted_until) > now || !lock(&self.parked).items.is_empty() {
-            return Some(quick);
-        }
-        (*lock(&self.listen_until) > now).then_some(READ_EVERY)
-    }
+/// Whether somebody waits for something that nodes or their Leases tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interest {
+    /// Until when the Leases are of interest.
+    pub until: Moment,
+    /// Whether a case waits for a node.
+    pub is_awaited: bool,
 }
 
 /// A page of Leases. Every field of a Lease may be absent.
@@ -213,18 +98,18 @@ impl LeanLease {
 pub struct NodeKeeper {
     /// Reads nodes and Leases.
     pub client: Client,
-    /// What is kept.
-    pub nodes: Arc<Mutex<Nodes>>,
-    /// Who waits.
-    pub waits: Arc<NodeWaits>,
+    /// What is kept, with the pods, whose grace the waits depend on.
+    pub evidence: SharedEvidence,
+    /// Tells that something happened: a node changed, or there was a gap.
+    pub news: Arc<Notify>,
+    /// Whether somebody waits.
+    pub interest: watch::Receiver<Interest>,
     /// Learns of the versions of lists.
     pub history: Arc<History>,
     /// Reads single nodes.
     pub prover: Prover,
-    /// Pods, whose grace the waits depend on.
-    pub pods: Arc<Mutex<PodIndex>>,
-    /// Where those who wait are.
-    pub queue: Arc<ItemQueue>,
+    /// Where the cases are that wait.
+    pub planner: mpsc::Sender<Input>,
     /// The waits that the Leases are read for.
     pub policy: Policy,
     /// The present.
@@ -233,21 +118,26 @@ pub struct NodeKeeper {
 
 impl NodeKeeper {
     /// Keeps it for ever.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         // Where waits are short, what they wait for is to be seen in time.
         let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         let mut confirmed_at: Option<Moment> = None;
+        // Until when Leases are of interest to pods that may end later.
+        let mut listen_until = Moment::EPOCH;
         // When nodes that could not be listed are listed again.
         let mut list_again: Option<Moment> = None;
         loop {
             list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if list_again.is_none() && lock(&self.nodes).is_complete_after_gap() {
+            if list_again.is_none() && self.evidence.lock().nodes.is_complete_after_gap() {
                 match self.list_suspects().await {
-                    Ok(()) => backoff.reset(),
+                    Ok(until) => {
+                        listen_until = until.unwrap_or(listen_until);
+                        backoff.reset();
+                    }
                     Err(error) => {
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
@@ -256,12 +146,21 @@ impl NodeKeeper {
                 }
             }
             let now = self.clock.now();
-            let read_every = self.waits.read_every(quick, now);
+            let Interest { until, is_awaited } = *self.interest.borrow_and_update();
+            // A case waits for one of its nodes, so that it says nothing of the others whether this one is ready.
+            let read_every = if is_awaited || until > now {
+                Some(quick)
+            } else {
+                (listen_until > now).then_some(READ_EVERY)
+            };
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
                 match self.read_leases().await {
-                    Ok(asked) => self.look_again(self.waits.taken_in(asked)),
+                    Ok(asked) => {
+                        self.evidence.lock().leases_read = asked;
+                        self.tell(Input::LeasesRead(asked)).await;
+                    }
                     Err(error) => {
                         warn!(%error, "Leases cannot be read, rows that depend on them wait");
                     }
@@ -276,9 +175,9 @@ impl NodeKeeper {
                     warn!(%error, "nodes cannot be listed, whether they still run on the boot that is known");
                 }
             }
-            self.wake(&mut last);
+            self.wake(&mut last).await;
             let now = self.clock.now();
-            lock(&self.nodes).forget(KEEP_GONE, now);
+            self.evidence.lock().nodes.forget(KEEP_GONE, now);
             let next = match (read_every, read_at) {
                 (Some(every), Some(read)) => self.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
@@ -288,15 +187,19 @@ impl NodeKeeper {
             let next = again.map_or(next, |again| again.min(next));
             tokio::select! {
                 () = sleep(next) => {}
-                () = self.waits.changed.notified() => {}
+                () = self.news.notified() => {}
+                // Its sender lives as long as the run.
+                Ok(()) = self.interest.changed() => {}
             }
         }
     }
 
-    /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw.
-    async fn list_suspects(&self) -> Result<(), CallError> {
-        let Some(gap) = lock(&self.nodes).pending_gap() else {
-            return Ok(());
+    /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
+    /// are of interest.
+    async fn list_suspects(&self) -> Result<Option<Moment>, CallError> {
+        let gap = self.evidence.lock().nodes.pending_gap();
+        let Some(gap) = gap else {
+            return Ok(None);
         };
         let api: Api<Node> = Api::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
@@ -314,17 +217,19 @@ impl NodeKeeper {
             }
         }
         let unknown: BTreeSet<Box<str>> = {
-            let nodes = lock(&self.nodes);
-            let unknown = names.iter().filter(|name| nodes.get(name).is_none());
+            let evidence = self.evidence.lock();
+            let is_known = |name: &str| evidence.nodes.get(name).is_some();
+            let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
         let read = self.prover.nodes(&unknown).await?;
-        let grace = lock(&self.pods).longest_grace().max(DEFAULT_POD_GRACE);
         let now = self.clock.now();
-        let mut nodes = lock(&self.nodes);
+        let mut evidence = self.evidence.lock();
+        let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);
+        let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
         if nodes.pending_gap() != Some(gap) {
-            return Ok(());
+            return Ok(None);
         }
         nodes.suspect(names.iter().map(String::as_str), now);
         // The watch may have told of the end of such a one already, and will not do so again.
@@ -334,11 +239,10 @@ impl NodeKeeper {
                 None => nodes.remove(&name, now),
             }
         }
-        drop(nodes);
+        drop(evidence);
         // Whoever ends later need not wait for what can be heard now.
         let wait = self.policy.wait(Some(grace), MANY_ROWS);
-        *lock(&self.waits.listen_until) = now + wait + SILENCE + SILENCE;
-        Ok(())
+        Ok(Some(now + wait + SILENCE + SILENCE))
     }
 
     /// Nodes whose objects are as the watch told them still run on the boot that is known.
@@ -355,13 +259,15 @@ impl NodeKeeper {
                 return Ok(());
             }
             let next = next_page(&params, &page.metadata);
-            let mut nodes = lock(&self.nodes);
+            let mut evidence = self.evidence.lock();
             for meta in page.items.into_iter().map(|node| node.metadata) {
                 if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
-                    nodes.confirm_boot(&name, &version, asked, self.policy.grace);
+                    evidence
+                        .nodes
+                        .confirm_boot(&name, &version, asked, self.policy.grace);
                 }
             }
-            drop(nodes);
+            drop(evidence);
             match next {
                 Some(next) => params = next,
                 None => return Ok(()),
@@ -390,7 +296,7 @@ impl NodeKeeper {
                 None => break seen,
             }
         };
-        let mut nodes = lock(&self.nodes);
+        let nodes = &mut self.evidence.lock().nodes;
         // Of two times, each version differs from what it was.
         if self.history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
@@ -403,83 +309,24 @@ impl NodeKeeper {
     }
 
     /// Those who wait for something on a node look again when it has happened.
-    fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
+    async fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
-            let nodes = lock(&self.nodes);
-            let pulse = nodes.pulse(self.clock.now()).into_iter();
+            let evidence = self.evidence.lock();
+            let pulse = evidence.nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
         if pulse == *last {
             return;
         }
-        let changed = |node: &str| pulse.get(node) != last.get(node);
-        let woken = lock(&self.waits.parked).items_on(changed);
-        self.look_again(woken);
+        let names = pulse.keys().chain(last.keys());
+        let changed = names.filter(|name| pulse.get(*name) != last.get(*name));
+        let changed = changed.cloned().collect();
         *last = pulse;
+        self.tell(Input::NodesChanged(changed)).await;
     }
 
-    /// These items look again.
-    fn look_again(&self, keys: Vec<Box<str>>) {
-        for key in keys {
-            self.queue.reschedule(&*key, Duration::ZERO);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nodes(names: &[&str]) -> Arc<[Box<str>]> {
-        names.iter().map(|name| Box::from(*name)).collect()
-    }
-
-    #[test]
-    fn items_that_wait_for_the_same_nodes_share_their_list() {
-        let mut parked = Parked::default();
-        for item in 0..1_000 {
-            parked.park(&format!("d/web-{item}"), nodes(&["a", "b"]));
-        }
-        parked.park("d/db-0", nodes(&["b", "c"]));
-        assert_eq!(parked.lists.len(), 2);
-        assert_eq!(parked.items_on(|name| name == "c"), ["d/db-0".into()]);
-        assert_eq!(parked.items_on(|name| name == "b").len(), 1_001);
-        assert!(parked.items_on(|name| name == "d").is_empty());
-    }
-
-    #[test]
-    fn whoever_waits_for_a_read_is_told_by_the_first_that_is_asked_for_late_enough() {
-        let (waits, at) = (NodeWaits::default(), |s| {
-            Moment::new(Duration::from_secs(s))
-        });
-        assert_eq!(waits.taken_in(at(10)), [""; 0].map(Box::from));
-        for (key, from) in [
-            ("d/web-0", 5),
-            ("d/web-1", 20),
-            ("d/web-2", 21),
-            ("d/web-3", 20),
-        ] {
-            assert!(waits.park_for_read(key, waits.next_read(at(from))), "{key}");
-        }
-        waits.unpark("d/web-3");
-        assert_eq!(waits.taken_in(at(20)).len(), 2);
-        assert_eq!(waits.taken_in(at(30)), ["d/web-2".into()]);
-        assert!(waits.taken_in(at(40)).is_empty());
-        // What was taken in between the look and now may tell him already.
-        assert!(!waits.park_for_read("d/web-0", at(40)));
-        assert!(waits.taken_in(at(50)).is_empty());
-    }
-
-    #[test]
-    fn what_nobody_waits_for_is_forgotten() {
-        let mut parked = Parked::default();
-        parked.park("d/web-0", nodes(&["a"]));
-        // It waits for another one since.
-        parked.park("d/web-0", nodes(&["b"]));
-        assert!(parked.items_on(|name| name == "a").is_empty());
-        assert_eq!(parked.lists.len(), 1);
-        parked.items.remove("d/web-0");
-        assert!(parked.items_on(|_| true).is_empty());
-        assert!(parked.lists.is_empty());
+    async fn tell(&self, input: Input) {
+        // The planner ends before this task does.
+        let _ = self.planner.send(input).await;
     }
 }

@@ -260,9 +260,9 @@ impl Picked {
         self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
     }
 
-    /// All that can be done for a pod now is done, its reservations included.
-    pub fn settled(&self, podref: &PodRef) {
-        self.each_of(podref, |pick, fate| match (&pick.subject, fate) {
+    /// All that can be done for a pod in a pool now is done, its reservations included.
+    pub fn settled(&self, pool: &PoolKey, podref: &PodRef) {
+        self.each_of(pool, podref, |pick, fate| match (&pick.subject, fate) {
             (_, Fate::Freed(stale)) | (Subject::Reservation { .. }, Fate::Asked(stale)) => {
                 Some(Fate::Done(stale.clone()))
             }
@@ -305,9 +305,9 @@ impl Picked {
         };
     }
 
-    /// Something failed for a pod; `is_given_up` when it is not tried again.
-    pub fn failed(&self, podref: &PodRef, reason: &str, is_given_up: bool) {
-        self.each_of(podref, |_, fate| match fate {
+    /// Something failed for a pod in a pool; `is_given_up` when it is not tried again.
+    pub fn failed(&self, pool: &PoolKey, podref: &PodRef, reason: &str, is_given_up: bool) {
+        self.each_of(pool, podref, |_, fate| match fate {
             _ if fate.is_final() => None,
             // The row is gone, and its reservation is an orphan that a sweep of a collector finds.
             Fate::Freed(stale) => is_given_up.then(|| Fate::Left(stale.clone(), reason.to_owned())),
@@ -321,9 +321,20 @@ impl Picked {
         self.places.get(&place).copied()
     }
 
-    fn each_of(&self, podref: &PodRef, next: impl Fn(&Pick, &Fate) -> Option<Fate>) {
+    fn each_of(
+        &self,
+        pool: &PoolKey,
+        podref: &PodRef,
+        next: impl Fn(&Pick, &Fate) -> Option<Fate>,
+    ) {
         let mut fates = lock(&self.fates);
-        for at in self.by_podref.get(podref).into_iter().flatten() {
+        let picks = self.by_podref.get(podref).into_iter().flatten();
+        // A reservation without a row may be of no pool, or of several.
+        let is_in = |pick: &Pick| match pick.subject {
+            Subject::Row { .. } => pick.pool == *pool,
+            Subject::Reservation { .. } => pick.pool.namespace == pool.namespace,
+        };
+        for at in picks.filter(|at| is_in(&self.picks[**at])) {
             if let Some(fate) = next(&self.picks[*at], &fates[*at]) {
                 self.set(&mut fates, *at, fate);
             }

@@ -48,8 +48,6 @@ pub enum ObserveError {
 const PAGE_BYTES: usize = 2_000_000;
 /// Pools on the first page, before it is known how large they are.
 const FIRST_PAGE: u32 = 2;
-/// Single pools that are read at a time, and held until their rows are parsed.
-const OBSERVED_AT_A_TIME: usize = 4;
 /// Names of pools to a page.
 const PAGE_OF_NAMES: u32 = 5_000;
 /// Most pools to a page.
@@ -91,14 +89,14 @@ pub struct PoolPage {
 }
 
 impl PoolApi {
-    /// Talks through `client`.
+    /// Talks through `client`. So many single pools are read at a time, and held until their rows are parsed.
     #[must_use]
-    pub fn new(client: Client, clock: Clock, history: Arc<History>) -> Self {
+    pub fn new(client: Client, clock: Clock, history: Arc<History>, at_a_time: usize) -> Self {
         Self {
             client,
             clock,
             history,
-            observing: Arc::new(Semaphore::new(OBSERVED_AT_A_TIME)),
+            observing: Arc::new(Semaphore::new(at_a_time.max(1))),
         }
     }
 

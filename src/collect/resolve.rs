@@ -6,13 +6,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
-use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey};
+use ipgc_core::{definitions::Definition, evidence::Ended, ipam::Ipam, pool::PoolKey, work::Route};
 
-use super::directory::Directory;
-use crate::{calls::CallError, lock::lock, watch::NadIndex};
+use super::{directory::Directory, evidence::SharedEvidence};
+use crate::calls::CallError;
 
 /// Where the rows of an incarnation can be.
 #[derive(Debug, Default)]
@@ -23,27 +23,18 @@ pub struct Resolved {
     pub unresolved: Vec<String>,
 }
 
-/// How a pool was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// `namespace/name` of the definition.
-    pub definition: Box<str>,
-    /// Its network name, which prefixes the reservations' names.
-    pub network: Option<Box<str>>,
-}
-
 /// Resolves networks to pools.
 pub struct Resolver {
-    definitions: Arc<Mutex<NadIndex>>,
+    evidence: SharedEvidence,
     directory: Arc<Directory>,
 }
 
 impl Resolver {
-    /// Looks definitions up in the index and pools in the directory.
+    /// Looks definitions up in the evidence and pools in the directory.
     #[must_use]
-    pub fn new(definitions: Arc<Mutex<NadIndex>>, directory: Arc<Directory>) -> Self {
+    pub fn new(evidence: SharedEvidence, directory: Arc<Directory>) -> Self {
         Self {
-            definitions,
+            evidence,
             directory,
         }
     }
@@ -127,7 +118,7 @@ impl Resolver {
     }
 
     fn definition(&self, network: &str) -> Option<Definition> {
-        lock(&self.definitions).get(network).cloned()
+        self.evidence.lock().definitions.get(network).cloned()
     }
 }
 

@@ -1,14 +1,12 @@
-//! What others get to see: Kubernetes Events, counters and metrics. Nothing here decides or retries.
+//! What others get to see: Kubernetes Events and counters. Nothing here decides or retries.
 
 mod counters;
 mod events;
-mod metrics;
 mod requests;
 
 pub use self::{
     counters::{Counter, Counters, Freed, Spread, Trigger},
     events::{CLAIMS_FORBIDDEN, COLLECTED, EventSender, Events, FAILED, channel},
-    metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics},
     requests::{Requests, counted},
 };
 

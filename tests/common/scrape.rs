@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ipgc::{report::Metrics, run::Running};
+use ipgc::{metrics::Metrics, run::Running};
 
 /// The samples of one text, by name and labels as they stand there.
 pub struct Scrape(pub BTreeMap<String, f64>);

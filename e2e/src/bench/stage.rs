@@ -73,7 +73,7 @@ impl Servers {
                 lease_namespace: Some(NAMESPACE.to_owned()),
                 ..Default::default()
             };
-            let missing = ipgc::access::missing(client, &config).await;
+            let missing = ipgc::access::missing(client, config.rights()).await;
             Ok(match missing {
                 Ok(missing) if missing.is_empty() => Probe::Done(()),
                 other => Probe::NotYet(format!("{other:?}")),

@@ -17,7 +17,7 @@ use std::{
 
 use common::{Bench, put_pool, run_pod, scrape::Scrape, seconds, server};
 use e2e::{ours::workspace, tools::Tool};
-use ipgc::{config::Config, report::Metrics};
+use ipgc::{config::Config, metrics::Metrics};
 use promql::asked;
 use rstest::rstest;
 use serde::Deserialize;

@@ -27,7 +27,7 @@ fn lines(rights: &[Right]) -> Vec<String> {
 pub async fn until_missing(account: &Access, config: &Config, rights: &[&str]) -> Result<()> {
     let client = &account.client("rights").await?;
     wait::until("the bindings to count", wait::PATIENCE, || async move {
-        let answer = missing(client, config).await;
+        let answer = missing(client, config.rights()).await;
         Ok(match answer {
             Ok(missing) if lines(&missing) == rights => Probe::Done(()),
             other => Probe::NotYet(format!("{other:?}")),

@@ -12,16 +12,12 @@ mod rows;
 mod steps;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use ipgc_core::{
-    fact::Fact,
-    pool::{PoolKey, RowContent},
-    refusal::Claims,
-};
+use ipgc_core::{pool::PoolKey, refusal::Claims, work::Wanted};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},
@@ -36,25 +32,11 @@ use super::{
     prover::Prover,
     reservation_api::{FEW, ReservationApi},
 };
-use crate::watch::NadIndex;
 
 /// Many wait for so long whether more come: those of other pools come at the same beat.
 const GATHER: Duration = Duration::from_millis(300);
 /// And no longer than that, however many come.
 const LONGEST_GATHERING: Duration = Duration::from_secs(2);
-
-/// A reservation that is to go: of a row that is gone, or one that had none.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// What the row said, or would say.
-    pub row: RowContent,
-    /// The networks in which the reservation may be.
-    pub networks: BTreeSet<Option<Box<str>>>,
-    /// Whether a pod of the same name may come back.
-    pub name_may_return: bool,
-    /// What must be true of its pod when it goes.
-    pub fact: Fact,
-}
 
 /// Reservations of rows that were in one pool, or would be.
 struct Request {
@@ -77,7 +59,6 @@ pub struct Releaser {
     api: ReservationApi,
     prover: Prover,
     requests: Batches<String, Request>,
-    definitions: Arc<Mutex<NadIndex>>,
     /// Whether reservations may be claimed, by their namespace.
     claims: Mutex<HashMap<String, Claims>>,
     /// Where they may not, one is tried again in so long.
@@ -85,13 +66,11 @@ pub struct Releaser {
 }
 
 impl Releaser {
-    /// Writes through `api`, in `tasks`; proves with `prover`, and by what `definitions` say of networks.
-    /// Sweeps come in this interval.
+    /// Writes through `api`, in `tasks`; proves with `prover`. Sweeps come in this interval.
     #[must_use]
     pub fn new(
         api: ReservationApi,
         prover: Prover,
-        definitions: Arc<Mutex<NadIndex>>,
         tasks: TaskTracker,
         sweep_interval: Duration,
     ) -> Self {
@@ -99,7 +78,6 @@ impl Releaser {
             api,
             prover,
             requests: Batches::new(tasks),
-            definitions,
             claims: Mutex::default(),
             sweep_interval,
         }
@@ -109,7 +87,7 @@ impl Releaser {
     ///
     /// After `stop` no round is begun; what is left then counts as refused.
     pub async fn release(
-        &self,
+        self: &Arc<Self>,
         context: &Arc<Context>,
         pool: &PoolKey,
         wanted: Vec<Wanted>,
@@ -122,10 +100,10 @@ impl Releaser {
             wanted,
             done,
         };
-        let (context, stopping) = (Arc::clone(context), stop.clone());
+        let (this, context, stopping) = (Arc::clone(self), Arc::clone(context), stop.clone());
         self.requests
             .submit(pool.namespace.clone(), request, |inbox| async move {
-                serve(inbox, &context, &stopping).await;
+                this.serve(inbox, &context, &stopping).await;
             });
         released.await.unwrap_or_else(|_| {
             if stop.is_cancelled() {
@@ -135,33 +113,37 @@ impl Releaser {
             }
         })
     }
-}
 
-/// Releases the reservations of one namespace as long as there are some.
-async fn serve(mut inbox: Inbox<String, Request>, context: &Context, stop: &CancellationToken) {
-    let releaser = &context.releaser;
-    let mut size = FIRST_ROUND;
-    while let Some(mut requests) = inbox.take() {
-        let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
-        if works > FEW {
-            let begun = Instant::now();
-            loop {
-                stop.run_until_cancelled(sleep(GATHER)).await;
-                let more = inbox.take_more();
-                let is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING;
-                requests.extend(more);
-                if is_all || stop.is_cancelled() {
-                    break;
+    /// Releases the reservations of one namespace as long as there are some.
+    async fn serve(
+        &self,
+        mut inbox: Inbox<String, Request>,
+        context: &Context,
+        stop: &CancellationToken,
+    ) {
+        let mut size = FIRST_ROUND;
+        while let Some(mut requests) = inbox.take() {
+            let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
+            if works > FEW {
+                let begun = Instant::now();
+                loop {
+                    stop.run_until_cancelled(sleep(GATHER)).await;
+                    let more = inbox.take_more();
+                    let is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING;
+                    requests.extend(more);
+                    if is_all || stop.is_cancelled() {
+                        break;
+                    }
                 }
             }
-        }
-        let namespace = inbox.key();
-        let all = releaser
-            .release_all(context, namespace, &requests, &mut size, stop)
-            .await;
-        for (request, released) in requests.into_iter().zip(all) {
-            // Nobody waits any more when we are shutting down.
-            let _ = request.done.send(released);
+            let namespace = inbox.key();
+            let all = self
+                .release_all(context, namespace, &requests, &mut size, stop)
+                .await;
+            for (request, released) in requests.into_iter().zip(all) {
+                // Nobody waits any more when we are shutting down.
+                let _ = request.done.send(released);
+            }
         }
     }
 }

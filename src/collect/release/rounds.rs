@@ -149,7 +149,7 @@ impl Releaser {
         let context = permission.context;
         // What is ripe later was proven too early.
         let now = context.clock.now();
-        let (begun, proven, mut kept) = self.prove(marked, outcomes).await;
+        let (begun, proven, mut kept) = self.prove(context, marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;
         kept.extend(used);
         let is_ripe = |proven: &Proven<'_>| proven.marked().waits_until(now).is_none();
@@ -214,13 +214,13 @@ fn only_due<'r>(
     outcomes: &mut Outcomes,
 ) -> Vec<Marked<'r>> {
     let now = context.clock.now();
-    let pods = lock(&context.knowledge.pods);
+    let evidence = context.evidence();
     let mut due = Vec::with_capacity(marked.len());
     for marked in marked {
         let Work { wanted, .. } = marked.work();
         let is_there = || {
             matches!(
-                pods.presumed(wanted.row.podref.as_str()),
+                evidence.pods.presumed(wanted.row.podref.as_str()),
                 Presumed::Live(..)
             )
         };

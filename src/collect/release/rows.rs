@@ -17,7 +17,7 @@ use super::{
     steps::{Marked, Proven},
 };
 use crate::collect::{
-    context::Context, gate::Access, knowledge::Overlaps, pool_api::ObserveError,
+    context::Context, evidence::Overlaps, gate::Access, pool_api::ObserveError,
     second_look::second_look,
 };
 
@@ -35,7 +35,7 @@ pub(super) async fn without_row<'w>(
     outcomes: &mut Outcomes,
 ) -> (Vec<Proven<'w>>, Vec<Marked<'w>>) {
     // Another sweep may end meanwhile; both questions are for the same one.
-    let overlaps = context.knowledge.overlaps();
+    let overlaps = context.evidence().overlaps.clone();
     // Where ranges overlap, the row may be in any pool.
     let mut anywhere = Claimed::new();
     let mut by_pool = BTreeMap::<&PoolKey, Claimed<'w>>::new();

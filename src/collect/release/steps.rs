@@ -88,16 +88,14 @@ impl Releaser {
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
         }
-        let Context {
-            knowledge,
-            policy,
-            clock,
-            ..
-        } = permission.context;
+        let Context { policy, clock, .. } = permission.context;
         let mark = |reservation: Reservation| {
             // From when it is known to be claimed: the ADD that looked at it before may write its row yet.
             let claimed = reservation.is_claimed();
-            let seen = || knowledge.see_reservation(&reservation, clock.now()).first;
+            let seen = || {
+                let mut evidence = permission.context.evidence();
+                evidence.see_reservation(&reservation, clock.now()).first
+            };
             Marked {
                 ripe: claimed.then(|| seen() + policy.add_budget),
                 reservation,
@@ -221,6 +219,7 @@ impl Releaser {
     /// absent, and those that are kept. Nothing else makes a [`Proven`].
     pub(super) async fn prove<'r>(
         &self,
+        context: &Context,
         marked: Vec<Marked<'r>>,
         outcomes: &mut Outcomes,
     ) -> (Instant, Vec<Proven<'r>>, Vec<Marked<'r>>) {
@@ -232,7 +231,7 @@ impl Releaser {
         }
         let (begun, presence) = self.prover.presence(&asked).await;
         let (mut proven, mut kept) = (Vec::new(), Vec::new());
-        let definitions = lock(&self.definitions);
+        let evidence = context.evidence();
         for marked in marked {
             let wanted = marked.work.wanted;
             let found = presence.get(&wanted.row.podref);
@@ -247,7 +246,7 @@ impl Releaser {
             let scope = Scope {
                 networks: &wanted.networks,
                 range: None,
-                definitions: definitions.all(),
+                definitions: evidence.definitions.all(),
             };
             match wanted.fact.check(found, wanted.row.address, &scope) {
                 Finding::Holds => proven.push(Proven(marked)),

@@ -4,6 +4,7 @@
 //! row afterwards has none. Most rows and reservations are passed over at a glance, because a pod
 //! that lives reports them; only the others are kept for a judgement by what the watch tells.
 
+mod again;
 mod usage;
 
 use std::{
@@ -14,10 +15,10 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, may_reserve},
+    address::{Range, excerpt},
     definitions::{Networks, Scope, may_be_reserved},
-    judge::{Held, Stale, Verdict, in_use, is_unused, judge, lives_elsewhere},
-    names::{KnownNetworks, Reading, split},
+    judge::{Held, Stale, Verdict, in_use, judge},
+    names::KnownNetworks,
     networks::StatusEntry,
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -32,15 +33,13 @@ use crate::{
     clock::cpu_time,
     collect::{
         context::Context,
-        item::Found,
-        knowledge::{Known, Overlaps},
+        evidence::{Evidence, Known, Overlaps},
+        input::Found,
         picked::Fate,
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,
-        second_look::second_look,
     },
-    lock::lock,
-    watch::{Others, Presumed, RowGlance},
+    watch::{Others, RowGlance},
 };
 
 /// One look.
@@ -144,12 +143,11 @@ impl<'l> Look<'l> {
                 if let Some(listed) = listed {
                     listed.insert(it.uid.to_owned());
                 }
-                let pods = lock(&context.knowledge.pods);
-                let definitions = lock(&context.knowledge.definitions);
+                let evidence = context.evidence();
                 let is_of = |address, entry: &StatusEntry| {
-                    may_be_reserved(definitions.all(), entry, address, it.name)
+                    may_be_reserved(evidence.definitions.all(), entry, address, it.name)
                 };
-                it.is_claimed || !pods.reports(it.whose, is_of)
+                it.is_claimed || !evidence.pods.reports(it.whose, is_of)
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
@@ -193,20 +191,23 @@ impl<'l> Look<'l> {
             let slices = &mut self.slices;
             let page = context.pools.page(self.namespace, &params, |row| {
                 let pool = row.pool;
+                let mut evidence = context.evidence();
                 if let Some(node) = slices.get(pool)
-                    && disproves_slice(context, node, row)
+                    && disproves_slice(&evidence, node, row)
                 {
                     warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
                     slices.remove(pool);
                 }
-                let ask = || (context.knowledge.freshness.is_fresh(), context.clock.now());
+                let ask = || (evidence.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
                 if networks.as_ref().is_none_or(|(key, _)| key != pool) {
-                    let of_pool = context.knowledge.networks_of(pool, row.range);
+                    let of_pool = evidence.networks_of(pool, row.range);
                     networks = Some((pool.clone(), of_pool));
                 }
                 let networks = networks.as_ref().map(|(_, networks)| networks);
-                let keep = networks.is_none_or(|it| deserves_a_look(context, it, row, fresh, now));
+                let keep = networks.is_none_or(|it| {
+                    !is_live(&mut evidence, it, row, fresh, now) || is_picked(context, row)
+                });
                 held += usize::from(!keep);
                 keep
             });
@@ -242,12 +243,16 @@ impl<'l> Look<'l> {
     }
 
     fn at_pool(&mut self, pool: &ObservedPool) {
-        let knowledge = &self.context.knowledge;
-        // By now all of its rows were seen at a glance.
-        match self.slices.get(pool.key()) {
-            Some(node) => lock(&knowledge.slices).insert(pool.key().clone(), node.clone()),
-            None => lock(&knowledge.slices).remove(pool.key()),
-        };
+        let now = self.context.clock.now();
+        {
+            let mut evidence = self.context.evidence();
+            evidence.prepare(now);
+            // By now all of its rows were seen at a glance.
+            match self.slices.get(pool.key()) {
+                Some(node) => evidence.slices.insert(pool.key().clone(), node.clone()),
+                None => evidence.slices.remove(pool.key()),
+            };
+        }
         self.report.pools += 1;
         self.report.rows += pool.total_rows();
         self.tell_unclear_exemption(pool);
@@ -261,8 +266,6 @@ impl<'l> Look<'l> {
         let mut known = HashMap::<PodRef, Known>::new();
         let passed_over = pool.total_rows() - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
-        let now = self.context.clock.now();
-        knowledge.prepare(now);
         if let Some(picked) = &self.context.picked {
             picked.saw(pool);
             self.uids.insert(pool.uid().to_owned());
@@ -281,25 +284,11 @@ impl<'l> Look<'l> {
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
                 let here = rows.get(podref.as_str()).copied().unwrap_or_default();
-                knowledge.of(podref, &[], here)
+                self.context.evidence().of(podref, &[], here)
             });
-            if may_touch && self.context.picked.is_some() {
-                // It was seen by whoever made the report, before this run.
-                lock(&knowledge.sightings).see_first(pool.uid(), row, Moment::EPOCH, now);
-            }
-            let policy = &self.context.policy;
-            let presence = known.presumption();
-            let none = Others::default();
-            let verdict = knowledge.with_facts(pool, row, known, &none, |facts| {
-                judge(pool, row, &presence, facts, policy, now)
-            });
-            let verdict = if self.context.is_forced(pool.uid(), row) {
-                verdict.forced(now)
-            } else {
-                verdict
-            };
+            let verdict = self.judge(pool, row, known, now);
             if let Verdict::Stale(stale) = verdict {
-                let seen = lock(&knowledge.sightings).see(pool.uid(), row, now);
+                let seen = self.context.evidence().first_seen.see(pool.uid(), row, now);
                 self.candidates.push(Candidate {
                     place: self.places.len() - 1,
                     row: content.clone(),
@@ -315,7 +304,9 @@ impl<'l> Look<'l> {
                 Verdict::Held(held) => {
                     // What waits, or waits for its pod to run, longer than from sweep to sweep must
                     // not be forgotten.
-                    lock(&knowledge.sightings).see_again(pool.uid(), row, now);
+                    let mut evidence = self.context.evidence();
+                    evidence.first_seen.see_again(pool.uid(), row, now);
+                    drop(evidence);
                     if !may_touch {
                         continue;
                     }
@@ -345,14 +336,34 @@ impl<'l> Look<'l> {
         }
     }
 
+    /// The verdict on a row by what the watch tells, whatever other pods have its address.
+    fn judge(&self, pool: &ObservedPool, row: &Row, known: &Known, now: Moment) -> Verdict {
+        let context = self.context;
+        let mut evidence = context.evidence();
+        if context.picked.is_some() && context.may_touch(pool.uid(), row) {
+            // It was seen by whoever made the report, before this run.
+            let first_seen = &mut evidence.first_seen;
+            first_seen.see_first(pool.uid(), row, Moment::EPOCH, now);
+        }
+        let presence = known.presumption();
+        let none = Others::default();
+        let verdict = evidence.with_facts(pool, row, known, &none, |facts| {
+            judge(pool, row, &presence, facts, &context.policy, now)
+        });
+        if context.is_forced(pool.uid(), row) {
+            verdict.forced(now)
+        } else {
+            verdict
+        }
+    }
+
     /// Rows that nobody needs for their own pods may be the addresses of others. All pods are gone
     /// through for that, so it is done for many rows at a time.
     fn judge_candidates(&mut self) {
         let context = self.context;
-        let knowledge = &context.knowledge;
         let candidates = std::mem::take(&mut self.candidates);
         let rows = candidates.iter().map(|candidate| &candidate.row);
-        let others = lock(&knowledge.pods).others(rows);
+        let others = context.evidence().pods.others(rows);
         for candidate in candidates {
             let Candidate {
                 place,
@@ -368,11 +379,11 @@ impl<'l> Look<'l> {
                 networks,
             } = &self.places[place];
             let held = {
-                let definitions = lock(&knowledge.definitions);
+                let evidence = context.evidence();
                 let scope = Scope {
                     networks,
                     range: *range,
-                    definitions: definitions.all(),
+                    definitions: evidence.definitions.all(),
                 };
                 let others = others.of(&row);
                 let ends = others.iter().filter(|other| other.end.is_some());
@@ -424,67 +435,6 @@ impl<'l> Look<'l> {
         Verdict::Unknown(reason)
     }
 
-    /// A second look at the pools, for those that need all rows of a pod or of an address.
-    ///
-    /// # Errors
-    /// When a page cannot be read.
-    pub async fn again(&mut self) -> Result<(), ObserveError> {
-        let mut orphans = self.orphans();
-        // A reservation that was claimed is looked at once more, to be given back to its row.
-        orphans.retain(|orphan| orphan.reservation.is_claimed() || !self.saw_row_of(orphan));
-        if orphans.is_empty() && self.left.is_empty() {
-            self.tell_orphans(&HashSet::new());
-            return Ok(());
-        }
-        let addresses = orphans.iter().map(|orphan| orphan.address).collect();
-        let left = |podref: &str| self.left.contains_key(podref);
-        let found = second_look(self.context, self.namespace, &addresses, left).await?;
-        let now = self.context.clock.now();
-        let mut alone = HashSet::new();
-        for orphan in orphans {
-            let namespace = &orphan.pool.namespace;
-            let (network, address) = (orphan.network.as_deref(), orphan.address);
-            // A claim that was never ended is given back to its row.
-            let gives_back = orphan.reservation.is_claimed()
-                && found.has_row_of(&orphan.owner, namespace, network, address);
-            // A row holds the address: whosever it is, the reservation stays as long as it does.
-            if !gives_back && found.has_row(namespace, network, address) {
-                continue;
-            }
-            self.report.orphans += 1;
-            alone.insert(orphan.reservation.uid.clone());
-            if !self.context.may_release(&orphan.reservation) {
-                continue;
-            }
-            // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
-            self.context
-                .knowledge
-                .see_reservation(&orphan.reservation, now);
-            let found = self.found.entry(orphan.owner).or_default();
-            found
-                .pools
-                .entry(orphan.pool)
-                .or_default()
-                .insert(orphan.reservation.name);
-        }
-        self.add_leftovers(found.rows);
-        self.tell_orphans(&alone);
-        Ok(())
-    }
-
-    /// Whether the row of a reservation was seen after it.
-    fn saw_row_of(&self, orphan: &Orphan) -> bool {
-        let rows = self.owners.get(&orphan.owner).into_iter().flatten();
-        let mut rows = rows.filter(|(_, address)| *address == orphan.address);
-        rows.any(|(place, _)| self.places[*place].key == orphan.pool)
-    }
-
-    /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
-    fn may_have_row(&self, owner: &PodRef, name: &str) -> bool {
-        let mut rows = self.owners.get(owner).into_iter().flatten();
-        rows.any(|(_, address)| may_reserve(name, *address))
-    }
-
     /// The networks that the pools name.
     pub fn networks(&self) -> KnownNetworks {
         let mut networks = KnownNetworks::default();
@@ -492,87 +442,6 @@ impl<'l> Look<'l> {
             networks.add_pool(&place.networks, place.range);
         }
         networks
-    }
-
-    /// For whoever picked one of the reservations.
-    fn tell_orphans(&self, alone: &HashSet<String>) {
-        if let (Some(picked), Some(listed)) = (&self.context.picked, &self.listed) {
-            picked.saw_reservations(listed, alone);
-        }
-    }
-
-    /// The lone reservations, each with the pool that its row would be in; one that no pool could
-    /// hold goes with a pool that does not exist.
-    fn orphans(&mut self) -> Vec<Orphan> {
-        let known = self.context.knowledge.known_networks();
-        let mut orphans = Vec::new();
-        for (namespace, lone) in std::mem::take(&mut self.lone) {
-            let places: Vec<_> = self
-                .places
-                .iter()
-                .filter(|place| place.key.namespace == namespace)
-                .collect();
-            for Lone { reservation, owner } in lone {
-                let name = &reservation.name;
-                let (network, address) = match split(name, &known) {
-                    Reading::One(network, address) => (network.map(Into::into), address),
-                    Reading::Ambiguous if self.may_have_row(&owner, name) => continue,
-                    Reading::Ambiguous | Reading::None => {
-                        self.report.reservations_unreadable += 1;
-                        continue;
-                    }
-                };
-                let pool = places.iter().find(|place| {
-                    let fits = place.range.is_some_and(|range| range.contains(address));
-                    fits && place.networks.contains(&network)
-                });
-                let alone = || PoolKey {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                };
-                orphans.push(Orphan {
-                    pool: pool.map_or_else(alone, |place| place.key.clone()),
-                    network,
-                    address,
-                    reservation,
-                    owner,
-                });
-            }
-        }
-        orphans
-    }
-
-    fn add_leftovers(&mut self, mut siblings: HashMap<PodRef, Vec<RowContent>>) {
-        for (podref, left) in std::mem::take(&mut self.left) {
-            let siblings: Arc<[_]> = siblings.remove(&podref).unwrap_or_default().into();
-            let presumed = lock(&self.context.knowledge.pods).presumed(podref.as_str());
-            let Presumed::Live(pod, _) = presumed else {
-                continue;
-            };
-            let (left, drifts): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| {
-                let siblings = Some(&*siblings);
-                lives_elsewhere(&pod, &left.row, siblings)
-                    || (left.is_forced && is_unused(&pod, &left.row, siblings))
-            });
-            for Left {
-                pool_uid,
-                key,
-                held,
-                ..
-            } in drifts
-            {
-                let fate = || Fate::Kept(held.to_string());
-                self.context.tell(&pool_uid, &key, fate);
-            }
-            let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
-            if !pools.is_empty() {
-                let found = self.found.entry(podref).or_default();
-                found.siblings = Some(siblings);
-                for pool in pools {
-                    found.pools.entry(pool).or_default();
-                }
-            }
-        }
     }
 
     /// All pools, and whether their range overlaps another's in the same network.
@@ -608,41 +477,32 @@ impl<'l> Look<'l> {
     /// What was found, and the numbers.
     pub fn end(mut self) -> (BTreeMap<PodRef, Found>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
-        lock(&self.context.knowledge.pods).set_awaited(awaited);
+        self.context.evidence().pods.set_awaited(awaited);
         (self.found.into_iter().collect(), self.report)
     }
 }
 
-/// A reservation without a row.
-struct Orphan {
-    pool: PoolKey,
-    network: Option<Box<str>>,
-    address: IpAddr,
-    reservation: Reservation,
-    owner: PodRef,
-}
-
 /// Whether this row shows that its pool is not the slice of `node`.
-fn disproves_slice(context: &Context, node: &str, row: &Glance<'_>) -> bool {
-    let pods = lock(&context.knowledge.pods);
-    row.podref
-        .zip(row.address())
-        .is_some_and(|(podref, address)| pods.disproves_slice(podref, node, address))
+fn disproves_slice(evidence: &Evidence, node: &str, row: &Glance<'_>) -> bool {
+    let of_pod = row.podref.zip(row.address());
+    of_pod.is_some_and(|(podref, address)| evidence.pods.disproves_slice(podref, node, address))
 }
 
-/// Whether a row of a pool of these networks is not passed over at a glance.
-fn deserves_a_look(
-    context: &Context,
+/// Whether a pod that lives reports this row, of a pool of these networks. The index counts rows too, so each row has
+/// to be shown to it.
+fn is_live(
+    evidence: &mut Evidence,
     networks: &Networks,
     row: &Glance<'_>,
     fresh: bool,
     now: Moment,
 ) -> bool {
     let Some(podref) = row.podref else {
-        return true;
+        return false;
     };
-    let mut pods = lock(&context.knowledge.pods);
-    let definitions = lock(&context.knowledge.definitions);
+    let Evidence {
+        pods, definitions, ..
+    } = evidence;
     let seen = RowGlance {
         address: row.address(),
         sandbox: row.sandbox.filter(|_| fresh && !pods.is_listing()),
@@ -653,8 +513,12 @@ fn deserves_a_look(
             definitions: definitions.all(),
         },
     };
-    // The index counts rows too, so each row has to be shown to it.
-    let is_held = pods.glance(podref, &seen, now).is_some();
-    let picked = context.picked.as_ref();
-    !is_held || picked.is_some_and(|it| podref.parse().is_ok_and(|podref| it.concerns(&podref)))
+    pods.glance(podref, &seen, now).is_some()
+}
+
+/// Whether a person picked something of the pod of this row.
+fn is_picked(context: &Context, row: &Glance<'_>) -> bool {
+    let podref = row.podref.and_then(|podref| podref.parse().ok());
+    let picked = context.picked.as_ref().zip(podref);
+    picked.is_some_and(|(picked, podref)| picked.concerns(&podref))
 }

@@ -12,21 +12,13 @@ mod look;
 mod report;
 mod swept;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{
-    breaker::Change,
-    evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
-    patch::Answer,
-    time::Moment,
-};
+use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, patch::Answer, time::Moment};
 use jiff::Timestamp;
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, mpsc, watch},
     time::sleep,
 };
 use tracing::{info, warn};
@@ -34,16 +26,13 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::{PoolTally, SweepReport};
 use super::{
-    context::Context, directory::Directory, gate::Access, knowledge::Overlaps,
-    pool_api::ObserveError, worker::ItemQueue,
+    context::Context, directory::Directory, evidence::Overlaps, gate::Access, input::Input,
+    pool_api::ObserveError,
 };
-use crate::{backoff::Backoff, calls::CallError, lock::lock, watch::NadIndex};
+use crate::{backoff::Backoff, calls::CallError};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// How long the evidence of an incarnation is kept after its end at the least.
-const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
 
 /// Why a sweep failed.
 #[derive(Debug, thiserror::Error)]
@@ -85,13 +74,11 @@ pub struct Sweeper {
     /// What the writers work with, too.
     pub context: Arc<Context>,
     /// Where what is found goes.
-    pub queue: Arc<ItemQueue>,
+    pub planner: mpsc::Sender<Input>,
     /// Where slices are listed.
     pub directory: Arc<Directory>,
     /// Sweep only here, if set.
     pub namespace: Option<String>,
-    /// Which networks are of whereabouts.
-    pub definitions: Arc<Mutex<NadIndex>>,
     /// Who asks for sweeps.
     pub requests: Arc<SweepRequests>,
     /// Time between sweeps.
@@ -107,7 +94,8 @@ impl Sweeper {
         loop {
             // What is seen of rows while the watch is not fresh is not noted with the pods that live:
             // where their names may return, their rows would wait for a second look when they end.
-            self.context.knowledge.freshness.caught_up().await;
+            let freshness = Arc::clone(&self.context.evidence().freshness);
+            freshness.caught_up().await;
             self.context.pulse.beat();
             // Whoever asked before this one began is served by it.
             let _ = self.requests.0.notified().now_or_never();
@@ -121,7 +109,8 @@ impl Sweeper {
                     spread.sweep_duration.observe(took.as_secs_f64());
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
-                    self.forget(begun);
+                    let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
+                    self.tell(Input::SweepEnded { begun, before }).await;
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended: Some(self.context.clock.now()),
@@ -151,22 +140,23 @@ impl Sweeper {
 
     /// Without reservations the rows are swept all the same, and the sweep has failed.
     async fn sweep(&self, begun: Moment) -> Result<SweepReport, SweepError> {
-        let Context {
-            knowledge, gate, ..
-        } = &*self.context;
+        let gate = &self.context.gate;
         let slices = match self.directory.slice_pools().await {
             Ok(slices) => {
-                lock(&knowledge.slices).retain(|pool, node| slices.get(pool) == Some(node));
-                lock(&knowledge.slices_by_name).clone_from(&slices);
+                let mut evidence = self.context.evidence();
+                evidence
+                    .slices
+                    .retain(|pool, node| slices.get(pool) == Some(node));
+                evidence.slices_by_name.clone_from(&slices);
                 slices
             }
             // Without them every node may block, which is safe.
             Err(error) => {
                 warn!(%error, "node slices cannot be listed");
-                lock(&knowledge.slices).clone()
+                self.context.evidence().slices.clone()
             }
         };
-        lock(&knowledge.pods).begin_sweep();
+        self.context.evidence().pods.begin_sweep();
         let mut look = Look::new(&self.context, self.namespace.as_deref(), slices);
         let reservations = look.at_reservations().await;
         if let Err(error) = look.at_pools().await {
@@ -177,7 +167,7 @@ impl Sweeper {
             }
             return Err(SweepError::Pools(error));
         }
-        *lock(&knowledge.networks) = Arc::new(look.networks());
+        self.context.evidence().networks = look.networks();
         look.again().await.map_err(SweepError::Pools)?;
         match &reservations {
             Ok(()) => gate.read(),
@@ -187,37 +177,47 @@ impl Sweeper {
             Err(_) => {}
         }
         let overlaps = look.overlaps();
-        let networks = lock(&self.definitions).networks();
+        let networks = self.context.evidence().definitions.networks();
         look.usage(&networks);
         let (found, mut report) = look.end();
-        report.remembered = lock(&knowledge.sightings).len();
-        // A pool that cannot be read may overlap any.
-        let is_whole = report.pools_unreadable == 0;
-        *lock(&knowledge.overlaps) = if is_whole {
-            overlaps
-        } else {
-            Overlaps::default()
-        };
-        if is_whole {
-            let mut pods = lock(&knowledge.pods);
-            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
-            let wait = self.context.policy.wait(Some(grace), 1);
-            pods.end_sweep(begun, wait);
+        {
+            let mut evidence = self.context.evidence();
+            report.remembered = evidence.first_seen.len();
+            // A pool that cannot be read may overlap any.
+            let is_whole = report.pools_unreadable == 0;
+            evidence.overlaps = if is_whole {
+                overlaps
+            } else {
+                Overlaps::default()
+            };
+            if is_whole {
+                let pods = &mut evidence.pods;
+                let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
+                let wait = self.context.policy.wait(Some(grace), 1);
+                pods.end_sweep(begun, wait);
+            }
         }
-        self.assess(&report, begun);
-        report.breaker_open = lock(&knowledge.breaker).open_since().is_some();
-        for (podref, found) in found {
-            self.submit(podref, found);
-        }
+        report.breaker_open = self.assess(&report, begun);
+        self.tell(Input::Found(found)).await;
         reservations.map_err(SweepError::Reservations)?;
         Ok(report)
     }
 
-    fn assess(&self, report: &SweepReport, begun: Moment) {
-        let knowledge = &self.context.knowledge;
+    async fn tell(&self, input: Input) {
+        // The planner ends before this task does.
+        let _ = self.planner.send(input).await;
+    }
+
+    /// Whether the breaker is open by what the sweep found.
+    fn assess(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = Timestamp::now();
         let count = (report.suspect, report.rows);
-        let change = lock(&knowledge.breaker).assess(&knowledge.limits, count, begun, wall);
+        let (change, open_since) = {
+            let evidence = &mut *self.context.evidence();
+            let limits = &evidence.limits;
+            let change = evidence.breaker.assess(limits, count, begun, wall);
+            (change, evidence.breaker.open_since())
+        };
         let (suspect, rows) = count;
         match change {
             Change::Opened => {
@@ -230,8 +230,8 @@ impl Sweeper {
             Change::Closed => info!(suspect, rows, "breaker closed"),
             Change::None => {}
         }
-        let Some(since) = lock(&knowledge.breaker).open_since() else {
-            return;
+        let Some(since) = open_since else {
+            return false;
         };
         for (pool, uid, stopped) in &report.suspect_pools {
             // It may stay open for as long as a node blocks these rows.
@@ -242,38 +242,6 @@ impl Sweeper {
                 self.context.events.breaker_open(pool, uid, *stopped, since);
             }
         }
-    }
-
-    fn submit(&self, podref: ipgc_core::podref::PodRef, found: super::item::Found) {
-        let item = super::item::Item::found(podref, found);
-        let key = item.key();
-        if let Some(known) = self.queue.get(&*key) {
-            if known.find_again(item.finds()) {
-                self.queue.reschedule(&*key, Duration::ZERO);
-            }
-        } else if self.queue.push(key, item, Duration::ZERO).is_err() {
-            self.context.counters.queue_overflows.increment();
-            warn!("queue is full, the rest is left to the next sweep");
-        }
-    }
-
-    /// Forgets what this sweep and the one before did not need.
-    fn forget(&self, begun: Moment) {
-        let knowledge = &self.context.knowledge;
-        let now = self.context.clock.now();
-        let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
-        lock(&knowledge.sightings).forget(now.since(before), now);
-        let nodes = lock(&knowledge.nodes).clone();
-        let mut pods = lock(&knowledge.pods);
-        let longest = pods.longest_grace().max(DEFAULT_POD_GRACE);
-        let keep = KEEP_EVIDENCE.max(self.context.policy.wait(Some(longest), MANY_ROWS));
-        pods.forget(begun, now, keep, |end| {
-            let in_work =
-                self.queue.contains(&*end.last.uid) || self.queue.contains(end.podref().as_str());
-            let silent = end.last.node.as_ref().is_some_and(|node| {
-                nodes.standing(node, end.at, now) == ipgc_core::node::Standing::Silent
-            });
-            in_work || (silent && !end.settled)
-        });
+        true
     }
 }

@@ -1,8 +1,8 @@
-//! One turn of a pool's writer: observe → prove → wait for the moment → judge → patch, then the reservations.
+//! One turn for a pool: observe → prove → wait for the moment → judge → patch, then the reservations.
 //!
-//! The turn works for all its jobs at once. When it is done with the rows it says so, and the next one
+//! The turn works for all cases of its batch at once. When it is done with the rows it says so, and the next one
 //! begins while the reservations of this one are released. It writes only what [`Proof::release`] let
-//! go, and it never loops on an answer: whatever is not settled within the turn goes back to the queue.
+//! go, and it never loops on an answer: a case that is not settled within the turn goes back to the planner.
 //!
 //! [`Proof::release`]: ipgc_core::proof::Proof::release
 
@@ -18,28 +18,29 @@ use std::{
 };
 
 use ipgc_core::{
+    cases::Outcome,
     names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowCount},
     time::Moment,
+    work::{Removed, Works},
 };
 use jiff::Timestamp;
 use tokio::{
-    sync::oneshot,
+    sync::mpsc,
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
+    batch::{Answer as ToPlanner, Batch},
     context::Context,
     gate::Access,
-    item::{Item, Removed},
-    job::{Job, Outcome},
-    jobs::Jobs,
     picked::Fate,
     pool_api::ObserveError,
+    release::Releaser,
 };
 use crate::{access::Right, api::IpPool, calls::CallError};
 
@@ -71,37 +72,44 @@ enum Failure {
     Refused(Moment),
 }
 
-/// Works off all jobs of one pool and tells each its outcome. `rows_done` hears when nothing is left to
-/// do about rows, and how long the requests on the pool took.
+/// Works for all cases of a batch, and gives them back in its `answers`.
 pub async fn work(
     context: &Arc<Context>,
+    releaser: &Arc<Releaser>,
     stop: &CancellationToken,
-    key: &PoolKey,
-    jobs: Vec<Job>,
-    rows_done: oneshot::Sender<Duration>,
+    batch: Batch,
+    answers: &mpsc::UnboundedSender<ToPlanner>,
 ) {
-    let mut turn = Turn::new(context, stop, key, jobs);
+    let (pool, number) = (batch.pool.clone(), batch.number);
+    let mut turn = Turn::new(context, stop, &pool, batch);
     let freed = turn.free_rows().await;
     turn.report_freed();
-    // Nobody listens any more when we are shutting down.
-    let _ = rows_done.send(turn.took);
+    let tell = |answer| {
+        // Nobody listens any more when we are shutting down.
+        let _ = answers.send(answer);
+    };
+    tell(ToPlanner::RowsDone {
+        pool: pool.clone(),
+        number,
+        took: turn.took,
+    });
     if let Err(Failure::StandBy) = freed {
-        // The writer looks at others meanwhile: what is seen early is known when it is our turn.
+        // The planner looks at others meanwhile: what is seen early is known when it is our turn.
         context.gate.stood_by(stop).await;
     }
-    // Whoever waits for a moment or a node does not miss it for the reservations of others.
-    let without = turn.jobs.take_without_reservations();
-    turn.finish(without, &freed);
-    turn.free_reservations().await;
-    let left = turn.jobs.take();
-    turn.finish(left, &freed);
+    // A case that waits for a moment or a node does not miss it for the reservations of others.
+    let without = turn.batch.take_without_reservations();
+    tell(turn.finish(without, &freed));
+    turn.free_reservations(releaser).await;
+    let left = std::mem::take(&mut turn.batch.works);
+    tell(turn.finish(left, &freed));
 }
 
 struct Turn<'t> {
     context: &'t Arc<Context>,
     stop: &'t CancellationToken,
     key: &'t PoolKey,
-    jobs: Jobs,
+    batch: Batch,
     podrefs: BTreeSet<PodRef>,
     /// What becomes of a podref, where it is not simply done.
     outcomes: BTreeMap<PodRef, Outcome>,
@@ -111,8 +119,8 @@ struct Turn<'t> {
     limit: usize,
     /// Keys of rows that the server refuses to remove.
     refused: HashSet<Box<str>>,
-    /// Rows found to be gone in this turn, and the incarnation that they were freed for.
-    freed: Vec<(Arc<Item>, Removed)>,
+    /// Rows found to be gone in this turn, with their owners.
+    freed: Vec<(PodRef, Removed)>,
     pool_uid: String,
     /// The networks of the pool's reservations, as the pool itself tells.
     networks: BTreeSet<Option<Box<str>>>,
@@ -139,15 +147,14 @@ impl<'t> Turn<'t> {
         context: &'t Arc<Context>,
         stop: &'t CancellationToken,
         key: &'t PoolKey,
-        jobs: Vec<Job>,
+        batch: Batch,
     ) -> Self {
-        let jobs = Jobs::new(key, jobs);
         Self {
             context,
             stop,
             key,
-            podrefs: jobs.podrefs(),
-            jobs,
+            podrefs: batch.podrefs(),
+            batch,
             outcomes: BTreeMap::new(),
             rejected: Vec::new(),
             limit: MAX_ROWS,
@@ -168,7 +175,7 @@ impl<'t> Turn<'t> {
 
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Failure> {
-        if !self.context.knowledge.freshness.is_fresh() {
+        if !self.context.evidence().freshness.is_fresh() {
             // It may be when the moment has come. Asked now, a row would wait for the next look.
             self.stop.run_until_cancelled(sleep(LEAD)).await;
         }
@@ -183,14 +190,14 @@ impl<'t> Turn<'t> {
                 return Err(Failure::Postponed(wait));
             }
             let Some(observed) = self.observe().await? else {
-                self.freed.extend(self.jobs.confirm_all());
+                self.freed.extend(self.batch.confirm_all());
                 self.tell_freed();
                 if let Some(picked) = &self.context.picked {
                     picked.pool_is_gone(self.key);
                 }
                 return Ok(());
             };
-            self.freed.extend(self.jobs.confirm_missing(&observed));
+            self.freed.extend(self.batch.confirm_missing(&observed));
             self.tell_freed();
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
@@ -206,7 +213,7 @@ impl<'t> Turn<'t> {
             if self.stop.run_until_cancelled(moment).await.is_none() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
-            let mut known = self.jobs.known(&self.context.knowledge, &observed);
+            let mut known = self.batch.known(&self.context.evidence(), &observed);
             known.retain(|podref, _| due.contains_key(podref));
             let others = self.others(&observed, &due);
             let read = self.read_nodes(&known, &others).await;
@@ -232,9 +239,11 @@ impl<'t> Turn<'t> {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
-            self.jobs
+            let context = self.context;
+            self.batch
                 .note_attempt(patch.releases(), &self.networks, |podref| {
-                    self.living_uid(podref)
+                    let evidence = context.evidence();
+                    evidence.of(podref, &[], RowCount::default()).uid()
                 });
             self.context.counters.patches_sent.increment();
             let spread = &self.context.counters.spread;
@@ -249,7 +258,7 @@ impl<'t> Turn<'t> {
                 Ok(()) => {
                     self.context.gate.passed();
                     self.context.refusals.passed(|| self.right());
-                    self.freed.extend(self.jobs.confirm(patch.releases()));
+                    self.freed.extend(self.batch.confirm(patch.releases()));
                     if !more {
                         return Ok(());
                     }
@@ -266,8 +275,8 @@ impl<'t> Turn<'t> {
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
         self.is_observed = false;
-        if !self.jobs.orphans().is_empty() {
-            self.known = self.context.knowledge.known_networks();
+        if !self.batch.orphans().is_empty() {
+            self.known = self.context.evidence().known_networks();
         }
         let begun = Instant::now();
         let observed = self.context.pools.observe(self.key, &self.podrefs).await;
@@ -282,7 +291,7 @@ impl<'t> Turn<'t> {
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
                 self.acknowledged = observed.acknowledged();
-                let orphans = self.jobs.orphans().into_iter();
+                let orphans = self.batch.orphans().into_iter();
                 let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
                 self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();
                 let rows = observed.rows().iter().filter_map(|row| row.content().ok());
@@ -351,7 +360,7 @@ impl<'t> Turn<'t> {
 
     /// The server refuses what the pool would be without these rows.
     fn refuse_all(&mut self, patch: &FreePatch<'_>, reason: &str) -> Failure {
-        self.jobs.forget_attempt(patch.releases());
+        self.batch.forget_attempt(patch.releases());
         if self.report_refused(reason) {
             let rows = patch.releases().len();
             self.context.counters.frees_refused.add(rows);
@@ -390,13 +399,13 @@ impl<'t> Turn<'t> {
                 Err(self.refuse_all(patch, &error.to_string()))
             }
             Answer::Rejected => {
-                self.jobs.forget_attempt(patch.releases());
+                self.batch.forget_attempt(patch.releases());
                 let rows = patch.releases().iter().map(|release| release.row().clone());
                 self.rejected = rows.collect();
                 Ok(())
             }
             Answer::TooLarge => {
-                self.jobs.forget_attempt(patch.releases());
+                self.batch.forget_attempt(patch.releases());
                 if let [release] = patch.releases() {
                     self.refuse(release.row(), &error.to_string());
                 }
@@ -407,13 +416,6 @@ impl<'t> Turn<'t> {
                 Err(self.failure(Access::Write, "remove rows", error))
             }
         }
-    }
-
-    fn living_uid(&self, podref: &PodRef) -> Option<Box<str>> {
-        self.context
-            .knowledge
-            .of(podref, &[], RowCount::default())
-            .uid()
     }
 
     fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {
@@ -427,8 +429,8 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// Tells each of these jobs what became of it.
-    fn finish(&self, jobs: Jobs, freed: &Result<(), Failure>) {
+    /// Each of these cases, with its outcome.
+    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> ToPlanner {
         let common = match freed {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
@@ -438,7 +440,7 @@ impl<'t> Turn<'t> {
             Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
         };
         let owners: HashSet<_> = self.addresses.iter().map(|(owner, _)| owner).collect();
-        jobs.finish(|podref| {
+        let outcome = |podref: &PodRef| {
             let own = self.outcomes.get(podref).cloned();
             let own = own.unwrap_or(Outcome::Done);
             // The turn failed with the rows of others.
@@ -446,7 +448,12 @@ impl<'t> Turn<'t> {
                 return own;
             }
             own.and(common.clone())
+        };
+        let cases = works.into_iter().map(|(podref, work)| {
+            let outcome = outcome(&podref);
+            (podref, work, outcome)
         });
+        ToPlanner::Cases(self.key.clone(), cases.collect())
     }
 
     /// A failure, or no failure but a refusal, after which all has to wait.

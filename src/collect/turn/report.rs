@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use ipgc_core::{
-    address::excerpt, clearance::Clearance, evidence::Ended, judge::Release, podref::PodRef,
-    pool::RowContent, time::Moment,
+    address::excerpt,
+    clearance::Clearance,
+    evidence::Ended,
+    judge::Release,
+    podref::PodRef,
+    pool::{PoolKey, RowContent},
+    time::Moment,
+    work::Removed,
 };
 use tracing::{info, warn};
 
 use super::Turn;
 use crate::{
-    collect::{
-        context::Context,
-        item::{Item, Removed},
-        picked::Fate,
-        resolve::Route,
-    },
-    lock::lock,
+    collect::{context::Context, picked::Fate},
     report::{Trigger, names},
 };
 
@@ -28,17 +28,17 @@ impl Turn<'_> {
             counters, events, ..
         } = &**self.context;
         let mut of_pool = Vec::new();
-        for (item, removed) in std::mem::take(&mut self.freed) {
+        for (podref, removed) in std::mem::take(&mut self.freed) {
             let row = &removed.content;
-            let ended = self.who_had(&item, row);
+            let ended = self.who_had(&podref, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
             let node = ended.as_ref().and_then(|ended| ended.last.node.as_deref());
-            let trigger = match item.incarnation() {
-                Some(_) => Trigger::Watch,
-                None => Trigger::Sweep,
+            let trigger = match self.batch.ends(&podref) {
+                [] => Trigger::Sweep,
+                _ => Trigger::Watch,
             };
             counters.rows_freed.increment(&removed.stale, trigger);
-            if let Some(since) = self.known_since(&item, &removed) {
+            if let Some(since) = self.known_since(&podref, &removed) {
                 let took = self.context.clock.now().since(since);
                 counters.spread.freed(trigger, took);
             }
@@ -57,7 +57,7 @@ impl Turn<'_> {
                 forced = self.context.is_forced(&self.pool_uid, &removed.row),
                 "freed row"
             );
-            let network = network_of(ended.as_deref(), &removed);
+            let network = network_of(ended.as_deref(), &removed, self.key);
             events.address_collected(&row.podref, uid, row.address, &network);
             of_pool.push((row.address, row.podref.clone()));
         }
@@ -68,20 +68,21 @@ impl Turn<'_> {
 
     /// Since when it is known that a row may go some day: from the end of its pod, or since it was first seen
     /// stale.
-    fn known_since(&self, item: &Item, removed: &Removed) -> Option<Moment> {
+    fn known_since(&self, podref: &PodRef, removed: &Removed) -> Option<Moment> {
         let seen = || {
-            let sightings = lock(&self.context.knowledge.sightings);
-            let seen = sightings.get(&self.pool_uid, &removed.row)?;
+            let evidence = self.context.evidence();
+            let seen = evidence.first_seen.get(&self.pool_uid, &removed.row)?;
             Some(seen.first)
         };
-        item.incarnation().map(|ended| ended.at).or_else(seen)
+        let last = self.batch.ends(podref).last();
+        last.map(|ended| ended.at).or_else(seen)
     }
 
     /// The incarnation that a row was freed for: the one that ended, or, where a sweep found the
     /// row, the last that is known to have reported it.
-    fn who_had(&self, item: &Item, row: &RowContent) -> Option<Arc<Ended>> {
-        item.incarnation().cloned().or_else(|| {
-            let ended = lock(&self.context.knowledge.pods).ended(&row.podref);
+    fn who_had(&self, podref: &PodRef, row: &RowContent) -> Option<Arc<Ended>> {
+        self.batch.ends(podref).last().cloned().or_else(|| {
+            let ended = self.context.evidence().pods.ended(&row.podref);
             ended.into_iter().rev().find(|end| end.reported(row))
         })
     }
@@ -155,17 +156,14 @@ impl Turn<'_> {
 
 /// Name of the definition that a row belongs to, without its namespace, as upstream's event has it;
 /// where no pod tells, the name of the pool.
-fn network_of(ended: Option<&Ended>, removed: &Removed) -> String {
+fn network_of(ended: Option<&Ended>, removed: &Removed, pool: &PoolKey) -> String {
     let row = &removed.content;
     let reported = ended.and_then(|ended| {
         let interface = row.interface.as_deref()?;
         Some(&*ended.last.status.reported(interface, row.address)?.network)
     });
-    let routed = || {
-        let route: Option<&Route> = removed.routes.first();
-        route.map(|route| &*route.definition)
-    };
-    let full = reported.or_else(routed).unwrap_or(&removed.pool.name);
+    let routed = removed.definition.as_deref();
+    let full = reported.or(routed).unwrap_or(&pool.name);
     full.rsplit_once('/')
         .map_or(full, |(_, name)| name)
         .to_owned()

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ipgc_core::{
+    cases::Outcome,
     fact::Fact,
     judge::{Unknown, Verdict, judge_orphan},
     names::split,
@@ -15,6 +16,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{InterfaceTag, RowContent, RowCount},
     reservation::Reservation,
+    work::Wanted,
 };
 use tracing::{debug, info};
 
@@ -22,21 +24,20 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        gate::Access, item::Item, job::Outcome, picked::Fate, pool_api::ObserveError,
-        release::Wanted, second_look::second_look,
+        gate::Access, picked::Fate, pool_api::ObserveError, release::Releaser,
+        second_look::second_look,
     },
-    lock::lock,
 };
 
 impl Turn<'_> {
     /// The reservations follow their rows, those of earlier tries included; and those that had no
     /// row.
-    pub(super) async fn free_reservations(&mut self) {
-        let claimed = self.jobs.claimed();
+    pub(super) async fn free_reservations(&mut self, releaser: &Arc<Releaser>) {
+        let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
-        wanted.extend(self.jobs.gone(|item, removed| Wanted {
-            name_may_return: self.name_may_return(item),
+        wanted.extend(self.batch.gone(|podref, removed| Wanted {
+            name_may_return: self.name_may_return(podref),
             fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
             networks: removed.networks.clone(),
             row: removed.content.clone(),
@@ -61,7 +62,7 @@ impl Turn<'_> {
         let stood_by = gate.stood_by(self.stop).await;
         if stood_by && !gate.leads() {
             // Whoever leads finds them in a sweep. We would ask for ever.
-            self.jobs.reservations_done(&BTreeSet::new());
+            self.batch.reservations_done(&BTreeSet::new());
             return;
         }
         let wait = gate.wait();
@@ -71,7 +72,6 @@ impl Turn<'_> {
             }
             return;
         }
-        let releaser = &self.context.releaser;
         let outcome = releaser
             .release(self.context, self.key, wanted, self.stop)
             .await;
@@ -90,7 +90,7 @@ impl Turn<'_> {
         }
         for (podref, reason, again) in outcome.kept {
             if let Some(picked) = &self.context.picked {
-                picked.failed(&podref, &reason, true);
+                picked.failed(self.key, &podref, &reason, true);
             }
             // Otherwise a sweep finds it again.
             if let Some(again) = again {
@@ -112,17 +112,18 @@ impl Turn<'_> {
             waiting.contains(&place)
                 || (was_claimed.contains(&place) && failed.contains(&wanted.row.podref))
         });
-        self.jobs.note_claimed(left);
+        self.batch.note_claimed(left);
         for (podref, _) in waiting {
             self.outcome(&podref, Outcome::not_before(outcome.until));
             failed.insert(podref);
         }
-        self.jobs.reservations_done(&failed);
+        self.batch.reservations_done(&failed);
     }
 
-    fn name_may_return(&self, item: &Item) -> bool {
-        let ended = lock(&self.context.knowledge.pods).ended(item.podref());
-        item.name_may_return() && ended.iter().all(|end| end.last.name_may_return)
+    fn name_may_return(&self, podref: &PodRef) -> bool {
+        let ended = self.context.evidence().pods.ended(podref);
+        let mut ended = ended.iter().chain(self.batch.ends(podref));
+        ended.all(|end| end.last.name_may_return)
     }
 
     /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
@@ -132,42 +133,39 @@ impl Turn<'_> {
         if !self.is_observed {
             return wanted;
         }
-        let orphans = self.jobs.orphans();
+        let orphans = self.batch.orphans();
         let names: BTreeSet<_> = orphans.iter().map(|(_, name)| name.clone()).collect();
         if names.is_empty() {
             return wanted;
         }
         let namespace = &self.key.namespace;
-        let knowledge = &self.context.knowledge;
-        let known = orphans.iter().map(|(item, _)| {
-            let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
-            let podref = item.podref();
-            (
-                podref.clone(),
-                knowledge.of(podref, &own, RowCount::default()),
-            )
+        let known = orphans.iter().map(|(podref, _)| {
+            let evidence = self.context.evidence();
+            let known = evidence.of(podref, self.batch.ends(podref), RowCount::default());
+            (podref.clone(), known)
         });
         // The rows that they would belong to.
-        let rows = orphans.iter().filter_map(|(item, name)| {
+        let rows = orphans.iter().filter_map(|(podref, name)| {
             let (_, address) = self.place_of(name)?;
             Some(RowContent {
                 address,
                 sandbox: Box::default(),
-                podref: item.podref().clone(),
+                podref: podref.clone(),
                 interface: None,
             })
         });
         let rows: Vec<_> = rows.collect();
-        let others = lock(&knowledge.pods).others(rows.iter());
-        if let Err(error) = self.read_nodes(&known.collect(), &others).await {
-            for (item, _) in orphans {
-                self.not_read(item.podref(), "nodes", &error);
+        let others = self.context.evidence().pods.others(rows.iter());
+        let known = known.collect();
+        if let Err(error) = self.read_nodes(&known, &others).await {
+            for (podref, _) in orphans {
+                self.not_read(&podref, "nodes", &error);
             }
             return wanted;
         }
         match self.context.reservations.named(namespace, &names).await {
             Ok(found) => {
-                for (item, name) in orphans {
+                for (podref, name) in orphans {
                     let Some(found) = found.get(&name) else {
                         continue;
                     };
@@ -176,16 +174,16 @@ impl Turn<'_> {
                         let is_of = |(network, address)| {
                             it.row.address == address && it.networks.contains(&network)
                         };
-                        place.clone().is_some_and(is_of) && it.row.podref == *item.podref()
+                        place.clone().is_some_and(is_of) && it.row.podref == podref
                     });
                     if !is_claimed {
-                        wanted.extend(self.orphan(&item, found));
+                        wanted.extend(self.orphan(&podref, found));
                     }
                 }
             }
             Err(error) => {
-                for (item, _) in orphans {
-                    self.not_read(item.podref(), "reservations", &error);
+                for (podref, _) in orphans {
+                    self.not_read(&podref, "reservations", &error);
                 }
             }
         }
@@ -238,8 +236,7 @@ impl Turn<'_> {
         self.failed(podref, format!("could not read {what}: {error}"), at_least);
     }
 
-    fn orphan(&mut self, item: &Arc<Item>, found: &Reservation) -> Option<Wanted> {
-        let podref = item.podref();
+    fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
         let (network, address) = self.place_of(&found.name)?;
         // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
         let has_row = self.addresses.contains(&(podref.clone(), address));
@@ -256,13 +253,14 @@ impl Turn<'_> {
         let picked = self.context.picked.as_ref();
         let pick = picked.and_then(|picked| picked.reservation(found));
         let is_forced = pick.is_some_and(|pick| pick.forced);
-        let knowledge = &self.context.knowledge;
         let now = self.context.clock.now();
-        let sighting = knowledge.see_reservation(found, now);
-        let own: Vec<_> = item.incarnation().cloned().into_iter().collect();
+        let sighting = self.context.evidence().see_reservation(found, now);
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
-        let known = knowledge.of(podref, &own, here);
+        let known = self
+            .context
+            .evidence()
+            .of(podref, self.batch.ends(podref), here);
         let policy = &self.context.policy;
         let row = match found.as_row(address) {
             Ok(row) => row,
@@ -271,13 +269,16 @@ impl Turn<'_> {
                 return None;
             }
         };
-        let others = lock(&knowledge.pods).others([&row].into_iter());
+        let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
-        let verdict = knowledge.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
-            judge_orphan(found, address, &known.presumption(), facts, policy, now)
+        let presence = known.presumption();
+        let evidence = self.context.evidence();
+        let verdict = evidence.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
+            judge_orphan(found, address, &presence, facts, policy, now)
         });
+        drop(evidence);
         let stale = match verdict {
             Verdict::Stale(stale) => stale,
             Verdict::Held(reason) => {
@@ -299,7 +300,9 @@ impl Turn<'_> {
         }
         if !found.is_claimed() && !is_forced {
             let (since, acknowledged) = (sighting.first, self.acknowledged);
-            let stopped = knowledge.check_breaker_since(since, acknowledged, &stale.clearance, now);
+            let evidence = self.context.evidence();
+            let stopped = evidence.check_breaker_since(since, acknowledged, &stale.clearance, now);
+            drop(evidence);
             if let Err(open) = stopped {
                 self.stopped(podref, &found.name, open, now);
                 return None;
@@ -314,7 +317,7 @@ impl Turn<'_> {
         Some(Wanted {
             row,
             networks: [network].into(),
-            name_may_return: self.name_may_return(item),
+            name_may_return: self.name_may_return(podref),
             fact: if has_row {
                 Fact::Taken
             } else {

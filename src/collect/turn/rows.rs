@@ -7,6 +7,7 @@ use std::{
 
 use ipgc_core::{
     breaker::Open,
+    cases::Outcome,
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
     judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
@@ -21,8 +22,7 @@ use tracing::debug;
 use super::{LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
 use crate::{
     calls::CallError,
-    collect::{job::Outcome, knowledge::Known, picked::Fate, prover::Asked},
-    lock::lock,
+    collect::{evidence::Known, picked::Fate, prover::Asked},
     watch::Others,
 };
 
@@ -32,9 +32,11 @@ impl Turn<'_> {
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
         self.due_at = now;
-        let knowledge = &self.context.knowledge;
-        knowledge.prepare(now);
-        let known = self.jobs.known(knowledge, observed);
+        let known = {
+            let mut evidence = self.context.evidence();
+            evidence.prepare(now);
+            self.batch.known(&evidence, observed)
+        };
         let mut due = Asked::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
@@ -58,7 +60,8 @@ impl Turn<'_> {
             let verdict_at = |moment| {
                 let presence = known.presumption();
                 let none = Others::default();
-                let verdict = knowledge.with_facts(observed, row, known, &none, |facts| {
+                let evidence = self.context.evidence();
+                let verdict = evidence.with_facts(observed, row, known, &none, |facts| {
                     judge(observed, row, &presence, facts, policy, moment)
                 });
                 if is_forced {
@@ -78,7 +81,11 @@ impl Turn<'_> {
             }
             match verdict {
                 Verdict::Stale(stale) => {
-                    let seen = lock(&knowledge.sightings).see(observed.uid(), row, now);
+                    let seen = self
+                        .context
+                        .evidence()
+                        .first_seen
+                        .see(observed.uid(), row, now);
                     if is_forced || stale.is_free(moment) {
                         if !is_forced {
                             self.due_at = self.due_at.max(moment);
@@ -122,31 +129,31 @@ impl Turn<'_> {
         known: &HashMap<PodRef, Known>,
         others: &Others,
     ) -> Result<(), CallError> {
-        let knowledge = &self.context.knowledge;
+        let context = self.context;
         let names = || {
-            let now = self.context.clock.now();
-            let policy = &self.context.policy;
-            knowledge.nodes_to_read(self.key, known.iter(), others, policy, now)
+            let now = context.clock.now();
+            let evidence = context.evidence();
+            evidence.nodes_to_read(self.key, known.iter(), others, &context.policy, now)
         };
         if names().is_empty() {
             return Ok(());
         }
-        let _turn = knowledge.reading_nodes.lock().await;
+        let _turn = context.reading_nodes.lock().await;
         let names = names();
         let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
         let before: BTreeMap<_, _> = {
-            let nodes = lock(&knowledge.nodes);
+            let evidence = context.evidence();
             let names = names.iter();
             names
-                .map(|name| (name.clone(), state(&nodes, name)))
+                .map(|name| (name.clone(), state(&evidence.nodes, name)))
                 .collect()
         };
-        let read = self.context.prover.nodes(&names).await?;
-        let now = self.context.clock.now();
-        let mut nodes = lock(&knowledge.nodes);
+        let read = context.prover.nodes(&names).await?;
+        let now = context.clock.now();
+        let nodes = &mut context.evidence().nodes;
         for (name, read) in read {
             // What the watch has told meanwhile is newer.
-            let known = state(&nodes, &name);
+            let known = state(nodes, &name);
             let is_as_before = match (before.get(&*name), &known) {
                 (Some(Some(before)), Some(known)) => before.says_the_same(known),
                 (Some(before), known) => before == known,
@@ -163,17 +170,19 @@ impl Turn<'_> {
     pub(super) fn others(&self, observed: &ObservedPool, due: &Asked) -> Others {
         let rows = observed.rows().iter().filter_map(|row| row.content().ok());
         let rows = rows.filter(|row| due.contains_key(&row.podref));
-        lock(&self.context.knowledge.pods).others(rows)
+        self.context.evidence().pods.others(rows)
     }
 
     /// The rows that may go, judged one by one. What is not let go is noted.
     pub(super) fn judge<'p>(&mut self, proof: &Proof<'p>, due: &Asked) -> Vec<Release<'p>> {
         let observed = proof.observed();
         let now = self.context.clock.now();
-        let knowledge = &self.context.knowledge;
-        knowledge.prepare(now);
         // Once more: an incarnation may have ended since the observation.
-        let known = self.jobs.known(knowledge, observed);
+        let known = {
+            let mut evidence = self.context.evidence();
+            evidence.prepare(now);
+            self.batch.known(&evidence, observed)
+        };
         let others = self.others(observed, due);
         let mut releases = Vec::new();
         for row in observed.rows() {
@@ -188,22 +197,28 @@ impl Turn<'_> {
             };
             if matches!(proof.presence(podref), Presence::Absent) {
                 let observed_at = observed.read_at();
-                lock(&knowledge.sightings).see_absent(observed.uid(), row, observed_at);
+                let first_seen = &mut self.context.evidence().first_seen;
+                first_seen.see_absent(observed.uid(), row, observed_at);
             }
             let policy = &self.context.policy;
             let is_forced = self.context.is_forced(observed.uid(), row);
-            let answer = knowledge.with_facts(observed, row, known, &others, |facts| {
+            let evidence = self.context.evidence();
+            let answer = evidence.with_facts(observed, row, known, &others, |facts| {
                 if is_forced {
                     proof.force(row, facts, policy, now)
                 } else {
                     proof.release(row, facts, policy, now)
                 }
             });
+            drop(evidence);
             match answer {
                 Ok(release) if is_forced => releases.push(release),
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
-                    match knowledge.check_breaker(observed, row, clearance, now) {
+                    let evidence = self.context.evidence();
+                    let checked = evidence.check_breaker(observed, row, clearance, now);
+                    drop(evidence);
+                    match checked {
                         Ok(()) => releases.push(release),
                         Err(open) => self.stopped(podref, row.key(), open, now),
                     }
@@ -240,11 +255,11 @@ impl Turn<'_> {
                 if *grade == Grade::Settled {
                     Outcome::not_before(earlier(*moment))
                 } else {
-                    self.context.waits.want(*moment + LINGER);
-                    let nodes = self.jobs.nodes_of(podref);
+                    self.context.want_leases(*moment + LINGER);
+                    let nodes = self.batch.nodes_of(podref);
                     // Where time alone lasts longer, a read has probably shown it by then.
                     let read = shown_from.filter(|from| *from <= now + lead || from >= moment);
-                    let read = read.map(|from| self.context.waits.next_read(from));
+                    let read = read.map(|from| self.context.next_read(from));
                     let until = read.map(|read| read.max(now) + LOOK_FOR_READ);
                     let until = until.unwrap_or_else(|| earlier(*moment));
                     Outcome::not_before_or_told(until, nodes, read)

@@ -10,7 +10,7 @@ use ipgc_core::{
 };
 
 use super::Look;
-use crate::{collect::sweep::swept::Swept, lock::lock, watch::Networks};
+use crate::{collect::sweep::swept::Swept, watch::Networks};
 
 impl Look<'_> {
     /// What live pods use of these networks, and what the pools have to give out.
@@ -27,7 +27,7 @@ impl Look<'_> {
             let swept = swept.as_ref();
             swept.is_none_or(|swept| swept.contains(network, address))
         };
-        let usage = lock(&self.context.knowledge.pods).usage(networks, is_swept);
+        let usage = self.context.evidence().pods.usage(networks, is_swept);
         // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
         // missing, and a pool that cannot be read may have it.
         self.report.duplicates = usage.duplicates;

@@ -4,7 +4,7 @@
 //! from its report, all when they are asked for. So a pool that is gone is gone from here, and nobody counts
 //! anything twice. Labels are words of ours and names of pools, never texts of errors or names of pods.
 //!
-//! [`Counters`]: super::Counters
+//! [`Counters`]: crate::report::Counters
 
 use std::{fmt, sync::Arc};
 
@@ -21,9 +21,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::Trigger;
 use crate::{
     collect::sweep::{PoolTally, SweepReport},
+    report::Trigger,
     vitals::Vitals,
 };
 
@@ -138,7 +138,7 @@ impl Exporter {
 
     fn process(&self, families: &mut Families<'_>) -> fmt::Result {
         let vitals = &self.0;
-        let help = "Pods and podrefs in work or waiting";
+        let help = "Ends of pods and cases in work or waiting";
         families.value("queue_depth", help, &vitals.queue_depth())?;
         let help = "Live pods that can have rows";
         families.value("pods_indexed", help, &vitals.pods_indexed())?;

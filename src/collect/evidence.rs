@@ -1,13 +1,11 @@
-//! What is known beside the API server's answers: pods and whether their watch is heard, nodes, earlier
-//! observations, slices and overlaps, the breaker.
+//! Everything that is known beside the API server's answers, and the one place where the facts for a verdict are put
+//! together.
 //!
-//! The one place where the facts for a judgement are put together. Each part has a lock of its
-//! own, held for a moment and never across a wait. Where two are taken at once, nodes, freshness and definitions
-//! come last, in this order.
+//! One lock guards all of it ([`SharedEvidence`]). It is held for a moment and never across a wait.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -29,38 +27,55 @@ use ipgc_core::{
 use jiff::Timestamp;
 
 use crate::{
-    lock::lock,
+    lock,
     watch::{Freshness, NadIndex, Others, PodIndex, Presumed},
 };
 
 /// Everything that is known.
-pub struct Knowledge {
+pub struct Evidence {
     /// Pods that live and ends of others.
-    pub pods: Arc<Mutex<PodIndex>>,
+    pub pods: PodIndex,
     /// Nodes.
-    pub nodes: Arc<Mutex<Nodes>>,
-    /// Earlier observations of rows that may go.
-    pub sightings: Mutex<Sightings>,
+    pub nodes: Nodes,
+    /// When rows and reservations were first observed as they are.
+    pub first_seen: Sightings,
     /// The breaker.
-    pub breaker: Mutex<Breaker>,
+    pub breaker: Breaker,
     /// When the breaker opens.
     pub limits: Limits,
     /// Pools that are one node's slice.
-    pub slices: Mutex<HashMap<PoolKey, Box<str>>>,
+    pub slices: HashMap<PoolKey, Box<str>>,
     /// The pools that are one node's slice by their names, whether or not rows show otherwise.
-    pub slices_by_name: Mutex<HashMap<PoolKey, Box<str>>>,
+    pub slices_by_name: HashMap<PoolKey, Box<str>>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
-    pub overlaps: Mutex<Overlaps>,
+    pub overlaps: Overlaps,
     /// The networks that the pools of the last sweep name.
-    pub networks: Mutex<Arc<KnownNetworks>>,
+    pub networks: KnownNetworks,
     /// The definitions.
-    pub definitions: Arc<Mutex<NadIndex>>,
+    pub definitions: NadIndex,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+    /// When the last read of the Leases that was taken in was asked for.
+    pub leases_read: Moment,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
-    pub trusted_since: Mutex<Moment>,
-    /// Held while nodes are read, which are the same for many who need them at the same time.
-    pub reading_nodes: tokio::sync::Mutex<()>,
+    trusted_since: Moment,
+}
+
+/// The evidence in the hands of several tasks.
+#[derive(Clone)]
+pub struct SharedEvidence(Arc<Mutex<Evidence>>);
+
+impl SharedEvidence {
+    /// Shares this evidence.
+    #[must_use]
+    pub fn new(evidence: Evidence) -> Self {
+        Self(Arc::new(Mutex::new(evidence)))
+    }
+
+    /// The evidence, for a moment and never across a wait.
+    pub fn lock(&self) -> MutexGuard<'_, Evidence> {
+        lock::lock(&self.0)
+    }
 }
 
 /// The pools that a sweep saw, and whether their range overlaps another's in the same network.
@@ -149,17 +164,36 @@ impl Known {
     }
 }
 
-impl Knowledge {
+impl Evidence {
+    /// Nothing is known but which `nodes` a person declared dead.
+    #[must_use]
+    pub fn new(limits: Limits, nodes: Nodes, freshness: Arc<Freshness>) -> Self {
+        Self {
+            pods: PodIndex::default(),
+            nodes,
+            first_seen: Sightings::default(),
+            breaker: Breaker::default(),
+            limits,
+            slices: HashMap::new(),
+            slices_by_name: HashMap::new(),
+            overlaps: Overlaps::default(),
+            networks: KnownNetworks::default(),
+            definitions: NadIndex::default(),
+            freshness,
+            leases_read: Moment::EPOCH,
+            trusted_since: Moment::EPOCH,
+        }
+    }
+
     /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
     /// the index may have forgotten. It has `here` rows in the pool at hand.
     #[must_use]
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
-        let trusted_since = *lock(&self.trusted_since);
-        let pods = lock(&self.pods);
+        let pods = &self.pods;
         // As long as a list is read, it is not known what was missed before it.
         let fresh = self.freshness.is_fresh() && !pods.is_listing();
         let mut ended = pods.ended(podref);
-        for own in own.iter().filter(|own| own.at >= trusted_since) {
+        for own in own.iter().filter(|own| own.at >= self.trusted_since) {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {
                 ended.push(Arc::clone(own));
             }
@@ -188,28 +222,22 @@ impl Knowledge {
     /// The API server's data went back in time: all that was seen is forgotten, as by a restart. To count it as a gap
     /// in the watch would not do, for a good end that was seen stays good over a gap, and whoever ended so may be there
     /// again.
-    pub fn distrust(&self, now: Moment) {
+    pub fn distrust(&mut self, now: Moment) {
         self.freshness.lose();
-        *lock(&self.trusted_since) = now;
-        lock(&self.pods).distrust(now);
-        lock(&self.nodes).distrust(now);
-        *lock(&self.sightings) = Sightings::default();
-        lock(&self.slices).clear();
-        *lock(&self.overlaps) = Overlaps::default();
+        self.trusted_since = now;
+        self.pods.distrust(now);
+        self.nodes.distrust(now);
+        self.first_seen = Sightings::default();
+        self.slices.clear();
+        self.overlaps = Overlaps::default();
     }
 
     /// The networks that the pools of the last sweep and the definitions name.
     #[must_use]
     pub fn known_networks(&self) -> KnownNetworks {
-        let mut known = KnownNetworks::clone(&lock(&self.networks));
-        known.add_definitions(lock(&self.definitions).all());
+        let mut known = self.networks.clone();
+        known.add_definitions(self.definitions.all());
         known
-    }
-
-    /// The pools by the last sweep.
-    #[must_use]
-    pub fn overlaps(&self) -> Overlaps {
-        lock(&self.overlaps).clone()
     }
 
     /// Uses the facts about a row.
@@ -221,7 +249,7 @@ impl Knowledge {
         others: &Others,
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
-        let sighting = lock(&self.sightings).get(observed.uid(), row);
+        let sighting = self.first_seen.get(observed.uid(), row);
         let networks = self.networks_of(observed.key(), observed.range());
         let others = row
             .content()
@@ -233,8 +261,8 @@ impl Knowledge {
     /// The networks that a pool may be of: see [`networks_of`].
     #[must_use]
     pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
-        let slices = lock(&self.slices_by_name);
-        networks_of(&pool.name, range, slices.get(pool).map(AsRef::as_ref))
+        let slice = self.slices_by_name.get(pool);
+        networks_of(&pool.name, range, slice.map(AsRef::as_ref))
     }
 
     /// Uses the facts about something in a pool of these networks that was seen like this before.
@@ -246,9 +274,6 @@ impl Knowledge {
         others: &[Other],
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
-        let slice = lock(&self.slices).get(pool).cloned();
-        let nodes = lock(&self.nodes);
-        let definitions = lock(&self.definitions);
         act(&Facts {
             ended: &known.ended,
             living: known.living(),
@@ -260,10 +285,10 @@ impl Knowledge {
             scope: Scope {
                 networks,
                 range,
-                definitions: definitions.all(),
+                definitions: self.definitions.all(),
             },
-            nodes: &nodes,
-            slice: slice.as_deref(),
+            nodes: &self.nodes,
+            slice: self.slices.get(pool).map(AsRef::as_ref),
             longest_grace: known.longest_grace,
             fresh: known.fresh,
         })
@@ -280,8 +305,8 @@ impl Knowledge {
         policy: &Policy,
         now: Moment,
     ) -> BTreeSet<Box<str>> {
-        let slice = lock(&self.slices).get(pool).cloned();
-        let nodes = lock(&self.nodes);
+        let slice = self.slices.get(pool).map(AsRef::as_ref);
+        let nodes = &self.nodes;
         let mut names = BTreeSet::new();
         let mut waits = BTreeSet::new();
         // Whose node is not silent may have got the address from a pod that ended on another.
@@ -304,22 +329,22 @@ impl Knowledge {
             !matches!(standing, Standing::Listening | Standing::Silent)
         });
         for wait in waits {
-            let suspects = nodes.unconfirmed(slice.as_deref(), wait, now);
+            let suspects = nodes.unconfirmed(slice, wait, now);
             names.extend(suspects.map(Into::into));
         }
         names
     }
 
     /// Many rows are about to be judged: what is the same for all of them is reckoned once.
-    pub fn prepare(&self, now: Moment) {
-        lock(&self.nodes).restock(now);
+    pub fn prepare(&mut self, now: Moment) {
+        self.nodes.restock(now);
     }
 
     /// Notes that a reservation without a row was observed at `now`. Any write to it makes it
     /// another one.
-    pub fn see_reservation(&self, reservation: &Reservation, now: Moment) -> Sighting {
+    pub fn see_reservation(&mut self, reservation: &Reservation, now: Moment) -> Sighting {
         let content = (&reservation.podref, &reservation.resource_version);
-        lock(&self.sightings).see_object(&reservation.uid, &content, now)
+        self.first_seen.see_object(&reservation.uid, &content, now)
     }
 
     /// Whether the breaker lets a row go.
@@ -333,7 +358,7 @@ impl Knowledge {
         clearance: &Clearance,
         now: Moment,
     ) -> Result<(), Open> {
-        let seen = lock(&self.sightings).get(observed.uid(), row);
+        let seen = self.first_seen.get(observed.uid(), row);
         let stale_since = seen.map_or(now, |seen| seen.first);
         self.check_breaker_since(stale_since, observed.acknowledged(), clearance, now)
     }
@@ -352,7 +377,8 @@ impl Knowledge {
         if clearance.watched {
             return Ok(());
         }
-        let listed = lock(&self.pods).listed_at();
-        lock(&self.breaker).check(&self.limits, stale_since, listed, acknowledged, now)
+        let listed = self.pods.listed_at();
+        self.breaker
+            .check(&self.limits, stale_since, listed, acknowledged, now)
     }
 }

@@ -1,0 +1,472 @@
+//! All open work: a case is one owner in one pool. Here is when each case is looked at next.
+//!
+//! A case waits for a moment, for a node, or for a read of the Leases; or it is queued for its pool, or in flight. It is
+//! opened by the end of a pod or by a sweep, and closed when nothing is left to do. Nothing here looks at evidence.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{clearance::union, podref::PodRef, pool::PoolKey, time::Moment, work::Work};
+
+/// The pool and the owner.
+pub type CaseKey = (PoolKey, PodRef);
+
+/// A case that waits for a node is looked at after so long even if nothing was heard of the node: it may have changed
+/// between the look and the wait.
+const LOOK_AT_NODES: Duration = Duration::from_mins(1);
+/// The same for a case that goes anyway when its wait is over: of a mass each would read its pool every minute.
+const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
+
+/// What became of a case in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing of the owner is left in the pool that may go.
+    Done,
+    /// Something may go later.
+    Waiting(Waiting),
+    /// Something failed.
+    Retry {
+        /// The failure, in one sentence.
+        reason: String,
+        /// Not sooner than this.
+        at_least: Duration,
+        /// What else may go later, whatever becomes of this one.
+        later: Waiting,
+    },
+    /// We may not write at present, or are shutting down; no failure of the case.
+    Postponed(Duration),
+}
+
+/// What a case waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// This moment, if there is one.
+    pub until: Option<Moment>,
+    /// Something to happen on one of these nodes, of each row another one, in the order of their names.
+    pub nodes: Arc<[Box<str>]>,
+    /// Whether that only brings the moment forward.
+    pub goes_anyway: bool,
+    /// A read of the Leases that is asked for at this moment or later.
+    pub read: Option<Moment>,
+}
+
+/// What becomes of a case that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is closed.
+    Closed,
+    /// It is looked at again at this moment.
+    Waits(Moment),
+    /// It failed, and is tried again after this wait.
+    Retries(Duration),
+    /// It has failed too often.
+    GivenUp,
+}
+
+/// How often a case is tried again, and when.
+pub struct Retries<'r> {
+    /// Most failures one after the other.
+    pub most: u32,
+    /// The wait after the failure with this number, counted from zero.
+    pub wait: &'r dyn Fn(u32) -> Duration,
+}
+
+#[derive(Debug)]
+enum Place {
+    Waits {
+        due: Moment,
+        nodes: Arc<[Box<str>]>,
+        read: Option<Moment>,
+    },
+    Queued,
+    /// In the batch with this number.
+    InFlight(u64),
+}
+
+#[derive(Debug)]
+struct Case {
+    work: Work,
+    place: Place,
+    tries: u32,
+    /// Opened again while it is in flight.
+    again: Option<Moment>,
+}
+
+/// All cases.
+#[derive(Debug, Default)]
+pub struct Cases {
+    by_key: HashMap<Arc<CaseKey>, Case>,
+    due: BTreeSet<(Moment, Arc<CaseKey>)>,
+    on_node: HashMap<Box<str>, BTreeSet<Arc<CaseKey>>>,
+    reads: BTreeSet<(Moment, Arc<CaseKey>)>,
+    /// The last read of the Leases that was taken in.
+    last_read: Moment,
+}
+
+impl Waiting {
+    /// Whether there is nothing to wait for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.until.is_none() && self.nodes.is_empty()
+    }
+
+    fn or(mut self, other: Self) -> Self {
+        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
+        self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
+        self.until = self.until.into_iter().chain(other.until).min();
+        self.read = self.read.into_iter().chain(other.read).min();
+        self.nodes = union(self.nodes, other.nodes);
+        self
+    }
+}
+
+impl Outcome {
+    /// A failure, to be tried again after the backoff, which is `at_least` so long.
+    #[must_use]
+    pub fn retry(reason: String, at_least: Duration) -> Self {
+        Self::Retry {
+            reason,
+            at_least,
+            later: Waiting::default(),
+        }
+    }
+
+    /// A row may go at this moment.
+    #[must_use]
+    pub fn not_before(moment: Moment) -> Self {
+        Self::not_before_or_told(moment, Arc::default(), None)
+    }
+
+    /// A row may go at this moment, or when one of these nodes is fenced, or when a read of the Leases was taken in that
+    /// was asked for at `read` or later.
+    #[must_use]
+    pub fn not_before_or_told(
+        moment: Moment,
+        nodes: Arc<[Box<str>]>,
+        read: Option<Moment>,
+    ) -> Self {
+        Self::Waiting(Waiting {
+            until: Some(moment),
+            nodes,
+            goes_anyway: true,
+            read,
+        })
+    }
+
+    /// A row may go when something has happened on all of these nodes, or at this moment.
+    ///
+    /// As long as one of them stands in the way, it does not matter what happens on the others. So one is watched,
+    /// for each `key` another one: in an outage the return of one node of a thousand wakes one row of a thousand. Where
+    /// one stands in the way no longer than until a moment, the others are found when the row is looked at anyway.
+    #[must_use]
+    pub fn for_nodes(nodes: &[Box<str>], key: &str, until: Option<Moment>) -> Self {
+        let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+        let one = usize::try_from(hash % count).unwrap_or_default();
+        Self::Waiting(Waiting {
+            until,
+            nodes: nodes.get(one).cloned().into_iter().collect(),
+            goes_anyway: false,
+            read: None,
+        })
+    }
+
+    /// What two outcomes of one case come to: a failure first, then the one that comes first.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+                Self::Retry {
+                    at_least: b,
+                    later: also,
+                    ..
+                },
+            ) => Self::Retry {
+                reason,
+                at_least: at_least.max(b),
+                later: later.or(also),
+            },
+            (
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+                Self::Waiting(waiting),
+            )
+            | (
+                Self::Waiting(waiting),
+                Self::Retry {
+                    reason,
+                    at_least,
+                    later,
+                },
+            ) => Self::Retry {
+                reason,
+                at_least,
+                later: later.or(waiting),
+            },
+            (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
+            (Self::Waiting(a), Self::Waiting(b)) => Self::Waiting(a.or(b)),
+            (retry @ Self::Retry { .. }, _) | (_, retry @ Self::Retry { .. }) => retry,
+            (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
+            (waiting @ Self::Waiting(_), _) | (_, waiting @ Self::Waiting(_)) => waiting,
+            (Self::Done, Self::Done) => Self::Done,
+        }
+    }
+}
+
+impl Cases {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Whether one waits for a node.
+    #[must_use]
+    pub fn wait_for_nodes(&self) -> bool {
+        !self.on_node.is_empty()
+    }
+
+    /// When the next one is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Moment> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// The owners of all of them.
+    #[must_use]
+    pub fn owners(&self) -> HashSet<&PodRef> {
+        self.by_key.keys().map(|key| &key.1).collect()
+    }
+
+    /// Whether there is such a case.
+    #[must_use]
+    pub fn contains(&self, key: &CaseKey) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// Opens a case, to be looked at no later than at that moment. Of one that is open, the work is added.
+    pub fn open(&mut self, key: CaseKey, at: Moment, work: Work) {
+        let Some((known, case)) = self.by_key.get_key_value(&key) else {
+            let case = Case {
+                work,
+                place: Place::Queued,
+                tries: 0,
+                again: None,
+            };
+            let key = Arc::new(key);
+            self.by_key.insert(Arc::clone(&key), case);
+            self.put(&key, at, Waiting::default());
+            return;
+        };
+        let known = Arc::clone(known);
+        let is_later = matches!(case.place, Place::Waits { due, .. } if due > at);
+        if is_later {
+            self.put(&known, at, Waiting::default());
+        }
+        if let Some(case) = self.by_key.get_mut(&known) {
+            case.work.add(work);
+            if matches!(case.place, Place::InFlight(_)) {
+                case.again = case.again.into_iter().chain([at]).min();
+            }
+        }
+    }
+
+    /// A sweep found this of an owner in a pool. One that is open waits for its own time, unless there is a reservation
+    /// that was not known.
+    pub fn find(&mut self, key: CaseKey, now: Moment, work: Work) {
+        let Some(case) = self.by_key.get_mut(&key) else {
+            self.open(key, now, work);
+            return;
+        };
+        if work.orphans.is_subset(&case.work.orphans) {
+            case.work.orphans = work.orphans;
+            case.work.siblings = work.siblings;
+        } else {
+            self.open(key, now, work);
+        }
+    }
+
+    /// The next case that is due, which is queued from then on.
+    pub fn take_due(&mut self, now: Moment) -> Option<Arc<CaseKey>> {
+        let (due, key) = self.due.first()?;
+        if *due > now {
+            return None;
+        }
+        let key = Arc::clone(key);
+        self.leave(&key);
+        Some(key)
+    }
+
+    /// The work of a case that was queued, for the batch with this number.
+    pub fn begin(&mut self, key: &CaseKey, batch: u64) -> Option<Work> {
+        let case = self.by_key.get_mut(key)?;
+        case.place = Place::InFlight(batch);
+        Some(std::mem::take(&mut case.work))
+    }
+
+    /// The cases that are in flight in this batch.
+    #[must_use]
+    pub fn in_batch(&self, batch: u64) -> Vec<Arc<CaseKey>> {
+        let cases = self.by_key.iter();
+        let own = cases.filter(|(_, it)| matches!(it.place, Place::InFlight(it) if it == batch));
+        own.map(|(key, _)| Arc::clone(key)).collect()
+    }
+
+    /// Gives a case back that was in flight, with its work.
+    pub fn give_back(
+        &mut self,
+        key: &CaseKey,
+        mut work: Work,
+        outcome: Outcome,
+        retries: &Retries<'_>,
+        now: Moment,
+    ) -> Next {
+        let Some((key, _)) = self.by_key.get_key_value(key) else {
+            return Next::Closed;
+        };
+        let key = Arc::clone(key);
+        let Some(case) = self.by_key.get_mut(&key) else {
+            return Next::Closed;
+        };
+        work.add(std::mem::take(&mut case.work));
+        case.work = work;
+        let again = case.again.take();
+        let at = |moment| Waiting {
+            until: Some(moment),
+            ..Waiting::default()
+        };
+        let (next, waiting) = match outcome {
+            Outcome::Done => (Next::Closed, Waiting::default()),
+            Outcome::Waiting(waiting) => (Next::Waits(now), waiting),
+            Outcome::Postponed(wait) => (Next::Waits(now), at(now + wait)),
+            Outcome::Retry { later, .. } if case.tries >= retries.most => (Next::GivenUp, later),
+            Outcome::Retry { at_least, .. } => {
+                let wait = (retries.wait)(case.tries).max(at_least);
+                case.tries += 1;
+                (Next::Retries(wait), at(now + wait))
+            }
+        };
+        let is_over = matches!(next, Next::Closed | Next::GivenUp);
+        if is_over {
+            case.tries = 0;
+            if waiting.is_empty() && again.is_none() {
+                self.by_key.remove(&key);
+                return next;
+            }
+        }
+        let due = if is_over && waiting.is_empty() {
+            again.unwrap_or(now)
+        } else {
+            let due = self.due_of(&waiting, now);
+            again.map_or(due, |again| again.min(due))
+        };
+        self.put(&key, due, waiting);
+        match next {
+            Next::Waits(_) => Next::Waits(due),
+            next => next,
+        }
+    }
+
+    /// Something happened on a node: the cases that wait for it are due.
+    pub fn wake(&mut self, node: &str, now: Moment) {
+        for key in self.on_node.get(node).cloned().unwrap_or_default() {
+            self.put(&key, now, Waiting::default());
+        }
+    }
+
+    /// All cases that wait for a node are due.
+    pub fn wake_all(&mut self, now: Moment) {
+        let all: Vec<_> = self.on_node.keys().cloned().collect();
+        for node in all {
+            self.wake(&node, now);
+        }
+    }
+
+    /// A read of the Leases that was asked for at this moment was taken in: the cases that wait for it are due.
+    pub fn take_in_read(&mut self, asked: Moment, now: Moment) {
+        self.last_read = asked;
+        while let Some((wanted, key)) = self.reads.first()
+            && *wanted <= asked
+        {
+            let key = Arc::clone(key);
+            self.put(&key, now, Waiting::default());
+        }
+    }
+
+    /// When a case is looked at that waits for this from now on.
+    fn due_of(&self, waiting: &Waiting, now: Moment) -> Moment {
+        // A read that was taken in between the look and now may tell already.
+        if waiting.read.is_some_and(|read| read <= self.last_read) {
+            return now;
+        }
+        if waiting.nodes.is_empty() {
+            return waiting.until.unwrap_or(now);
+        }
+        let look = if waiting.goes_anyway {
+            LOOK_FOR_FENCE
+        } else {
+            LOOK_AT_NODES
+        };
+        waiting
+            .until
+            .map_or(now + look, |until| until.min(now + look))
+    }
+
+    /// From now on a case waits for this, and until then at the latest.
+    fn put(&mut self, key: &Arc<CaseKey>, due: Moment, waiting: Waiting) {
+        self.leave(key);
+        let Some(case) = self.by_key.get_mut(key) else {
+            return;
+        };
+        let Waiting { nodes, read, .. } = waiting;
+        let read = read.filter(|read| *read > self.last_read);
+        for node in nodes.iter() {
+            let waiting = self.on_node.entry(node.clone()).or_default();
+            waiting.insert(Arc::clone(key));
+        }
+        self.reads.extend(read.map(|read| (read, Arc::clone(key))));
+        self.due.insert((due, Arc::clone(key)));
+        case.place = Place::Waits { due, nodes, read };
+    }
+
+    /// The case waits for nothing more.
+    fn leave(&mut self, key: &Arc<CaseKey>) {
+        let Some(case) = self.by_key.get_mut(key) else {
+            return;
+        };
+        let place = std::mem::replace(&mut case.place, Place::Queued);
+        let Place::Waits { due, nodes, read } = place else {
+            return;
+        };
+        self.due.remove(&(due, Arc::clone(key)));
+        if let Some(read) = read {
+            self.reads.remove(&(read, Arc::clone(key)));
+        }
+        for node in nodes.iter() {
+            if let Some(waiting) = self.on_node.get_mut(node) {
+                waiting.remove(key);
+                if waiting.is_empty() {
+                    self.on_node.remove(node);
+                }
+            }
+        }
+    }
+}

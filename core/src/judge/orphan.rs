@@ -1,0 +1,108 @@
+//! The verdict on a reservation without a row, by the same rules as that on a row.
+
+use std::{net::IpAddr, time::Duration};
+
+use super::{
+    Cause, Held, Stale, Unknown, Verdict, absent, beside_others, completed, held_by_mirror,
+    held_while_at_work, is_young,
+};
+use crate::{
+    clearance::{Clearance, Facts, Subject},
+    evidence::Policy,
+    names::may_be_of_another,
+    pool::Unreadable,
+    proof::Presence,
+    reservation::Reservation,
+    time::Moment,
+};
+
+/// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
+/// name.
+const ORPHAN_MORE: Duration = Duration::from_secs(10);
+/// A claim that is older than an ADD may take by so much is nobody's work in progress.
+const CLAIM_OLD: Duration = Duration::from_secs(60);
+
+/// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
+/// seen that there is no row. `facts` are those of the row that it would belong to.
+#[must_use]
+pub fn judge_orphan(
+    reservation: &Reservation,
+    address: IpAddr,
+    presence: &Presence,
+    facts: &Facts<'_>,
+    policy: &Policy,
+    now: Moment,
+) -> Verdict {
+    let row = match reservation.as_row(address) {
+        Ok(row) => row,
+        Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
+    };
+    let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
+    if policy.keep_podrefs.iter().any(kept) {
+        return Verdict::Unknown(Unknown::KeptOwner);
+    }
+    let subject = Subject {
+        row: &row,
+        facts,
+        policy,
+        now,
+    };
+    let first = facts.sighting.map_or(now, |sighting| sighting.first);
+    let stale = |cause, clearance: Clearance| {
+        let clearance = clearance.later(ORPHAN_MORE);
+        beside_others(&subject, Verdict::Stale(Stale { cause, clearance }))
+    };
+    if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
+        // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
+        // what follows gives it back.
+        let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
+        let cause = Cause::Deleted;
+        return beside_others(&subject, Verdict::Stale(Stale { cause, clearance }));
+    }
+    match presence {
+        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
+        Presence::Present(None) => Verdict::Held(Held::Present),
+        Presence::Absent => {
+            let Stale { cause, clearance } = absent(&subject);
+            stale(cause, clearance)
+        }
+        Presence::Present(Some(pod)) if pod.mirror => held_by_mirror(&subject, pod),
+        Presence::Present(Some(pod)) => {
+            if let Some(clearance) = completed(&subject, pod) {
+                return stale(Cause::Completed, clearance);
+            }
+            // Its name may be read wrongly, and of what its pod reports none is free.
+            let is_reported = facts.scope.is_reported_by(pod, address)
+                || may_be_of_another(&reservation.name, Some(address), pod);
+            if is_reported {
+                return held_while_at_work(&subject, pod, Held::Reported);
+            }
+            if pod.shows(&row.sandbox) {
+                return held_while_at_work(&subject, pod, Held::OwnContainer);
+            }
+            if is_young(pod) {
+                return held_while_at_work(&subject, pod, Held::Young);
+            }
+            if !pod.is_complete() {
+                return Verdict::Held(Held::Drift);
+            }
+            let from = first + policy.leftover_grace;
+            stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
+        }
+    }
+}
+
+/// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is
+/// held if its pod reports one of them.
+#[must_use]
+pub fn judge_ambiguous(reservation: &Reservation, presence: &Presence) -> Verdict {
+    match (reservation.pod(), presence) {
+        (Err(unreadable), _) => Verdict::Unknown(Unknown::Unreadable(unreadable)),
+        (_, Presence::Present(Some(pod)))
+            if !pod.phase.is_terminal() && may_be_of_another(&reservation.name, None, pod) =>
+        {
+            Verdict::Held(Held::Reported)
+        }
+        _ => Verdict::Unknown(Unknown::Unreadable(Unreadable::Network)),
+    }
+}

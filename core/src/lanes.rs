@@ -1,0 +1,154 @@
+//! Group commit: the cases of a pool gather while its earlier ones are at work, and are one batch together.
+//!
+//! A mass delete costs a few patches for each pool and not one for each pod: a patch on a large pool costs the server the
+//! same, however many rows it removes. A case that comes alone to an idle pool waits for nothing. After a batch the lane of
+//! the pool pauses, in proportion to the time that the requests on the pool took, and then gathers as long as more cases
+//! are about to be due. All lanes that gather end that at the same beat, so that their proofs share a list.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{cases::CaseKey, pool::PoolKey, time::Moment};
+
+/// Least pause after a batch: cases that are due within it are one batch.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest pause, on a server that takes many seconds for a patch.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Pause for each second that the requests on the pool took, so that they keep the server busy for a
+/// quarter of the time at the most.
+const PAUSE_FOR_WORK: u32 = 3;
+/// Cases that are due so soon are waited for.
+const SOON: Duration = Duration::from_millis(500);
+/// The first batch waits no longer than that for cases that come together with its first one.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// Cases that are due so soon come together with the first.
+const AT_ONCE: Duration = Duration::from_millis(10);
+/// How often a lane that gathers looks whether more are coming.
+const LOOK: Duration = Duration::from_millis(100);
+/// So many cases are enough: a patch of them costs hardly more than one of a single row, and more would
+/// only wait longer.
+const MANY: usize = 250;
+/// Gathering ends with each of these beats at the latest. A batch of each pool is three requests: with ten
+/// pools and pods that go for minutes, shorter beats would cost more than five requests for a hundred rows.
+const BEAT: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+enum Stage {
+    /// The first cases of an idle pool gather, until then.
+    First(Moment),
+    /// The batch with this number is at work.
+    Busy(u64),
+    /// The pause after a batch.
+    Paused,
+    /// After the pause, within this beat.
+    Gathering(u128),
+}
+
+#[derive(Debug)]
+struct Lane {
+    stage: Stage,
+    queued: Vec<Arc<CaseKey>>,
+}
+
+/// The lanes of all pools that have work, and when each is looked at next.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    by_pool: HashMap<PoolKey, Lane>,
+    wake: BTreeSet<(Moment, PoolKey)>,
+    batches: u64,
+}
+
+/// Cases of one pool that are worked for together.
+#[derive(Debug)]
+pub struct Ready {
+    /// The pool.
+    pub pool: PoolKey,
+    /// The number of the batch.
+    pub number: u64,
+    /// Its cases.
+    pub cases: Vec<Arc<CaseKey>>,
+}
+
+fn beat(now: Moment) -> u128 {
+    now.since_epoch().as_millis() / BEAT.as_millis()
+}
+
+impl Lanes {
+    /// A case of its pool is due.
+    pub fn add(&mut self, case: Arc<CaseKey>, now: Moment) {
+        let pool = case.0.clone();
+        let lane = self.by_pool.entry(pool).or_insert_with(|| {
+            self.wake.insert((now, case.0.clone()));
+            Lane {
+                stage: Stage::First(now + LONGEST_WAIT),
+                queued: Vec::new(),
+            }
+        });
+        lane.queued.push(case);
+    }
+
+    /// When the next lane is to be looked at.
+    #[must_use]
+    pub fn next(&self) -> Option<Moment> {
+        self.wake.first().map(|(at, _)| *at)
+    }
+
+    /// The batches that may begin now. `next_due` is when the next case of any pool is due.
+    pub fn ready(&mut self, now: Moment, next_due: Option<Moment>) -> Vec<Ready> {
+        let mut ready = Vec::new();
+        let is_coming = |within| next_due.is_some_and(|due| due <= now + within);
+        while let Some((at, _)) = self.wake.first()
+            && *at <= now
+        {
+            let Some((_, pool)) = self.wake.pop_first() else {
+                break;
+            };
+            let Some(lane) = self.by_pool.get_mut(&pool) else {
+                continue;
+            };
+            if matches!(lane.stage, Stage::Paused) {
+                lane.stage = Stage::Gathering(beat(now));
+            }
+            if lane.queued.is_empty() {
+                self.by_pool.remove(&pool);
+                continue;
+            }
+            let is_enough = lane.queued.len() >= MANY;
+            let again = match lane.stage {
+                Stage::First(until) if !is_enough && now < until && is_coming(AT_ONCE) => AT_ONCE,
+                Stage::Gathering(in_beat)
+                    if !is_enough && beat(now) == in_beat && is_coming(SOON) =>
+                {
+                    LOOK
+                }
+                _ => {
+                    self.batches += 1;
+                    lane.stage = Stage::Busy(self.batches);
+                    ready.push(Ready {
+                        pool,
+                        number: self.batches,
+                        cases: std::mem::take(&mut lane.queued),
+                    });
+                    continue;
+                }
+            };
+            self.wake.insert((now + again, pool));
+        }
+        ready
+    }
+
+    /// A batch has done what it could do about rows, and the requests on the pool took so long.
+    pub fn done(&mut self, pool: &PoolKey, number: u64, took: Duration, now: Moment) {
+        if let Some(lane) = self.by_pool.get_mut(pool)
+            && matches!(lane.stage, Stage::Busy(busy) if busy == number)
+        {
+            lane.stage = Stage::Paused;
+            let pause = took.saturating_mul(PAUSE_FOR_WORK);
+            let pause = pause.clamp(PAUSE, LONGEST_PAUSE);
+            self.wake.insert((now + pause, pool.clone()));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The open work of one owner in one pool: what led to it, and how far it has come.
+//!
+//! Plain records. They outlive failed tries, so that a lost answer loses nothing. No decision is taken here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    evidence::Ended,
+    fact::Fact,
+    judge::{Release, Stale},
+    podref::PodRef,
+    pool::{Row, RowContent},
+};
+
+/// How a pool was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `namespace/name` of the definition.
+    pub definition: Box<str>,
+    /// Its network name, which prefixes the reservations' names.
+    pub network: Option<Box<str>>,
+}
+
+/// Open work.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// The incarnations whose end opened it, in the order of their ends. None where a sweep did.
+    pub ended: Vec<Arc<Ended>>,
+    /// How the pool was found.
+    pub routes: Vec<Route>,
+    /// Names of reservations of the owner that had no row in the network of the pool.
+    pub orphans: BTreeSet<String>,
+    /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox.
+    pub siblings: Option<Arc<[RowContent]>>,
+    /// Rows whose removal was asked for and whose reservations are not done.
+    pub removed: Vec<Removed>,
+    /// Reservations without a row that were claimed and wait.
+    pub claimed: Vec<Wanted>,
+}
+
+/// The open work of several owners in one pool.
+pub type Works = BTreeMap<PodRef, Work>;
+
+/// A row whose removal was asked for. Made from a [`Release`] and from nothing else.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    /// The row as it was observed.
+    pub row: Row,
+    /// Its content.
+    pub content: RowContent,
+    /// Why it had to go.
+    pub stale: Stale,
+    /// The incarnation that was at its end, where that was why.
+    pub completed: Option<Box<str>>,
+    /// `namespace/name` of the definition that led to its pool.
+    pub definition: Option<Box<str>>,
+    /// The networks in which its reservation may be.
+    pub networks: BTreeSet<Option<Box<str>>>,
+    /// Whether it is known to be gone: the patch was answered with 200, or a later observation
+    /// does not show the row.
+    pub confirmed: bool,
+}
+
+/// A reservation that is to go: of a row that is gone, or one that had none.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The content of the row, or of the row that it would belong to.
+    pub row: RowContent,
+    /// The networks in which the reservation may be.
+    pub networks: BTreeSet<Option<Box<str>>>,
+    /// Whether a pod of the same name may come back.
+    pub name_may_return: bool,
+    /// The fact about its pod that must hold when it goes.
+    pub fact: Fact,
+}
+
+impl Work {
+    /// Work for the end of an incarnation, in a pool that was found like this.
+    #[must_use]
+    pub fn of_end(ended: Arc<Ended>, routes: Vec<Route>) -> Self {
+        Self {
+            ended: vec![ended],
+            routes,
+            ..Self::default()
+        }
+    }
+
+    /// The last incarnation that opened it.
+    #[must_use]
+    pub fn last_end(&self) -> Option<&Arc<Ended>> {
+        self.ended.last()
+    }
+
+    /// Whether a removal was asked for, or a claim made, of which the reservations are not done.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        !(self.removed.is_empty() && self.claimed.is_empty())
+    }
+
+    /// Whether there are reservations to release.
+    #[must_use]
+    pub fn has_reservations(&self) -> bool {
+        let mut removed = self.removed.iter();
+        !(self.orphans.is_empty() && self.claimed.is_empty()) || removed.any(|it| it.confirmed)
+    }
+
+    /// Takes in work of the same owner and pool that came later.
+    pub fn add(&mut self, later: Self) {
+        for end in later.ended {
+            self.ended.retain(|known| known.last.uid != end.last.uid);
+            self.ended.push(end);
+        }
+        self.ended.sort_by_key(|end| end.at);
+        for route in later.routes {
+            if !self.routes.contains(&route) {
+                self.routes.push(route);
+            }
+        }
+        self.orphans.extend(later.orphans);
+        self.siblings = later.siblings.or(self.siblings.take());
+        self.removed.extend(later.removed);
+        self.claimed.extend(later.claimed);
+    }
+
+    /// Notes a removal that is about to be asked for. `networks` are those that the pool itself tells.
+    pub fn note_attempt(
+        &mut self,
+        release: &Release<'_>,
+        networks: &BTreeSet<Option<Box<str>>>,
+        completed: Option<Box<str>>,
+    ) {
+        let routed = self.routes.iter().map(|route| route.network.clone());
+        let removed = Removed {
+            row: release.row().clone(),
+            content: release.content().clone(),
+            stale: release.stale().clone(),
+            completed,
+            definition: self.routes.first().map(|route| route.definition.clone()),
+            networks: routed.chain(networks.iter().cloned()).collect(),
+            confirmed: false,
+        };
+        // Mostly it is the only one, and there are thousands of cases.
+        self.removed.reserve_exact(1);
+        self.removed.push(removed);
+    }
+
+    /// Confirms removals that are found to be `gone`, and gives those that were not confirmed before.
+    pub fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<Removed> {
+        let mut confirmed = Vec::new();
+        for removed in &mut self.removed {
+            if !removed.confirmed && gone(removed) {
+                removed.confirmed = true;
+                confirmed.push(removed.clone());
+            }
+        }
+        confirmed
+    }
+}

@@ -1,0 +1,323 @@
+//! When each case is looked at next, and how cases of a pool gather.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{sync::Arc, time::Duration};
+
+use ipgc_core::{
+    cases::{CaseKey, Cases, Next, Outcome, Retries, Waiting},
+    lanes::Lanes,
+    pool::PoolKey,
+    time::Moment,
+    work::Work,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(seconds: u64) -> Moment {
+    Moment::new(Duration::from_secs(seconds))
+}
+
+fn key(pool: &str, owner: &str) -> CaseKey {
+    let pool = PoolKey {
+        namespace: "kube-system".to_owned(),
+        name: pool.to_owned(),
+    };
+    (pool, format!("d/{owner}").parse().unwrap())
+}
+
+fn orphan(name: &str) -> Work {
+    Work {
+        orphans: [name.to_owned()].into(),
+        ..Work::default()
+    }
+}
+
+/// All owners that are due, which are in flight from then on.
+fn begin(cases: &mut Cases, now: Moment, batch: u64) -> Vec<(CaseKey, Work)> {
+    let mut begun = Vec::new();
+    while let Some(key) = cases.take_due(now) {
+        begun.push(((*key).clone(), cases.begin(&key, batch).unwrap()));
+    }
+    begun
+}
+
+fn give_back(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) -> Next {
+    let retries = Retries {
+        most: 2,
+        wait: &|failures| (failures + 1) * SECOND,
+    };
+    cases.give_back(key, Work::default(), outcome, &retries, now)
+}
+
+fn one() -> (Cases, CaseKey) {
+    let (mut cases, key) = (Cases::default(), key("a", "web-0"));
+    cases.open(key.clone(), at(1), Work::default());
+    (cases, key)
+}
+
+#[test]
+fn cases_come_out_when_they_are_due() {
+    let mut cases = Cases::default();
+    cases.open(key("a", "late"), at(2), Work::default());
+    cases.open(key("a", "early"), at(1), Work::default());
+    assert_eq!(cases.next_due(), Some(at(1)));
+    assert!(begin(&mut cases, at(0), 1).is_empty());
+    assert_eq!(begin(&mut cases, at(1), 1)[0].0, key("a", "early"));
+    assert_eq!(begin(&mut cases, at(2), 1)[0].0, key("a", "late"));
+    assert_eq!((cases.next_due(), cases.len()), (None, 2));
+}
+
+#[test]
+fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanwhile() {
+    let (mut cases, key) = one();
+    cases.open(key.clone(), at(9), Work::default());
+    assert_eq!(begin(&mut cases, at(1), 1).len(), 1);
+    cases.open(key.clone(), at(3), orphan("10.0.0.1"));
+    assert!(begin(&mut cases, at(10), 2).is_empty());
+    assert_eq!(
+        give_back(&mut cases, &key, Outcome::Done, at(2)),
+        Next::Closed
+    );
+    let again = begin(&mut cases, at(3), 2);
+    assert_eq!(
+        again[0].1.orphans.len(),
+        1,
+        "what came meanwhile is not lost"
+    );
+    give_back(&mut cases, &key, Outcome::Done, at(4));
+    assert!(cases.is_empty());
+}
+
+#[test]
+fn a_case_that_waits_is_brought_forward_and_never_put_off() {
+    let (mut cases, key) = one();
+    begin(&mut cases, at(1), 1);
+    give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    cases.open(key.clone(), at(90), Work::default());
+    assert_eq!(cases.next_due(), Some(at(60)));
+    cases.open(key, at(30), Work::default());
+    assert_eq!(cases.next_due(), Some(at(30)));
+}
+
+/// Each sweep finds again what waits.
+#[test]
+fn what_a_sweep_finds_again_waits_for_its_own_time() {
+    let (mut cases, key) = one();
+    begin(&mut cases, at(1), 1);
+    give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    cases.find(key.clone(), at(10), Work::default());
+    assert_eq!(cases.next_due(), Some(at(60)));
+    cases.find(key.clone(), at(10), orphan("10.0.0.1"));
+    assert_eq!(
+        cases.next_due(),
+        Some(at(10)),
+        "a reservation that was not known"
+    );
+    let (_, work) = begin(&mut cases, at(10), 1).remove(0);
+    let retries = Retries {
+        most: 0,
+        wait: &|_| SECOND,
+    };
+    cases.give_back(&key, work, Outcome::not_before(at(60)), &retries, at(11));
+    cases.find(key, at(20), orphan("10.0.0.1"));
+    assert_eq!(cases.next_due(), Some(at(60)));
+}
+
+#[test]
+fn retries_are_bounded_and_waiting_is_none() {
+    let (mut cases, key) = one();
+    let failed = || Outcome::retry("no answer".to_owned(), Duration::ZERO);
+    for (now, expected) in [
+        (1, Next::Retries(SECOND)),
+        (2, Next::Retries(2 * SECOND)),
+        (4, Next::GivenUp),
+    ] {
+        assert_eq!(begin(&mut cases, at(now), now).len(), 1);
+        assert_eq!(give_back(&mut cases, &key, failed(), at(now)), expected);
+    }
+    assert!(cases.is_empty());
+    cases.open(key.clone(), at(5), Work::default());
+    for now in 5..15 {
+        begin(&mut cases, at(now), now);
+        give_back(&mut cases, &key, Outcome::Postponed(SECOND), at(now));
+    }
+    begin(&mut cases, at(15), 15);
+    let asked = Outcome::retry("429".to_owned(), 9 * SECOND);
+    assert_eq!(
+        give_back(&mut cases, &key, asked, at(15)),
+        Next::Retries(9 * SECOND)
+    );
+}
+
+#[test]
+fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
+    let (mut cases, key) = one();
+    begin(&mut cases, at(1), 1);
+    let failed = Outcome::retry("no answer".to_owned(), Duration::ZERO);
+    let both = failed.and(Outcome::not_before(at(60)));
+    let retries = Retries {
+        most: 0,
+        wait: &|_| SECOND,
+    };
+    let next = cases.give_back(&key, Work::default(), both, &retries, at(2));
+    assert_eq!((next, cases.next_due()), (Next::GivenUp, Some(at(60))));
+}
+
+fn nodes(names: &[&str]) -> Arc<[Box<str>]> {
+    names.iter().map(|name| Box::from(*name)).collect()
+}
+
+#[test]
+fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
+    for (wakes, due) in [("a", 5), ("b", 5), ("c", 62)] {
+        let (mut cases, key) = one();
+        begin(&mut cases, at(1), 1);
+        let waits = Outcome::Waiting(Waiting {
+            nodes: nodes(&["a", "b"]),
+            ..Waiting::default()
+        });
+        assert_eq!(
+            give_back(&mut cases, &key, waits, at(2)),
+            Next::Waits(at(62))
+        );
+        assert!(cases.wait_for_nodes());
+        cases.wake(wakes, at(5));
+        assert_eq!(cases.next_due(), Some(at(due)), "{wakes}");
+        begin(&mut cases, at(due), 2);
+        assert!(
+            !cases.wait_for_nodes(),
+            "a case in flight waits for nothing"
+        );
+    }
+}
+
+#[test]
+fn a_read_tells_the_cases_that_wait_for_one_that_is_asked_for_late_enough() {
+    let mut cases = Cases::default();
+    for (owner, read) in [("web-0", 10), ("web-1", 20), ("web-2", 21)] {
+        cases.open(key("a", owner), at(0), Work::default());
+        begin(&mut cases, at(0), 1);
+        let waits = Outcome::not_before_or_told(at(100), Arc::default(), Some(at(read)));
+        assert_eq!(
+            give_back(&mut cases, &key("a", owner), waits, at(1)),
+            Next::Waits(at(100))
+        );
+    }
+    cases.take_in_read(at(20), at(22));
+    assert_eq!(begin(&mut cases, at(22), 2).len(), 2);
+    // A read that was taken in between the look and now may tell already.
+    let waits = Outcome::not_before_or_told(at(100), Arc::default(), Some(at(20)));
+    assert_eq!(
+        give_back(&mut cases, &key("a", "web-0"), waits, at(23)),
+        Next::Waits(at(23))
+    );
+    cases.take_in_read(at(30), at(31));
+    assert_eq!(begin(&mut cases, at(31), 3).len(), 2);
+}
+
+#[test]
+fn a_row_goes_anyway_unless_it_waits_with_one_that_does_not() {
+    let node = nodes(&["a"]);
+    let moment = Outcome::not_before(Moment::EPOCH);
+    let sooner = Outcome::not_before_or_told(Moment::EPOCH, Arc::clone(&node), None);
+    let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
+    let goes = |outcome: Outcome| match outcome {
+        Outcome::Waiting(waiting) => waiting.goes_anyway,
+        other => panic!("{other:?}"),
+    };
+    for (one, other, expected) in [
+        (&moment, &sooner, true),
+        (&sooner, &sooner, true),
+        (&moment, &held, false),
+        (&sooner, &held, false),
+    ] {
+        assert_eq!(goes(one.clone().and(other.clone())), expected);
+        assert_eq!(goes(other.clone().and(one.clone())), expected);
+    }
+}
+
+/// Else the return of each of a thousand nodes would wake all rows that wait for the others.
+#[test]
+fn each_row_watches_one_of_its_nodes_and_all_of_them_are_watched() {
+    let nodes = ["a", "b", "c"].map(Box::from);
+    let mut watched = [0; 3];
+    for key in 0..300 {
+        let Outcome::Waiting(waiting) = Outcome::for_nodes(&nodes, &key.to_string(), None) else {
+            panic!("it waits");
+        };
+        assert_eq!(waiting.nodes.len(), 1);
+        for (watched, node) in watched.iter_mut().zip(&nodes) {
+            *watched += usize::from(waiting.nodes[0] == *node);
+        }
+    }
+    assert!(
+        watched.iter().all(|rows| (60..140).contains(rows)),
+        "{watched:?}"
+    );
+}
+
+/// How many cases each batch has that begins.
+fn batches(lanes: &mut Lanes, now: Moment, next_due: Option<Moment>) -> Vec<(u64, usize)> {
+    let ready = lanes.ready(now, next_due).into_iter();
+    ready
+        .map(|ready| (ready.number, ready.cases.len()))
+        .collect()
+}
+
+fn add(lanes: &mut Lanes, pool: &str, owner: &str, now: Moment) {
+    lanes.add(Arc::new(key(pool, owner)), now);
+}
+
+#[test]
+fn a_case_that_comes_alone_waits_for_nothing_and_the_next_for_the_pause() {
+    let mut lanes = Lanes::default();
+    add(&mut lanes, "a", "web-0", at(1));
+    assert_eq!(batches(&mut lanes, at(1), None), [(1, 1)]);
+    add(&mut lanes, "a", "web-1", at(2));
+    add(&mut lanes, "b", "web-0", at(2));
+    assert_eq!(
+        batches(&mut lanes, at(2), None),
+        [(2, 1)],
+        "of the other pool"
+    );
+    lanes.done(&key("a", "web-0").0, 1, 2 * SECOND, at(3));
+    assert_eq!(lanes.next(), Some(at(9)));
+    assert!(batches(&mut lanes, at(8), None).is_empty());
+    assert_eq!(batches(&mut lanes, at(9), None), [(3, 1)]);
+}
+
+#[test]
+fn cases_that_are_about_to_be_due_are_waited_for_until_there_are_enough_or_the_beat_is_over() {
+    for (enough, begins) in [(false, 20), (true, 10)] {
+        let mut lanes = Lanes::default();
+        add(&mut lanes, "a", "web", at(8));
+        assert_eq!(batches(&mut lanes, at(8), None), [(1, 1)]);
+        lanes.done(&key("a", "web").0, 1, Duration::ZERO, at(9));
+        let owners = if enough { 250 } else { 249 };
+        for owner in 0..owners {
+            add(&mut lanes, "a", &format!("web-{owner}"), at(9));
+        }
+        let begun = (0..200).find_map(|step| {
+            let now = at(10) + step * SECOND / 10;
+            let batches = batches(&mut lanes, now, Some(now + SECOND / 4));
+            (!batches.is_empty()).then_some((now, batches))
+        });
+        assert_eq!(begun, Some((at(begins), vec![(2, owners)])));
+    }
+}
+
+#[test]
+fn a_lane_without_cases_is_forgotten_and_a_late_word_of_its_batch_means_nothing() {
+    let mut lanes = Lanes::default();
+    add(&mut lanes, "a", "web-0", at(1));
+    assert_eq!(batches(&mut lanes, at(1), None), [(1, 1)]);
+    let pool = key("a", "web-0").0;
+    lanes.done(&pool, 1, Duration::ZERO, at(2));
+    assert!(batches(&mut lanes, at(3), None).is_empty());
+    assert_eq!(lanes.next(), None);
+    add(&mut lanes, "a", "web-1", at(4));
+    assert_eq!(batches(&mut lanes, at(4), None), [(2, 1)]);
+    lanes.done(&pool, 1, Duration::ZERO, at(5));
+    assert_eq!(lanes.next(), None, "the second batch is still at work");
+}

@@ -1,0 +1,209 @@
+//! The cases of one pool that are worked for together: which removals were asked for, and which of them are done.
+//!
+//! Everything here is looked up, never read from the API server; and nothing is quadratic in the
+//! size of the batch.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use ipgc_core::{
+    cases::Outcome,
+    evidence::Ended,
+    judge::{Cause, Release},
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, RowCount},
+    work::{Removed, Wanted, Work, Works},
+};
+
+use super::evidence::{Evidence, Known};
+
+/// What a turn tells the planner.
+#[derive(Debug)]
+pub enum Answer {
+    /// Nothing is left to do about rows; the requests on the pool took so long.
+    RowsDone {
+        /// The pool.
+        pool: PoolKey,
+        /// The number of the batch.
+        number: u64,
+        /// How long the requests took.
+        took: Duration,
+    },
+    /// These cases are given back.
+    Cases(PoolKey, Vec<(PodRef, Work, Outcome)>),
+    /// The turn ended early.
+    Lost(PoolKey, u64),
+}
+
+/// Cases of one pool.
+pub struct Batch {
+    /// The pool.
+    pub pool: PoolKey,
+    /// The number of the batch.
+    pub number: u64,
+    /// The cases, by their owners.
+    pub works: Works,
+}
+
+impl Batch {
+    /// The owners.
+    #[must_use]
+    pub fn podrefs(&self) -> BTreeSet<PodRef> {
+        self.works.keys().cloned().collect()
+    }
+
+    /// What is known of the owners at this moment, of whom the pool has these rows.
+    #[must_use]
+    pub fn known(&self, evidence: &Evidence, observed: &ObservedPool) -> HashMap<PodRef, Known> {
+        let rows = RowCount::by_podref(observed.rows());
+        let known = self.works.iter().map(|(podref, work)| {
+            let here = rows.get(podref.as_str()).copied().unwrap_or_default();
+            let mut known = evidence.of(podref, &work.ended, here);
+            known.siblings.clone_from(&work.siblings);
+            (podref.clone(), known)
+        });
+        known.collect()
+    }
+
+    /// The incarnations whose end opened the case of this owner.
+    #[must_use]
+    pub fn ends(&self, podref: &PodRef) -> &[Arc<Ended>] {
+        self.works.get(podref).map_or(&[], |work| &work.ended)
+    }
+
+    /// The nodes that incarnations of this owner ended on, in the order of their names.
+    #[must_use]
+    pub fn nodes_of(&self, podref: &PodRef) -> Arc<[Box<str>]> {
+        let ends = self.ends(podref).iter();
+        let nodes: BTreeSet<Box<str>> = ends.filter_map(|end| end.last.node.clone()).collect();
+        nodes.into_iter().collect()
+    }
+
+    /// Reservations that had no row in the network of the pool, with their owners.
+    #[must_use]
+    pub fn orphans(&self) -> Vec<(PodRef, String)> {
+        let orphans = self.works.iter().flat_map(|(podref, work)| {
+            let named = work.orphans.iter();
+            named.map(|name| (podref.clone(), name.clone()))
+        });
+        orphans.collect()
+    }
+
+    /// The reservations without a row that were claimed earlier, and wait.
+    #[must_use]
+    pub fn claimed(&self) -> Vec<Wanted> {
+        let claimed = self.works.values().flat_map(|work| &work.claimed);
+        claimed.cloned().collect()
+    }
+
+    /// From now on these are the ones that wait.
+    pub fn note_claimed(&mut self, claimed: Vec<Wanted>) {
+        for work in self.works.values_mut() {
+            work.claimed.clear();
+        }
+        for wanted in claimed {
+            if let Some(work) = self.works.get_mut(&wanted.row.podref) {
+                work.claimed.push(wanted);
+            }
+        }
+    }
+
+    /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that
+    /// the pool itself tells.
+    pub fn note_attempt(
+        &mut self,
+        releases: &[Release<'_>],
+        networks: &BTreeSet<Option<Box<str>>>,
+        living: impl Fn(&PodRef) -> Option<Box<str>>,
+    ) {
+        self.forget_attempt(releases);
+        for release in releases {
+            let podref = &release.content().podref;
+            if let Some(work) = self.works.get_mut(podref) {
+                let is_completed = release.stale().cause == Cause::Completed;
+                let completed = is_completed.then(|| living(podref)).flatten();
+                work.note_attempt(release, networks, completed);
+            }
+        }
+    }
+
+    /// A rejected patch removed nothing: rows that are gone later, others removed.
+    pub fn forget_attempt(&mut self, releases: &[Release<'_>]) {
+        let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
+        self.retain(|removed| removed.confirmed || !keys.contains(removed.row.key()));
+    }
+
+    /// The patch was answered with 200: its rows are gone.
+    #[must_use]
+    pub fn confirm(&mut self, releases: &[Release<'_>]) -> Vec<(PodRef, Removed)> {
+        let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
+        self.confirm_if(|removed| keys.contains(removed.row.key()))
+    }
+
+    /// The pool is gone, and with it every row whose removal was asked for.
+    #[must_use]
+    pub fn confirm_all(&mut self) -> Vec<(PodRef, Removed)> {
+        self.confirm_if(|_| true)
+    }
+
+    /// Rows whose removal was asked for in an earlier try, or without a clear answer, and which
+    /// are no longer there.
+    #[must_use]
+    pub fn confirm_missing(&mut self, observed: &ObservedPool) -> Vec<(PodRef, Removed)> {
+        let rows: HashMap<_, _> = observed.rows().iter().map(|r| (r.key(), r)).collect();
+        // The same owner with another content: a successor adopted the row. Whether it was ever
+        // gone nobody can tell, so it is not ours to report, nor is its reservation.
+        let adopted = |removed: &Removed| {
+            rows.get(removed.row.key()).is_some_and(|row| {
+                row.podref_text() == Some(removed.content.podref.as_str())
+                    && row.stored() != removed.row.stored()
+            })
+        };
+        self.retain(|removed| removed.confirmed || !adopted(removed));
+        self.confirm_if(|removed| !rows.contains_key(removed.row.key()))
+    }
+
+    /// What is to be known of rows that are gone and whose reservations are not done, this turn's and
+    /// earlier ones'.
+    #[must_use]
+    pub fn gone<T>(&self, what: impl Fn(&PodRef, &Removed) -> T) -> Vec<T> {
+        let mut gone = Vec::new();
+        for (podref, work) in &self.works {
+            let removed = work.removed.iter().filter(|removed| removed.confirmed);
+            gone.extend(removed.map(|removed| what(podref, removed)));
+        }
+        gone
+    }
+
+    /// The reservations of all rows that are gone are done, except for these owners.
+    pub fn reservations_done(&mut self, except: &BTreeSet<PodRef>) {
+        self.retain(|removed| !removed.confirmed || except.contains(&removed.content.podref));
+    }
+
+    /// Takes out the cases none of whose reservations are to go.
+    pub fn take_without_reservations(&mut self) -> Works {
+        let all = std::mem::take(&mut self.works).into_iter();
+        let (with, without) = all.partition(|(_, work)| work.has_reservations());
+        self.works = with;
+        without
+    }
+
+    /// Keeps those removals that pass.
+    fn retain(&mut self, keep: impl Fn(&Removed) -> bool) {
+        for work in self.works.values_mut() {
+            work.removed.retain(&keep);
+        }
+    }
+
+    fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<(PodRef, Removed)> {
+        let mut confirmed = Vec::new();
+        for (podref, work) in &mut self.works {
+            let newly = work.confirm_if(&gone).into_iter();
+            confirmed.extend(newly.map(|removed| (podref.clone(), removed)));
+        }
+        confirmed
+    }
+}

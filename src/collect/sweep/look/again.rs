@@ -1,0 +1,177 @@
+//! The second look of a sweep: reservations without a row, and rows that may be left of another sandbox.
+//!
+//! Both need all rows of an address or of a pod, and these are read once more.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use ipgc_core::{
+    address::may_reserve,
+    judge::{is_unused, lives_elsewhere},
+    names::{Reading, split},
+    podref::PodRef,
+    pool::{PoolKey, RowContent},
+    reservation::Reservation,
+};
+
+use super::{Left, Lone, Look};
+use crate::{
+    collect::{picked::Fate, pool_api::ObserveError, second_look::second_look},
+    watch::Presumed,
+};
+
+/// A reservation without a row.
+struct Orphan {
+    pool: PoolKey,
+    network: Option<Box<str>>,
+    address: IpAddr,
+    reservation: Reservation,
+    owner: PodRef,
+}
+
+impl Look<'_> {
+    /// A second look at the pools, for those that need all rows of a pod or of an address.
+    ///
+    /// # Errors
+    /// When a page cannot be read.
+    pub async fn again(&mut self) -> Result<(), ObserveError> {
+        let mut orphans = self.orphans();
+        // A reservation that was claimed is looked at once more, to be given back to its row.
+        orphans.retain(|orphan| orphan.reservation.is_claimed() || !self.saw_row_of(orphan));
+        if orphans.is_empty() && self.left.is_empty() {
+            self.tell_orphans(&HashSet::new());
+            return Ok(());
+        }
+        let addresses = orphans.iter().map(|orphan| orphan.address).collect();
+        let left = |podref: &str| self.left.contains_key(podref);
+        let found = second_look(self.context, self.namespace, &addresses, left).await?;
+        let now = self.context.clock.now();
+        let mut alone = HashSet::new();
+        for orphan in orphans {
+            let namespace = &orphan.pool.namespace;
+            let (network, address) = (orphan.network.as_deref(), orphan.address);
+            // A claim that was never ended is given back to its row.
+            let gives_back = orphan.reservation.is_claimed()
+                && found.has_row_of(&orphan.owner, namespace, network, address);
+            // A row holds the address: whosever it is, the reservation stays as long as it does.
+            if !gives_back && found.has_row(namespace, network, address) {
+                continue;
+            }
+            self.report.orphans += 1;
+            alone.insert(orphan.reservation.uid.clone());
+            if !self.context.may_release(&orphan.reservation) {
+                continue;
+            }
+            // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
+            self.context
+                .evidence()
+                .see_reservation(&orphan.reservation, now);
+            let found = self.found.entry(orphan.owner).or_default();
+            found
+                .pools
+                .entry(orphan.pool)
+                .or_default()
+                .insert(orphan.reservation.name);
+        }
+        self.add_leftovers(found.rows);
+        self.tell_orphans(&alone);
+        Ok(())
+    }
+
+    /// Whether the row of a reservation was seen after it.
+    fn saw_row_of(&self, orphan: &Orphan) -> bool {
+        let rows = self.owners.get(&orphan.owner).into_iter().flatten();
+        let mut rows = rows.filter(|(_, address)| *address == orphan.address);
+        rows.any(|(place, _)| self.places[*place].key == orphan.pool)
+    }
+
+    /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
+    fn may_have_row(&self, owner: &PodRef, name: &str) -> bool {
+        let mut rows = self.owners.get(owner).into_iter().flatten();
+        rows.any(|(_, address)| may_reserve(name, *address))
+    }
+
+    /// For whoever picked one of the reservations.
+    fn tell_orphans(&self, alone: &HashSet<String>) {
+        if let (Some(picked), Some(listed)) = (&self.context.picked, &self.listed) {
+            picked.saw_reservations(listed, alone);
+        }
+    }
+
+    /// The lone reservations, each with the pool that its row would be in; one that no pool could
+    /// hold goes with a pool that does not exist.
+    fn orphans(&mut self) -> Vec<Orphan> {
+        let known = self.context.evidence().known_networks();
+        let mut orphans = Vec::new();
+        for (namespace, lone) in std::mem::take(&mut self.lone) {
+            let places: Vec<_> = self
+                .places
+                .iter()
+                .filter(|place| place.key.namespace == namespace)
+                .collect();
+            for Lone { reservation, owner } in lone {
+                let name = &reservation.name;
+                let (network, address) = match split(name, &known) {
+                    Reading::One(network, address) => (network.map(Into::into), address),
+                    Reading::Ambiguous if self.may_have_row(&owner, name) => continue,
+                    Reading::Ambiguous | Reading::None => {
+                        self.report.reservations_unreadable += 1;
+                        continue;
+                    }
+                };
+                let pool = places.iter().find(|place| {
+                    let fits = place.range.is_some_and(|range| range.contains(address));
+                    fits && place.networks.contains(&network)
+                });
+                let alone = || PoolKey {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                };
+                orphans.push(Orphan {
+                    pool: pool.map_or_else(alone, |place| place.key.clone()),
+                    network,
+                    address,
+                    reservation,
+                    owner,
+                });
+            }
+        }
+        orphans
+    }
+
+    fn add_leftovers(&mut self, mut siblings: HashMap<PodRef, Vec<RowContent>>) {
+        for (podref, left) in std::mem::take(&mut self.left) {
+            let siblings: Arc<[_]> = siblings.remove(&podref).unwrap_or_default().into();
+            let presumed = self.context.evidence().pods.presumed(podref.as_str());
+            let Presumed::Live(pod, _) = presumed else {
+                continue;
+            };
+            let (left, drifts): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| {
+                let siblings = Some(&*siblings);
+                lives_elsewhere(&pod, &left.row, siblings)
+                    || (left.is_forced && is_unused(&pod, &left.row, siblings))
+            });
+            for Left {
+                pool_uid,
+                key,
+                held,
+                ..
+            } in drifts
+            {
+                let fate = || Fate::Kept(held.to_string());
+                self.context.tell(&pool_uid, &key, fate);
+            }
+            let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
+            if !pools.is_empty() {
+                let found = self.found.entry(podref).or_default();
+                found.siblings = Some(siblings);
+                for pool in pools {
+                    found.pools.entry(pool).or_default();
+                }
+            }
+        }
+    }
+}
