@@ -7,7 +7,7 @@ use std::{future::Future, time::Duration};
 use http::Request;
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::{Client, api::ListParams};
+use kube::{Client, Resource, api::ListParams};
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
 /// that no task is lost to a hanging connection.
@@ -104,7 +104,7 @@ impl CallError {
     /// Whether the API server itself says that there is no such object. A bare 404 is no such word:
     /// whatever stands before the server answers so for what it does not know.
     #[must_use]
-    pub fn is_absence_of<K: kube::Resource<DynamicType = ()>>(&self, name: &str) -> bool {
+    pub fn is_absence_of<K: Resource<DynamicType = ()>>(&self, name: &str) -> bool {
         self.status().is_some_and(|status| {
             let details = status.details.as_ref();
             status.code == 404
@@ -140,6 +140,19 @@ pub async fn call<T>(
 /// As [`CallError`] says.
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
     call(client.request_text(request)).await
+}
+
+/// Reads the text of a page of objects of a kind, of all namespaces or of one.
+///
+/// # Errors
+/// As [`CallError`] says.
+pub async fn list<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+    params: &ListParams,
+) -> Result<String, CallError> {
+    let request = kube::core::Request::new(K::url_path(&(), namespace)).list(params);
+    text(client, request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// How many pages follow one with this metadata, at the least one. Every server since 1.15 tells how many

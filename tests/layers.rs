@@ -70,7 +70,7 @@ const CORE: &[&[&str]] = &[
         "reservation",
         "sighting",
     ],
-    &["clearance", "names", "outline"],
+    &["clearance", "names"],
     &["judge"],
     &["fact", "patch"],
     &["work"],

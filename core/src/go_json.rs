@@ -52,22 +52,32 @@ pub(crate) trait Decode {
 
 /// Something with named fields.
 pub(crate) trait Struct {
-    /// The names of the fields.
-    const NAMES: &'static [&'static str];
-
-    /// The field of this name.
-    fn field(&mut self, name: &str) -> Option<&mut dyn Decode>;
+    /// The field of this key, with its name.
+    fn field(&mut self, key: &str) -> Option<(&'static str, &mut dyn Decode)>;
 
     /// Takes in one member of an object; a key that is no name is passed over.
     fn take(&mut self, key: &str, value: &Value) -> Result<(), Mismatch> {
-        let mut names = Self::NAMES.iter();
-        let Some(name) = names.find(|name| is_key(key, name)) else {
-            return Ok(());
-        };
-        let decoded = self.field(name).map(|field| field.decode(value));
-        decoded.unwrap_or(Ok(())).map_err(|it| it.within(name))
+        match self.field(key) {
+            Some((name, field)) => field.decode(value).map_err(|it| it.within(name)),
+            None => Ok(()),
+        }
     }
 }
+
+/// The names by which Go knows the fields of a struct.
+macro_rules! fields {
+    ($of:ty { $($name:literal => $field:ident),+ $(,)? }) => {
+        impl $crate::go_json::Struct for $of {
+            fn field(&mut self, key: &str) -> Option<(&'static str, &mut dyn $crate::go_json::Decode)> {
+                $(if $crate::go_json::is_key(key, $name) {
+                    return Some(($name, &mut self.$field));
+                })+
+                None
+            }
+        }
+    };
+}
+pub(crate) use fields;
 
 /// Whether this key of an object is that of the field of this name.
 pub(crate) fn is_key(key: &str, name: &str) -> bool {

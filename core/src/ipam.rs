@@ -1,5 +1,5 @@
-//! The configuration of a NetworkAttachmentDefinition, read for one question only: in which pools
-//! can the rows of a pod on this network be?
+//! The configuration of a NetworkAttachmentDefinition, read for two questions only: in which pools
+//! can the rows of a pod on this network be, and which addresses has it without a row?
 //!
 //! The configuration is foreign input. Nothing here fails as a whole because one range is bad, and
 //! nothing here looks at files, whatever the configuration names.
@@ -27,6 +27,8 @@ pub struct Ipam {
     pub ranges: Box<[Range]>,
     /// What each range entry hands out, in the order of the configuration: those of one range may differ.
     pub spans: Box<[Span]>,
+    /// `addresses`: each pod gets them beside those of the ranges, and they have no row.
+    pub addresses: Box<[IpAddr]>,
     /// `enable_overlapping_ranges`: each address is reserved across ranges. So unless told otherwise.
     pub reserves: bool,
     /// Where `node_slice_size` is set: the name of the NodeSlicePool that cuts the range up.
@@ -142,6 +144,7 @@ fn section(plugin: &Handed) -> Result<Option<Ipam>, Mismatch> {
             .map(Into::into),
         ranges: ranges.into(),
         spans: spans.into(),
+        addresses: section.addresses.0.into(),
         reserves: section.enable_overlapping_ranges,
         problems: problems.into(),
     }))

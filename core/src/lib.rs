@@ -29,7 +29,6 @@
 //! | [`judge`](mod@judge) | the verdict on a row |
 //! | [`election`] | who leads, by a Lease |
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
-//! | [`outline`] | the items of a dump, as fast as they can be stepped over |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
 //! | [`refusal`] | writes that the server refuses though we may make them |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
@@ -56,7 +55,6 @@ pub mod names;
 pub mod networks;
 pub mod node;
 mod operation;
-pub mod outline;
 pub mod patch;
 pub mod pod;
 pub mod podref;

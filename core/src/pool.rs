@@ -3,12 +3,10 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `count` | how many rows a name has, and of how many interfaces |
-//! | `lean` | a pool as text, as little of it as is read |
 //! | `row` | one row: as it stands there, and what it says |
 //! | `wire` | the text of a pool |
 
 mod count;
-mod lean;
 mod row;
 mod wire;
 
@@ -22,8 +20,6 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 pub use self::count::{InterfaceTag, RowCount};
-pub use self::lean::LeanPool;
-pub(crate) use self::lean::{Typed, Version};
 pub use self::row::{Glance, Row, RowContent, Unreadable};
 use self::wire::{List, PoolText, head, stored};
 use crate::{

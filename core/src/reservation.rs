@@ -5,8 +5,6 @@
 //! makes every ADD skip the address; then the absence is proven once more; only then the
 //! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
 
-mod lean;
-
 use std::{collections::BTreeMap, net::IpAddr};
 
 use json_patch::{
@@ -23,9 +21,6 @@ use crate::{
     pool::{RowContent, Unreadable},
     text::Text,
 };
-
-pub use self::lean::LeanReservation;
-pub(crate) use self::lean::Typed;
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";

@@ -1,6 +1,6 @@
-//! Texts that are not copied where they need not be: those of JSON, and those that many things have.
+//! Texts of JSON that are borrowed from the input, not copied.
 
-use std::{borrow::Cow, collections::HashSet, fmt, marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, de::Visitor};
 
@@ -40,21 +40,5 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
         }
         deserializer.deserialize_str(Borrowing(PhantomData))
-    }
-}
-
-/// Texts that many things have, such as the name of a namespace: each is kept once.
-#[derive(Debug, Default)]
-pub struct Interner(HashSet<Arc<str>>);
-
-impl Interner {
-    /// This text, as it is kept.
-    pub fn intern(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
-            return Arc::clone(known);
-        }
-        let text: Arc<str> = text.into();
-        self.0.insert(Arc::clone(&text));
-        text
     }
 }

@@ -14,7 +14,7 @@ use ipgc_core::{
     node::Nodes,
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::Presence,
-    reservation::LeanReservation,
+    reservation::Reservation,
 };
 use jiff::Timestamp;
 
@@ -82,7 +82,7 @@ impl<'s> Assessor<'s> {
     /// The verdict on a reservation without a row, whose name tells this address.
     #[must_use]
     pub fn verdict_on_orphan(&self, orphan: &Orphan<'_>, address: IpAddr) -> Verdict {
-        let reservation = orphan.reserved.whole();
+        let reservation = orphan.reserved;
         let podref = match reservation.pod() {
             Ok(podref) => podref,
             Err(reason) => return Verdict::Unknown(Unknown::Unreadable(reason)),
@@ -93,19 +93,19 @@ impl<'s> Assessor<'s> {
         let networks = network.into_iter().collect();
         let of_pool = (orphan.place, None, &networks);
         let verdict = self.with_facts(row.as_ref().ok(), of_pool, &presence, |facts| {
-            judge_orphan(&reservation, address, &presence, facts, self.policy, NOW)
+            judge_orphan(reservation, address, &presence, facts, self.policy, NOW)
         });
         self.held_by_unknown(verdict)
     }
 
     /// The verdict on one whose name is that of several networks with several addresses.
     #[must_use]
-    pub fn verdict_on_ambiguous(&self, reserved: &LeanReservation) -> Verdict {
+    pub fn verdict_on_ambiguous(&self, reserved: &Reservation) -> Verdict {
         let presence = reserved
             .owner()
             .parse()
             .map_or(Presence::Absent, |podref| self.snapshot.presence(&podref));
-        judge_ambiguous(&reserved.whole(), &presence)
+        judge_ambiguous(reserved, &presence)
     }
 
     fn with_facts<T>(
@@ -228,13 +228,13 @@ pub fn names_no_pod(verdict: &Verdict) -> bool {
 
 /// A reservation as it is reported.
 #[must_use]
-pub fn reported(reserved: &LeanReservation) -> ReservationReport {
+pub fn reported(reserved: &Reservation) -> ReservationReport {
     ReservationReport {
-        name: reserved.name.as_ref().to_owned(),
-        uid: reserved.uid.as_ref().to_owned(),
-        podref: reserved.podref.as_ref().to_owned(),
-        sandbox: reserved.sandbox.as_deref().map(str::to_owned),
-        interface: reserved.interface.as_deref().map(str::to_owned),
+        name: reserved.name.clone(),
+        uid: reserved.uid.clone(),
+        podref: reserved.podref.clone(),
+        sandbox: reserved.sandbox.clone(),
+        interface: reserved.interface.clone(),
     }
 }
 

@@ -54,7 +54,8 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                     let names = reservation_names(address, network.as_deref());
                     names.iter().any(|name| {
                         let at = again.reservation(namespace, name);
-                        at.is_some_and(|at| again.reservations[at].is_of(podref, sandbox))
+                        let whose = at.map(|at| again.reservations[at].whose());
+                        whose.is_some_and(|whose| whose == podref || whose == sandbox)
                     })
                 };
                 reports(&podref)

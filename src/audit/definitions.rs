@@ -22,7 +22,6 @@ pub struct Definitions<'s> {
     /// By the name of a pool.
     pools: HashMap<String, Led<'s>>,
     blind: Vec<Blind<'s>>,
-    statics: &'s BTreeMap<Box<str>, Vec<IpAddr>>,
 }
 
 /// One IPAM section of a definition.
@@ -133,7 +132,6 @@ impl<'s> Definitions<'s> {
             sections: BTreeMap::new(),
             pools: HashMap::new(),
             blind: Vec::new(),
-            statics: &snapshot.statics,
         };
         for (name, definition) in &snapshot.definitions {
             let Definition::Read(sections) = definition else {
@@ -263,19 +261,22 @@ impl<'s> Definitions<'s> {
     /// Whether a definition gives this address to each of its pods, beside those of its pools.
     #[must_use]
     pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
-        self.statics
-            .get(definition)
-            .is_some_and(|all| all.contains(&address))
+        let mut sections = self.sections.get(definition).into_iter().flatten();
+        sections.any(|it| it.ipam.addresses.contains(&address))
     }
 
     /// All such addresses that a pool may have, each with its definition.
     pub fn statics(&self, place: &Place) -> impl Iterator<Item = (&'s str, IpAddr)> {
-        let is_of = |name: &str| {
-            let mut sections = self.sections.get(name).into_iter().flatten();
-            sections.any(|it| may_be_of(&place.networks, it.ipam.network_name.as_deref(), false))
+        let is_of = |section: &Section<'_>| {
+            let network = section.ipam.network_name.as_deref();
+            may_be_of(&place.networks, network, false)
         };
-        let all = self.statics.iter().filter(move |(name, _)| is_of(name));
-        all.flat_map(|(name, all)| all.iter().map(move |address| (&**name, *address)))
+        let all = self.sections.iter();
+        let all = all.filter(move |(_, sections)| sections.iter().any(is_of));
+        all.flat_map(|(name, sections)| {
+            let all = sections.iter().flat_map(|it| &it.ipam.addresses);
+            all.map(|address| (*name, *address))
+        })
     }
 
     /// The sections that an address of a status entry may be given by: plugins of one list may have networks of their

@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use ipgc_core::pool::Row;
+
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
@@ -40,8 +42,10 @@ impl Filter {
         if let Some(namespace) = &self.namespace {
             let mut pods = snapshot.pods.iter().map(|pod| pod.podref.namespace());
             let of_row = || {
-                let mut observed = snapshot.observed_with(|row| is_of(row.podref, namespace));
-                observed.any(|pool| !pool.rows().is_empty())
+                let is_of = |row: &Row| is_of(row.podref_text(), namespace);
+                snapshot
+                    .observed()
+                    .any(|pool| pool.rows().iter().any(is_of))
             };
             let of_reservation = || {
                 let mut all = snapshot.reservations.iter();

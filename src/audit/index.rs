@@ -18,7 +18,7 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
-    reservation::LeanReservation,
+    reservation::Reservation,
 };
 
 use crate::snapshot::{NOW, Snapshot};
@@ -91,7 +91,7 @@ impl Place {
 /// A reservation without a row.
 pub struct Orphan<'s> {
     /// The reservation.
-    pub reserved: &'s LeanReservation,
+    pub reserved: &'s Reservation,
     /// The pool that its row would be in.
     pub place: Option<&'s Place>,
     /// The network and the address that its name tells.
@@ -117,8 +117,8 @@ impl Index {
             }
         }
         let slices = snapshot.slice_pools();
-        for at in 0..snapshot.pools.len() {
-            index.add_pool(snapshot, &slices, at);
+        for pool in snapshot.observed() {
+            index.add_pool(snapshot, &slices, &pool);
         }
         index.find_siblings(snapshot);
         index
@@ -128,15 +128,8 @@ impl Index {
         &mut self,
         snapshot: &Snapshot,
         slices: &BTreeMap<PoolKey, Box<str>>,
-        at: usize,
-    ) -> Option<()> {
-        let mut rows = Vec::new();
-        let pool = snapshot.pool(at, |row| {
-            let podref = Box::<str>::from(row.podref.unwrap_or_default());
-            let interface = row.interface.and_then(InterfaceTag::of);
-            rows.push((podref, row.address(), interface));
-            false
-        })?;
+        pool: &ObservedPool,
+    ) {
         let (key, range, number) = (pool.key(), pool.range(), self.pools.len());
         let node = slices.get(key).cloned();
         let networks = networks_of(&key.name, range, node.as_deref());
@@ -146,15 +139,17 @@ impl Index {
             definitions: &snapshot.definitions,
         };
         let mut other = None;
-        for (podref, address, interface) in rows {
-            if PodRef::is_valid(&podref) {
-                self.counts
-                    .entry(podref.clone())
-                    .or_default()
-                    .add(interface);
+        for row in pool.rows() {
+            let podref = row.podref_text().unwrap_or_default();
+            if PodRef::is_valid(podref) {
+                let interface = row.interface_text().and_then(InterfaceTag::of);
+                let count = self.counts.entry(podref.into()).or_default();
+                count.add(interface);
             }
-            let Some(address) = address else { continue };
-            if let Some(pod) = snapshot.pod(&podref) {
+            let Some(address) = pool.address_of(row) else {
+                continue;
+            };
+            if let Some(pod) = snapshot.pod(podref) {
                 if !scope.is_reported_by(pod, address) {
                     self.siblings.entry(pod.podref.clone()).or_default();
                 }
@@ -170,13 +165,13 @@ impl Index {
                     }
                 }
             }
-            self.held.entry(address).or_default().push((number, podref));
+            let held = self.held.entry(address).or_default();
+            held.push((number, podref.into()));
         }
         let (slice, disproved_slice) = match other {
             Some(podref) => (None, node.map(|node| (node, podref))),
             None => (node, None),
         };
-        let version = (pool.total_rows() == 0).then(|| version_of(&snapshot.pools[at]));
         self.pools.push(Place {
             key: key.clone(),
             range,
@@ -184,21 +179,18 @@ impl Index {
             slice,
             disproved_slice,
             uid: pool.uid().into(),
-            version: version.flatten(),
+            version: snapshot.empty_pools.get(key).cloned(),
             unclear_exemption: pool.unclear_exemption().map(Into::into),
             number,
         });
-        Some(())
     }
 
     fn find_siblings(&mut self, snapshot: &Snapshot) {
         if self.siblings.is_empty() {
             return;
         }
-        for at in 0..snapshot.pools.len() {
-            let is_wanted = |podref: &str| self.siblings.contains_key(podref);
-            let pool = snapshot.pool(at, |row| row.podref.is_some_and(is_wanted));
-            for row in pool.iter().flat_map(ObservedPool::rows) {
+        for pool in snapshot.observed() {
+            for row in pool.rows() {
                 if let Ok(content) = row.content()
                     && let Some(rows) = self.siblings.get_mut(&content.podref)
                 {
@@ -317,10 +309,4 @@ pub fn living(pod: &PodState) -> Living {
         completed,
         sandboxes: Sandboxes::default(),
     }
-}
-
-/// The `resourceVersion` of a pool. Core keeps none, since it never compares it.
-fn version_of(text: &str) -> Option<Box<str>> {
-    let pool: serde_json::Value = serde_json::from_str(text).ok()?;
-    pool["metadata"]["resourceVersion"].as_str().map(Into::into)
 }

@@ -52,7 +52,7 @@ pub fn missing(
                 continue;
             };
             let found = &snapshot.reservations[at];
-            if found.is_of(content.podref.as_str(), &content.sandbox) {
+            if found.is_of(content) {
                 return None;
             }
             others = Some(found);
@@ -101,7 +101,7 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
         ),
         Some((_, address)) => {
             let verdict = assessor.verdict_on_orphan(orphan, address);
-            let row = reserved.whole().as_row(address).ok();
+            let row = reserved.as_row(address).ok();
             let mut finding = assessor.found(&verdict, row.as_ref())?;
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
@@ -121,9 +121,9 @@ fn orphaned_one(assessor: &Assessor<'_>, orphan: &Orphan<'_>) -> Option<Finding>
             finding
         }
     };
-    finding.namespace = Some(reserved.namespace.to_string());
+    finding.namespace = Some(reserved.namespace.clone());
     finding.pool = orphan.place.map(|place| place.key.name.clone());
-    finding.interface = reserved.interface.as_deref().map(str::to_owned);
+    finding.interface.clone_from(&reserved.interface);
     finding.reservation = Some(reported(reserved).into());
     let slice = orphan.place.and_then(|place| place.slice.as_deref());
     assessor.name_owner(&mut finding, Some(reserved.owner()), slice);

@@ -193,8 +193,8 @@ fn reservations(
         }
         let pool = orphan.place.map(|place| place.key.clone());
         let pool = pool.unwrap_or_else(|| PoolKey {
-            namespace: reserved.namespace.to_string(),
-            name: reserved.name.to_string(),
+            namespace: reserved.namespace.clone(),
+            name: reserved.name.clone(),
         });
         if !is_wanted(&pool) {
             continue;
@@ -205,8 +205,8 @@ fn reservations(
             continue;
         }
         let subject = || Subject::Reservation {
-            name: reserved.name.to_string(),
-            uid: reserved.uid.to_string(),
+            name: reserved.name.clone(),
+            uid: reserved.uid.clone(),
         };
         match (
             assessor.verdict_on_orphan(&orphan, address),

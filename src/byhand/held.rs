@@ -62,8 +62,8 @@ pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> HeldBy {
             picks.push(Pick {
                 pool: place.key.clone(),
                 subject: Subject::Reservation {
-                    name: orphan.reserved.name.to_string(),
-                    uid: orphan.reserved.uid.to_string(),
+                    name: orphan.reserved.name.clone(),
+                    uid: orphan.reserved.uid.clone(),
                 },
                 podref,
                 address,

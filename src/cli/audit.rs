@@ -2,30 +2,21 @@
 
 use std::process::ExitCode;
 
-use super::{block_on, form, print, print_json, print_with, source, usage};
-use crate::{
-    audit::{
-        audit, confirm,
-        report::{self, Report},
-        table::{Output, write_table},
-        wants_confirmation,
-    },
-    snapshot::live,
+use super::{Ended, block_on, choice, print, print_json, print_with, source};
+use crate::audit::{
+    report::{self, Report},
+    table::{Output, write_table},
 };
 
 /// Arguments of `ipgc audit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Args {
     #[command(flatten)]
     source: source::Args,
 
     #[command(flatten)]
-    form: form::Args,
+    form: choice::Form,
 }
 
 const EXAMPLES: &str = "\
@@ -43,19 +34,12 @@ Examples:
     -A -o json > dump.json && ipgc audit -f dump.json";
 
 /// Audits.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     if args.form.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);
     }
-    let report = match block_on(args.report()) {
-        Ok(report) => report,
-        Err(reason) => return usage(&reason),
-    };
-    let code = if report.findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    };
+    let report = block_on(args.report())?;
+    let code = ExitCode::from(u8::from(!report.findings.is_empty()));
     match args.form.output {
         Output::Json => print_json(&report, code),
         form => print_with(code, |output| write_table(&report, form, output)),
@@ -64,26 +48,13 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 impl Args {
     async fn report(&self) -> Result<Report, String> {
-        let selector = self.form.choice.selector()?;
-        let source::Read {
-            snapshot,
-            source,
-            cluster,
-        } = self.source.read(selector).await?;
-        let filter = self.form.choice.filter();
-        filter.check(&snapshot)?;
-        let policy = self.source.policy();
-        let made = jiff::Timestamp::now().to_string();
-        let mut report = audit(&snapshot, &policy, &filter, source, made);
-        if let Some((client, scan)) = cluster
-            && wants_confirmation(&report)
-        {
-            let again = live::read_again(&client, &scan).await;
-            let again = again.map_err(|error| error.to_string())?;
-            confirm(&mut report, &again, &policy);
-        }
+        let choice = &self.form.choice;
+        let read = self.source.read(choice.selector()?).await?;
+        let report = read
+            .report(&choice.filter(), &self.source.live.waits.policy())
+            .await?;
         // The process is about to end, which gives all of it back at once.
-        std::mem::forget(snapshot);
+        std::mem::forget(read);
         Ok(report)
     }
 }

@@ -1,8 +1,11 @@
-//! Which findings are of interest: the flags that `ipgc audit` and `ipgc watch` share.
+//! Which findings are of interest, and in which form they are told: the flags that commands share.
 
 use kube::core::Selector;
 
-use crate::{audit::filter::Filter, snapshot::labels};
+use crate::{
+    audit::{filter::Filter, table::Output},
+    snapshot::labels,
+};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -25,6 +28,22 @@ pub struct Args {
     /// watch those that they had
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
+}
+
+/// The same, and the form of the findings.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub struct Form {
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Output,
+
+    #[command(flatten)]
+    pub(super) choice: Args,
+
+    /// Print the schema of -o json, and look at nothing
+    #[arg(long)]
+    pub(super) schema: bool,
 }
 
 impl Args {

@@ -38,7 +38,7 @@ const READ_FROM_SOCKET: usize = 16 * 1024;
 /// Longest until a connection is there, TLS included: no request waits longer.
 const CONNECT: Duration = calls::DEADLINE;
 
-/// Where the API server is.
+/// Where the API server is, and which of its pools are looked at.
 #[derive(Clone, Debug, Default, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
@@ -50,6 +50,11 @@ pub struct Args {
     /// Context of the kubeconfig
     #[arg(long, env = "IPGC_CONTEXT", value_name = "NAME")]
     context: Option<String>,
+
+    /// Look for IPPools of the cluster in this namespace only; where it is not set, in the one that
+    /// WHEREABOUTS_NAMESPACE names, or else in all
+    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
+    pool_namespace: Option<String>,
 }
 
 impl Args {
@@ -68,6 +73,14 @@ impl Args {
     /// As [`Args::clients`].
     pub async fn client(&self) -> Result<Client, String> {
         client(&self.config().await?)
+    }
+
+    /// The only namespace whose pools are looked at, if there is one.
+    #[must_use]
+    pub fn pool_namespace(&self) -> Option<String> {
+        let given = self.pool_namespace.clone();
+        let namespace = given.or_else(|| std::env::var("WHEREABOUTS_NAMESPACE").ok());
+        namespace.filter(|namespace| !namespace.is_empty())
     }
 
     async fn config(&self) -> Result<kube::Config, String> {
@@ -150,13 +163,6 @@ fn said(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     error.to_string()
-}
-
-/// The only namespace whose pools are looked at, if there is one: what was `given`, or else what whereabouts goes by.
-pub(super) fn pool_namespace(given: Option<&str>) -> Option<String> {
-    let from_environment = || std::env::var("WHEREABOUTS_NAMESPACE").ok();
-    let namespace = given.map(str::to_owned).or_else(from_environment);
-    namespace.filter(|namespace| !namespace.is_empty())
 }
 
 /// A connection that is read in large pieces: rustls asks for 4 kB at a time.

@@ -1,12 +1,11 @@
 //! `ipgc completions`: words for a shell to complete commands and flags with.
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::{io::Write as _, process::ExitCode};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+
+use super::{Ended, print_with};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,12 +22,9 @@ pub struct Args {
 }
 
 /// Prints the script.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     let mut command = super::Cli::command();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "ipgc", &mut script);
-    match stdout().write_all(&script) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => super::usage(&format!("cannot write: {error}")),
-    }
+    print_with(ExitCode::SUCCESS, |output| output.write_all(&script))
 }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use super::{Ended, print};
 use crate::api;
 
 const EXAMPLES: &str = "\
@@ -19,16 +20,14 @@ pub struct Args {
 }
 
 /// Prints or writes.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     let Some(directory) = &args.output else {
-        print!("{}", api::crds_yaml());
-        return ExitCode::SUCCESS;
+        return print(&api::crds_yaml(), ExitCode::SUCCESS);
     };
     for (name, text) in api::CRD_FILES {
         let path = directory.join(name);
-        if let Err(error) = std::fs::write(&path, text) {
-            return super::usage(&format!("cannot write {}: {error}", path.display()));
-        }
+        let written = std::fs::write(&path, text);
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{block_on, print, print_json, source, usage};
+use super::{Ended, block_on, print, print_json, source};
 use crate::audit::explain::{
     Subject, explain,
     report::{self, Explanation},
@@ -53,14 +53,11 @@ enum Output {
 }
 
 /// Explains.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);
     }
-    let explanation = match block_on(args.explanation()) {
-        Ok(explanation) => explanation,
-        Err(reason) => return usage(&reason),
-    };
+    let explanation = block_on(args.explanation())?;
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
         Output::Json => print_json(&explanation, ExitCode::SUCCESS),
@@ -72,7 +69,7 @@ impl Args {
         let subject = Subject::parse(self.subject.as_deref().unwrap_or_default());
         let read = self.source.read(None).await?;
         let made = jiff::Timestamp::now().to_string();
-        let policy = self.source.policy();
+        let policy = self.source.live.waits.policy();
         explain(&read.snapshot, &policy, &subject, read.source, made)
     }
 }

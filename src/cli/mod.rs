@@ -1,14 +1,28 @@
 //! The command line.
 //!
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
-//! code 1, and so is an audit with findings.
+//! code 1, and so is an audit with findings. Each command has a module, and returns its exit code, or the line.
+//!
+//! | module | content |
+//! |---|---|
+//! | `cluster` | which cluster, and the clients of it |
+//! | `source` | a cluster or files, read and judged |
+//! | `waits` | the waits to judge with |
+//! | `choice` | which findings are told, and in which form |
+//! | `values` | the values of flags |
+//! | `log`, `question`, `signals` | the log, questions to a person, the end by a signal |
+
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of arguments are help texts for people"
+)]
+
 pub mod audit;
 pub mod choice;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod explain;
-pub mod form;
 mod log;
 mod question;
 pub mod release;
@@ -78,7 +92,7 @@ pub fn main() -> ExitCode {
         // Help and version, as they were asked for.
         Err(text) => text.exit(),
     };
-    match cli.command {
+    let ended = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Explain(args) => explain::main(&args),
@@ -87,7 +101,8 @@ pub fn main() -> ExitCode {
         Command::Repair(args) => repair::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
-    }
+    };
+    ended.unwrap_or_else(|reason| usage(&reason))
 }
 
 /// What clap says is wrong, and its tip, without the usage that follows.
@@ -105,9 +120,12 @@ fn one_line(error: &clap::Error) -> String {
 /// The longest line of an error: foreign names in it have no end.
 const LONGEST: usize = 1_000;
 
+/// How a command ended; an error is one line about bad input.
+type Ended = Result<ExitCode, String>;
+
 /// One line on standard error, and the exit code for bad input.
-fn usage(message: &impl std::fmt::Display) -> ExitCode {
-    eprintln!("ipgc: {}", readable(&message.to_string()));
+fn usage(message: &str) -> ExitCode {
+    eprintln!("ipgc: {}", readable(message));
     ExitCode::from(2)
 }
 
@@ -122,12 +140,12 @@ fn readable(message: &str) -> String {
 }
 
 /// Prints to standard output.
-fn print(text: &str, code: ExitCode) -> ExitCode {
-    written(stdout().write_all(text.as_bytes()), code)
+fn print(text: &str, code: ExitCode) -> Ended {
+    print_with(code, |output| output.write_all(text.as_bytes()))
 }
 
 /// Prints as JSON for people as well as for programs.
-fn print_json(value: &impl serde::Serialize, code: ExitCode) -> ExitCode {
+fn print_json(value: &impl serde::Serialize, code: ExitCode) -> Ended {
     print_with(code, |output| {
         serde_json::to_writer_pretty(&mut *output, value)?;
         writeln!(output)
@@ -138,18 +156,23 @@ fn print_json(value: &impl serde::Serialize, code: ExitCode) -> ExitCode {
 fn print_with(
     code: ExitCode,
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>,
-) -> ExitCode {
+) -> Ended {
     let mut output = BufWriter::new(stdout().lock());
-    written(write(&mut output).and_then(|()| output.flush()), code)
+    match write(&mut output).and_then(|()| output.flush()) {
+        // A reader may have enough of it before the end.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        Ok(()) | Err(_) => Ok(code),
+    }
 }
 
-/// Whoever reads what is printed may have enough of it before the end.
-fn written(result: io::Result<()>, code: ExitCode) -> ExitCode {
-    match result.and_then(|()| stdout().flush()) {
-        Ok(()) => code,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
-        Err(error) => usage(&format!("cannot write: {error}")),
-    }
+/// Prints a line at once. It may hold foreign names.
+fn print_line(line: &str) -> Result<(), String> {
+    let line = crate::audit::table::clean(line);
+    writeln!(stdout().lock(), "{line}").map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &io::Error) -> String {
+    format!("cannot write: {error}")
 }
 
 /// Runs a command that makes requests one after the other.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Read as _, Write as _, stdin},
+    io::{Read as _, stdin},
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -23,11 +23,10 @@ use kube::Client;
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    block_on, log, print_with,
+    Ended, block_on, log, print, print_line,
     question::{agrees, ask},
     signals::Signals,
     source::Live,
-    usage,
     values::duration,
 };
 use crate::{
@@ -46,17 +45,13 @@ use crate::{
     },
     calls::call,
     config::Config,
-    snapshot::{Snapshot, live},
+    snapshot::Snapshot,
     watch::LeanNode,
 };
 
 /// Arguments of `ipgc release`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("what").required(true)))]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Args {
     /// Free what this report of ipgc audit -o json says is stale, and what is still so: a file, or - for standard
     /// input
@@ -122,28 +117,23 @@ const FREES: [&str; 3] = [
 const LISTED: usize = 40;
 
 /// Releases.
-pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = log::start(log::Format::Text, LevelFilter::WARN, &FREES) {
-        return usage(&reason);
-    }
-    match block_on(args.release()) {
-        Ok(code) => code,
-        Err(reason) => usage(&reason),
-    }
+pub(super) fn main(args: &Args) -> Ended {
+    log::start(log::Format::Text, LevelFilter::WARN, &FREES)?;
+    block_on(args.release())
 }
 
 /// What a person agreed to.
 #[derive(Default)]
 struct Agreed {
-    picks: Option<Picked>,
+    picked: Option<Picked>,
     unreadable: Vec<Unreadable>,
     /// So many more were asked about.
     kept: usize,
 }
 
 impl Args {
-    async fn release(&self) -> Result<ExitCode, String> {
-        if let Some(warning) = self.live.warning() {
+    async fn release(&self) -> Ended {
+        if let Some(warning) = self.live.waits.warning() {
             eprintln!("ipgc: {warning}");
         }
         // What is wrong with it is known without a cluster.
@@ -152,7 +142,7 @@ impl Args {
             .as_deref()
             .map(|file| self.picks(file))
             .transpose()?;
-        let clients = self.live.clients().await?;
+        let clients = self.live.cluster.clients().await?;
         let said_dead = self.said_dead(&clients.0).await?;
         let agreed = match of_report {
             Some((picked, made)) => self.agree(picked, &made)?,
@@ -161,35 +151,30 @@ impl Args {
                 None => self.force().await?,
             },
         };
-        let Agreed {
-            picks,
-            unreadable,
-            kept,
-        } = agreed;
-        if picks.is_none() && unreadable.is_empty() {
+        if agreed.picked.is_none() && agreed.unreadable.is_empty() {
             return Ok(ExitCode::from(1));
         }
         let mut all = Tally {
-            kept,
+            kept: agreed.kept,
             ..Tally::default()
         };
-        for row in &unreadable {
+        for row in &agreed.unreadable {
             if self.remove(&clients.0, row).await? {
                 all.freed += 1;
             } else {
                 all.kept += 1;
             }
         }
-        if let Some(picked) = picks {
+        if let Some(picked) = agreed.picked {
             let picked = Arc::new(picked);
             let run = self.run(clients, &picked, said_dead, &mut all).await;
             if let Err(reason) = run {
-                // What was done was done.
-                all.tell(self.dry_run);
+                // What was done was done, and why it ended matters more than that it cannot be told.
+                let _ = all.tell(self.dry_run);
                 return Err(reason);
             }
         }
-        Ok(all.tell(self.dry_run))
+        all.tell(self.dry_run)
     }
 
     /// The nodes that a person says are dead, if they can be.
@@ -243,7 +228,7 @@ impl Args {
             }
         }
         Ok(Agreed {
-            picks: Some(picked),
+            picked: Some(picked),
             ..Agreed::default()
         })
     }
@@ -252,7 +237,7 @@ impl Args {
     async fn force(&self) -> Result<Agreed, String> {
         let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
         let snapshot = self.snapshot().await?;
-        let policy = self.live.policy();
+        let policy = self.live.waits.policy();
         let mut found = Vec::new();
         for address in addresses {
             let forced = force::at(&snapshot, &policy, address, self.pool.as_deref())?;
@@ -262,7 +247,7 @@ impl Args {
             }
             found.push((address, forced));
         }
-        let (mut picks, mut unreadable, mut untyped) = (Vec::new(), Vec::new(), 0);
+        let (mut picks, mut unreadable, mut kept) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
             let made = Timestamp::now().to_string();
             let asked = Asked::Address(address);
@@ -274,7 +259,7 @@ impl Args {
                 let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
                 if typed.parse().ok() != Some(address) {
                     eprintln!("{address} was not typed, it stays");
-                    untyped += 1;
+                    kept += 1;
                     continue;
                 }
             }
@@ -283,17 +268,17 @@ impl Args {
                 Forced::Unreadable(row) => unreadable.push(row),
             }
         }
-        let picks = (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO));
         Ok(Agreed {
-            picks,
+            picked: (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO)),
             unreadable,
-            kept: untyped,
+            kept,
         })
     }
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
     async fn held_by(&self, node: &str) -> Result<Agreed, String> {
-        let HeldBy { picked, others } = held_by(&self.snapshot().await?, &self.live.policy(), node);
+        let HeldBy { picked, others } =
+            held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
         let found = picked.picks().len();
         if found == 0 {
             return Err(format!("node {node} holds nothing that could be freed"));
@@ -313,22 +298,20 @@ impl Args {
             }
         }
         Ok(Agreed {
-            picks: Some(picked),
+            picked: Some(picked),
             ..Agreed::default()
         })
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
-        let (client, scan) = self.live.scan(None).await?;
-        let read = live::read(&client, &scan, &mut |_, _| {}).await;
-        read.map_err(|error| error.to_string())
+        Ok(self.live.read(None).await?.snapshot)
     }
 
     /// Removes what cannot be read, if it may go. The question may have taken a while, so all is read
     /// again.
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;
-        let removed = match force::check_unreadable(&snapshot, &self.live.policy(), row) {
+        let removed = match force::check_unreadable(&snapshot, &self.live.waits.policy(), row) {
             Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
             Err(reason) => Err(reason),
         };
@@ -349,8 +332,8 @@ impl Args {
         all: &mut Tally,
     ) -> Result<(), String> {
         let config = Config {
-            pool_namespace: self.live.pool_namespace(),
-            policy: self.live.policy(),
+            pool_namespace: self.live.cluster.pool_namespace(),
+            policy: self.live.waits.policy(),
             sweep_interval: Duration::from_mins(1),
             dry_run: self.dry_run,
             instance: "ipgc release".to_owned(),
@@ -412,7 +395,7 @@ impl Tally {
         }
     }
 
-    fn tell(&self, dry_run: bool) -> ExitCode {
+    fn tell(&self, dry_run: bool) -> Ended {
         let Self {
             freed,
             left,
@@ -429,15 +412,13 @@ impl Tally {
             "{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
         );
         let code = ExitCode::from(u8::from(left + kept + waiting > 0));
-        print_with(code, |output| output.write_all(text.as_bytes()))
+        print(&text, code)
     }
 }
 
 /// One line of what was done.
 fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), String> {
-    let line = format!("{address:<16} {pool:<28} {podref:<28} {said}");
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{}", clean(&line)).map_err(|error| format!("cannot write: {error}"))
+    print_line(&format!("{address:<16} {pool:<28} {podref:<28} {said}"))
 }
 
 /// What became of one.

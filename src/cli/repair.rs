@@ -1,15 +1,11 @@
 //! `ipgc repair`: the reservations that rows of live pods lack are made.
 
-use std::{
-    io::{Write as _, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use super::{block_on, choice, question::agrees, source::Live, usage};
+use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
 use crate::{
-    audit::{audit, confirm, report::Source, table::clean, wants_confirmation},
+    audit::table::clean,
     byhand::repair::{Missing, NotMade, Repairer, missing},
-    snapshot::live,
 };
 
 /// Arguments of `ipgc repair`.
@@ -42,15 +38,12 @@ Examples:
   ipgc repair --pool 10.0.0.0-24 -y  of one pool, without asking";
 
 /// Repairs.
-pub(super) fn main(args: &Args) -> ExitCode {
-    match block_on(args.repair()) {
-        Ok(code) => code,
-        Err(reason) => usage(&reason),
-    }
+pub(super) fn main(args: &Args) -> Ended {
+    block_on(args.repair())
 }
 
 impl Args {
-    async fn repair(&self) -> Result<ExitCode, String> {
+    async fn repair(&self) -> Ended {
         let (missing, others) = self.missing().await?;
         for (address, pod, why) in &others {
             tell(address, pod, &format!("left alone: {why}"))?;
@@ -79,7 +72,7 @@ impl Args {
         if !self.yes && !self.dry_run && !agrees("Make these?")? {
             return Ok(ExitCode::from(1));
         }
-        let (client, _) = self.live.clients().await?;
+        let (client, _) = self.live.cluster.clients().await?;
         let repairer = Repairer::new(&client);
         let mut is_whole = !left_alone && !self.dry_run;
         for one in &missing {
@@ -100,21 +93,10 @@ impl Args {
 
     /// What is missing now, and what cannot be made: address, pod and why.
     async fn missing(&self) -> Result<(Vec<Missing>, Vec<(String, String, String)>), String> {
-        let selector = self.choice.selector()?;
-        let (client, scan) = self.live.scan(selector).await?;
-        let snapshot = live::read(&client, &scan, &mut |_, _| {}).await;
-        let snapshot = snapshot.map_err(|error| error.to_string())?;
-        let filter = self.choice.filter();
-        filter.check(&snapshot)?;
-        let policy = self.live.policy();
-        let made = jiff::Timestamp::now().to_string();
-        let mut report = audit(&snapshot, &policy, &filter, Source::Cluster, made);
-        if wants_confirmation(&report) {
-            let again = live::read_again(&client, &scan).await;
-            let again = again.map_err(|error| error.to_string())?;
-            confirm(&mut report, &again, &policy);
-        }
-        let (missing, others) = missing(&snapshot, &report);
+        let read = self.live.read(self.choice.selector()?).await?;
+        let policy = self.live.waits.policy();
+        let report = read.report(&self.choice.filter(), &policy).await?;
+        let (missing, others) = missing(&read.snapshot, &report);
         let others = others.into_iter().map(|finding| {
             let address = finding.address.clone().unwrap_or_default();
             (address, finding.pods.join(","), finding.detail.clone())
@@ -124,6 +106,5 @@ impl Args {
 }
 
 fn tell(address: &str, pod: &str, said: &str) -> Result<(), String> {
-    let line = format!("{address:<16} {pod:<28} {said}");
-    writeln!(stdout().lock(), "{}", clean(&line)).map_err(|error| format!("cannot write: {error}"))
+    print_line(&format!("{address:<16} {pod:<28} {said}"))
 }

@@ -6,7 +6,7 @@ use kube::Client;
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
-    cluster, log,
+    Ended, block_on, cluster, log,
     signals::Signals,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
@@ -38,18 +38,9 @@ Examples:
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Args {
     #[command(flatten)]
     cluster: cluster::Args,
-
-    /// Look for IPPools in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all
-    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
-    pool_namespace: Option<String>,
 
     /// Wait after the end of a pod whose sandbox is known to be stopped; at least 1s
     #[arg(long, env = "IPGC_COOLDOWN", value_name = "DURATION", default_value = "2s", value_parser = duration)]
@@ -154,64 +145,40 @@ pub struct Args {
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub(super) fn main(args: &Args) -> ExitCode {
-    if let Err(reason) = log::start(args.log_format, LevelFilter::INFO, &[]) {
-        return super::usage(&reason);
-    }
-    let config = match args.config() {
-        Ok(config) => config,
-        Err(reason) => return super::usage(&reason),
-    };
+pub(super) fn main(args: &Args) -> Ended {
+    log::start(args.log_format, LevelFilter::INFO, &[])?;
+    let config = args.config()?;
     if let Some(warning) = args.waits.warning() {
         warn!("{warning}");
     }
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return super::usage(&format!("cannot start a runtime: {error}")),
-    };
-    runtime.block_on(async {
-        let clients = match args.cluster.clients().await {
-            Ok(clients) => clients,
-            Err(reason) => return super::usage(&reason),
-        };
+    block_on(async {
+        let clients = args.cluster.clients().await?;
         collect(clients, config, args.listen).await
     })
 }
 
-async fn collect(
-    (requests, watches): (Client, Client),
-    config: Config,
-    Listen(listen): Listen,
-) -> ExitCode {
-    let signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(reason) => return super::usage(&reason),
-    };
+async fn collect((requests, watches): (Client, Client), config: Config, listen: Listen) -> Ended {
+    let signals = Signals::listen()?;
     let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
     let collector = Collector::new(requests, watches, config.clone());
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.
     let _admin = match listen {
         None => None,
-        Some(address) => match Admin::start(address, collector.vitals().clone()).await {
-            Ok(admin) => {
-                info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
-                Some(admin)
-            }
-            Err(error) => {
-                return super::usage(&format!("cannot listen on {address} (--listen): {error}"));
-            }
-        },
+        Some(address) => {
+            let admin = Admin::start(address, collector.vitals().clone()).await;
+            let admin =
+                admin.map_err(|error| format!("cannot listen on {address} (--listen): {error}"))?;
+            info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
+            Some(admin)
+        }
     };
     let unfit = tokio::select! {
-        () = &mut shutdown => return ExitCode::SUCCESS,
+        () = &mut shutdown => return Ok(ExitCode::SUCCESS),
         unfit = unfit(collector.requests(), &config) => unfit,
     };
     if let Some(reason) = unfit {
-        return super::usage(&reason);
+        return Err(reason);
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
@@ -235,13 +202,13 @@ async fn collect(
             info!(name, value, "counted");
         }
     }
-    match result {
+    Ok(match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             error!(%reason, "run failed");
             ExitCode::FAILURE
         }
-    }
+    })
 }
 
 /// Why nothing could ever be done in this cluster, if that is so.
@@ -305,11 +272,11 @@ impl Args {
         let policy = Policy {
             cooldown: self.cooldown,
             unfenced: self.unfenced,
-            unwitnessed_hold: self.unwitnessed_hold.0,
+            unwitnessed_hold: self.unwitnessed_hold,
             ..self.waits.policy()
         };
         Ok(Config {
-            pool_namespace: cluster::pool_namespace(self.pool_namespace.as_deref()),
+            pool_namespace: self.cluster.pool_namespace(),
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,

@@ -1,4 +1,4 @@
-//! The source that `ipgc audit` and `ipgc explain` judge, a cluster or files, and the waits they judge with.
+//! The source that commands judge, a cluster or files, and the waits they judge with.
 
 use std::{
     io::{IsTerminal, Write as _, stderr},
@@ -10,7 +10,12 @@ use kube::{Client, core::Selector};
 
 use super::{cluster, waits};
 use crate::{
-    audit::report,
+    audit::{
+        audit, confirm,
+        filter::Filter,
+        report::{self, Report},
+        wants_confirmation,
+    },
     core::evidence::Policy,
     guard::read_only,
     snapshot::{
@@ -23,10 +28,6 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Args {
     /// Judge files of kubectl get -o json or -o yaml instead of a cluster: a file, a directory, or - for standard input;
     /// may be given several times
@@ -34,27 +35,18 @@ pub struct Args {
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    live: Live,
+    pub(super) live: Live,
 }
 
 /// Which cluster, and with which waits it is judged.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
-#[allow(
-    clippy::doc_markdown,
-    reason = "the comments are help texts for people"
-)]
 pub struct Live {
     #[command(flatten)]
-    cluster: cluster::Args,
-
-    /// Look for IPPools of the cluster in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all
-    #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
-    pool_namespace: Option<String>,
+    pub(super) cluster: cluster::Args,
 
     #[command(flatten)]
-    waits: waits::Args,
+    pub(super) waits: waits::Args,
 }
 
 /// A snapshot, and how to look again at what it is of.
@@ -68,32 +60,6 @@ pub struct Read {
 }
 
 impl Live {
-    /// The warning about waits that are too short.
-    #[must_use]
-    pub fn warning(&self) -> Option<String> {
-        self.waits.warning()
-    }
-
-    /// The waits to judge with.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.waits.policy()
-    }
-
-    /// Clients that write.
-    ///
-    /// # Errors
-    /// One line that says what is wrong with the configuration.
-    pub async fn clients(&self) -> Result<(Client, Client), String> {
-        self.cluster.clients().await
-    }
-
-    /// The only namespace whose pools are looked at, if there is one.
-    #[must_use]
-    pub fn pool_namespace(&self) -> Option<String> {
-        cluster::pool_namespace(self.pool_namespace.as_deref())
-    }
-
     /// A client below which nothing can be written, and what is read with it.
     ///
     /// # Errors
@@ -101,50 +67,72 @@ impl Live {
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
         let client = read_only(self.cluster.client().await?);
         let scan = Scan {
-            pool_namespace: self.pool_namespace(),
+            pool_namespace: self.cluster.pool_namespace(),
             selector,
             only_objects: false,
         };
         Ok((client, scan))
     }
+
+    /// Reads the cluster.
+    ///
+    /// # Errors
+    /// One line.
+    pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
+        let (client, scan) = self.scan(selector).await?;
+        let mut progress = Progress::new();
+        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
+        let snapshot = live::read(&client, &scan, &mut tell).await;
+        Ok(Read {
+            snapshot: snapshot.map_err(|error| error.to_string())?,
+            source: report::Source::Cluster,
+            cluster: Some((client, scan)),
+        })
+    }
+}
+
+impl Read {
+    /// What is wrong. A finding that may come of the order of the reads is looked at once more.
+    ///
+    /// # Errors
+    /// One line.
+    pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
+        filter.check(&self.snapshot)?;
+        let made = jiff::Timestamp::now().to_string();
+        let mut report = audit(&self.snapshot, policy, filter, self.source, made);
+        if let Some((client, scan)) = &self.cluster
+            && wants_confirmation(&report)
+        {
+            let again = live::read_again(client, scan).await;
+            let again = again.map_err(|error| error.to_string())?;
+            confirm(&mut report, &again, policy);
+        }
+        Ok(report)
+    }
 }
 
 impl Args {
-    /// The waits to judge with.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.live.policy()
-    }
-
     /// Reads it.
     ///
     /// # Errors
     /// One line.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
-        let mut progress = Progress::new();
-        if !self.files.is_empty() {
-            let snapshot = files::read(&self.files, selector.as_ref(), &mut |done, total| {
-                let done = done / 1_000_000;
-                progress.tell(|| match total {
-                    Some(total) => format!("read {done} of {} MB", total / 1_000_000),
-                    // How long a pipe is, nobody knows.
-                    None => format!("read {done} MB"),
-                });
-            })?;
-            return Ok(Read {
-                snapshot,
-                source: report::Source::Files,
-                cluster: None,
-            });
+        if self.files.is_empty() {
+            return self.live.read(selector).await;
         }
-        let (client, scan) = self.live.scan(selector).await?;
-        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-        let snapshot = live::read(&client, &scan, &mut tell).await;
-        let snapshot = snapshot.map_err(|error| error.to_string())?;
+        let mut progress = Progress::new();
+        let snapshot = files::read(&self.files, selector.as_ref(), &mut |done, total| {
+            let done = done / 1_000_000;
+            progress.tell(|| match total {
+                Some(total) => format!("read {done} of {} MB", total / 1_000_000),
+                // How long a pipe is, nobody knows.
+                None => format!("read {done} MB"),
+            });
+        })?;
         Ok(Read {
             snapshot,
-            source: report::Source::Cluster,
-            cluster: Some((client, scan)),
+            source: report::Source::Files,
+            cluster: None,
         })
     }
 }

@@ -6,14 +6,11 @@ use jiff::SignedDuration;
 
 use crate::core::{evidence::Unfenced, podref::Glob};
 
-/// For how long; for ever if there is none. A type of its own, since an `Option` is a flag that may
-/// be left out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hold(pub(super) Option<Duration>);
+/// For how long; for ever if there is none. It has a name, since clap takes a plain `Option` for a flag that may be left out.
+pub(super) type Hold = Option<Duration>;
 
-/// Where to listen, if anywhere. A type of its own for the reason that [`Hold`] is one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Listen(pub(super) Option<SocketAddr>);
+/// Where to listen, if anywhere.
+pub(super) type Listen = Option<SocketAddr>;
 
 /// Reads `90s`, `5m`, `1h30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -26,11 +23,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// Reads `0.0.0.0:8080`, `[::]:8080`, and `none` or nothing.
 pub(super) fn listen(text: &str) -> Result<Listen, String> {
     match text {
-        "" | "none" => Ok(Listen(None)),
-        _ => match text.parse() {
-            Ok(address) => Ok(Listen(Some(address))),
-            Err(_) => Err("neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
-        },
+        "" | "none" => Ok(None),
+        _ => text
+            .parse()
+            .map(Some)
+            .map_err(|_| "neither an address like 0.0.0.0:8080 or [::]:8080 nor none".to_owned()),
     }
 }
 
@@ -55,8 +52,8 @@ pub(super) fn unfenced(text: &str) -> Result<Unfenced, String> {
 /// Reads `forever` or a duration.
 pub(super) fn hold(text: &str) -> Result<Hold, String> {
     match text {
-        "forever" => Ok(Hold(None)),
-        _ => duration(text).map(|duration| Hold(Some(duration))),
+        "forever" => Ok(None),
+        _ => duration(text).map(Some),
     }
 }
 
@@ -78,14 +75,10 @@ mod tests {
     #[test]
     fn where_to_listen_is_an_address_or_nowhere() {
         for nowhere in ["", "none"] {
-            assert_eq!(listen(nowhere).unwrap().0, None);
+            assert_eq!(listen(nowhere).unwrap(), None);
         }
         for address in ["0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"] {
-            assert_eq!(
-                listen(address).unwrap().0,
-                address.parse().ok(),
-                "{address}"
-            );
+            assert_eq!(listen(address).unwrap(), address.parse().ok(), "{address}");
         }
         for bad in [
             ":8080",

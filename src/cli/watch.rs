@@ -19,10 +19,10 @@ use tokio::{
 };
 
 use super::{
-    block_on, form, print, readable,
+    Ended, block_on, choice, print, readable,
     signals::Signals,
     source::{self, Progress},
-    usage,
+    unwritten,
     values::duration,
 };
 use crate::{
@@ -61,7 +61,7 @@ pub struct Args {
     all: bool,
 
     #[command(flatten)]
-    form: form::Args,
+    form: choice::Form,
 }
 
 const EXAMPLES: &str = "\
@@ -84,14 +84,11 @@ Examples:
 const NOTICED: Duration = Duration::from_secs(1);
 
 /// Watches.
-pub(super) fn main(args: &Args) -> ExitCode {
+pub(super) fn main(args: &Args) -> Ended {
     if args.form.schema {
         return print(line::SCHEMA, ExitCode::SUCCESS);
     }
-    let watch = match args.watch() {
-        Ok(watch) => watch,
-        Err(reason) => return usage(&reason),
-    };
+    let watch = args.watch()?;
     let live = args.source.clone();
     let (send, ended) = oneshot::channel();
     // A reader that rests holds up who writes, and must not hold up a signal.
@@ -105,19 +102,16 @@ pub(super) fn main(args: &Args) -> ExitCode {
         // Nobody waits for it after a signal.
         let _ = send.send(result);
     };
-    let result = block_on(async move {
+    block_on(async move {
         let signals = Signals::listen()?;
         thread::spawn(looking);
         tokio::select! {
-            _ = signals.end() => Ok(()),
-            () = reader_is_gone() => Ok(()),
-            result = ended => result.unwrap_or_else(|_| Err("the watch broke off".to_owned())),
+            _ = signals.end() => {}
+            () = reader_is_gone() => {}
+            result = ended => result.map_err(|_| "the watch broke off".to_owned())??,
         }
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => usage(&reason),
-    }
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Waits until nobody reads standard output any more. A cluster in which nothing changes would never tell.
@@ -142,7 +136,7 @@ impl Args {
         Ok(Watch {
             filter: self.form.choice.filter(),
             selector: self.form.choice.selector()?,
-            policy: self.source.policy(),
+            policy: self.source.waits.policy(),
             interval: self.interval,
             all: self.all,
             output: self.form.output,
@@ -319,7 +313,7 @@ impl Watch {
 fn ended(error: &io::Error) -> Result<(), String> {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(format!("cannot write: {error}")),
+        _ => Err(unwritten(error)),
     }
 }
 

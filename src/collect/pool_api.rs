@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::names::page_of_names;
 use crate::{
     api::IpPool,
-    calls::{CallError, call, next_page, text},
+    calls::{CallError, call, list, next_page, text},
     clock::{Clock, cpu_time},
     history::History,
 };
@@ -140,11 +140,8 @@ impl PoolApi {
         params: &ListParams,
         wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<PoolPage, ObserveError> {
-        let request = Request::new(IpPool::url_path(&(), namespace))
-            .list(params)
-            .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
         let asked = self.history.ask::<IpPool>(params);
-        let text = text(&self.client, request).await?;
+        let text = list::<IpPool>(&self.client, namespace, params).await?;
         let read_at = self.clock.now();
         let bytes = text.len();
         let begun = cpu_time();

@@ -1,8 +1,7 @@
-//! A snapshot from the files of `kubectl get … -o json` or `-o yaml`.
+//! Reads a snapshot from the files of `kubectl get … -o json` or `-o yaml`.
 //!
-//! Every error names the file and says in one line what is wrong with it. An object of another version of a
-//! kind that we read is such an error, for what it says is not what we know; a kind that is none of ours is
-//! passed over.
+//! Each error names the file, and says in one line what is wrong with it. Objects of another version of a kind that ipgc
+//! reads are such an error. Other kinds are passed over.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,20 +10,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ipgc_core::address::excerpt;
+use ipgc_core::{address::excerpt, definitions::Definition};
+use kube::core::Selector;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Gather, Kind, Object, Snapshot, read_objects};
-use ipgc_core::definitions::Definition;
+use super::{Kind, Object, Snapshot, gather::Gather, read_objects};
 
-/// Reads these files, `-` for standard input; of a directory all files whose names end as JSON or YAML. `progress` is told
-/// how many bytes of how many are read, if that is known.
+/// The endings of the files of a directory that are read.
+const FORMS: [&str; 3] = ["json", "yaml", "yml"];
+/// The command that makes a dump.
+pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions -A -o json";
+
+/// Reads these files. `-` is standard input; of a directory all files are read whose names end as JSON or YAML.
+/// `progress` is told how many bytes were read, and of how many if that is known.
 ///
 /// # Errors
 /// One line that names the file.
 pub fn read(
     paths: &[PathBuf],
-    selector: Option<&kube::core::Selector>,
+    selector: Option<&Selector>,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Snapshot, String> {
     let files = expand(paths)?;
@@ -38,55 +42,34 @@ pub fn read(
     if selector.is_some() {
         gather.select([]);
     }
-    let mut others = BTreeMap::new();
+    let mut others = BTreeMap::<String, usize>::new();
     let mut order = Order::default();
     for (file, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
-        let mut report = |read: u64| progress(done + read, total);
         let source: Box<dyn Read> = if is_stdin(path) {
             Box::new(stdin().lock())
         } else {
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
-        let read = read_objects(source, selector.is_some(), &mut report, |object| {
-            match object {
-                Object::Pod(pod) => {
-                    order.take(Kind::Pod, file);
-                    gather.pod(pod);
-                }
-                Object::Reservation(reservation) => {
-                    order.take(Kind::Reservation, file);
-                    gather.reservation(reservation);
-                }
-                Object::Pool(pool) => {
-                    order.take(Kind::IpPool, file);
-                    gather.pool(*pool)?;
-                }
-                Object::Text {
-                    version,
-                    kind,
-                    text,
-                } => {
-                    if let Some(kind) = known(&version, &kind)? {
-                        order.take(kind, file);
-                        gather.object(kind, text, selector)?;
-                    } else {
-                        refuse_list(&kind, text)?;
-                        *others.entry(kind.into_owned()).or_insert(0) += 1;
-                    }
-                }
+        let mut tell = |read: u64| progress(done + read, total);
+        let read = read_objects(source, &mut tell, &mut |object| {
+            if let Some(kind) = known(object)? {
+                order.take(kind, file);
+                return gather.object(kind, object.text, selector);
             }
+            refuse_list(object)?;
+            *others.entry(object.kind.to_string()).or_default() += 1;
             Ok(())
         });
         done += read.map_err(|error| named(error.to_string()))?;
     }
-    for (kind, count) in others {
-        gather.note(format!("passed over {count} of kind {kind}"));
-    }
-    finish(gather, &order)
+    let others = others.into_iter();
+    let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
+    gather.snapshot.notes.extend(notes);
+    finish(gather.end()?, &order)
 }
 
-/// In which order rows, reservations and pods were read. Only within one text it is known.
+/// The order in which rows, reservations and pods were read. It is known only within one file.
 #[derive(Default)]
 struct Order {
     file: Option<usize>,
@@ -117,7 +100,7 @@ impl Order {
     }
 }
 
-/// What an object may hold that is a list in disguise.
+/// The members of a list or a table.
 #[derive(Deserialize)]
 struct Members {
     items: Option<IgnoredAny>,
@@ -125,11 +108,12 @@ struct Members {
 }
 
 /// The objects of a list within a list would be taken for absent.
-fn refuse_list(kind: &str, text: &str) -> Result<(), String> {
+fn refuse_list(object: &Object<'_>) -> Result<(), String> {
+    let kind = object.kind;
     if !(kind.ends_with("List") || kind == "Table") {
         return Ok(());
     }
-    let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let members: Members = serde_json::from_str(object.text).map_err(|error| error.to_string())?;
     if members.items.is_none() && members.rows.is_none() {
         return Ok(());
     }
@@ -139,8 +123,8 @@ fn refuse_list(kind: &str, text: &str) -> Result<(), String> {
     ))
 }
 
-fn finish(gather: Gather, order: &Order) -> Result<Snapshot, String> {
-    let mut snapshot = gather.end()?;
+/// Adds to a snapshot what the choice of the input means for it.
+fn finish(mut snapshot: Snapshot, order: &Order) -> Result<Snapshot, String> {
     if snapshot.no_proof.is_none() {
         let reason = order.no_proof().or_else(|| of_one_node(&snapshot));
         snapshot.no_proof = reason.map(Into::into);
@@ -198,30 +182,22 @@ fn of_one_node(snapshot: &Snapshot) -> Option<&'static str> {
     is_one.then_some("all pods are of one node, though there are several")
 }
 
-/// How the files of a directory end that are read.
-const FORMS: [&str; 3] = ["json", "yaml", "yml"];
-
-/// How a dump is made.
-pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions -A -o json";
-
-/// The kind of ours that an object is of, if any.
-fn known(version: &str, kind: &str) -> Result<Option<Kind>, String> {
-    let group = |version: &str| match version.split_once('/') {
-        Some((group, _)) => group.to_owned(),
-        None => String::new(),
-    };
+/// The kind of an object, if ipgc reads it.
+fn known(object: &Object<'_>) -> Result<Option<Kind>, String> {
+    let Object { version, kind, .. } = *object;
+    let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     for known in Kind::ALL {
         let (known_version, known_kind) = known.type_of();
-        if kind == known_kind && group(version) == group(known_version) {
-            return if version == known_version {
-                Ok(Some(known))
-            } else {
-                Err(format!(
-                    "{kind} is of {}, and only {known_version} is known",
-                    excerpt(version)
-                ))
-            };
+        if kind != known_kind || group(version) != group(known_version) {
+            continue;
         }
+        if version == known_version {
+            return Ok(Some(known));
+        }
+        let version = excerpt(version);
+        return Err(format!(
+            "{kind} is of {version}, and only {known_version} is known"
+        ));
     }
     Ok(None)
 }

@@ -1,43 +1,37 @@
-//! Objects in, facts out: what a snapshot is made of, whoever reads it.
+//! Takes objects of JSON in, one at a time, and makes a snapshot of them.
 //!
-//! A pod or a node that cannot be read is an error, since its absence would be believed. What else cannot be
-//! read is noted, and is nobody's proof of anything.
+//! A pod or a node that cannot be read is an error, since the snapshot would say that it is absent. Any other object that
+//! cannot be read is noted.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, error::Error as _};
 
 use ipgc_core::{
     address::{Range, excerpt},
     definitions::Definition,
     ipam::fault,
-    pod::PodState,
     podref::PodRef,
-    pool::{LeanPool, PoolKey},
-    reservation::{LeanReservation, Reservation},
-    text::Interner,
+    pool::ObservedPool,
+    reservation::Reservation,
 };
-use serde::Deserialize;
+use kube::core::{Selector, SelectorExt};
+use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Kind, Slice, Snapshot, Unreadable, labels::Labels, statics};
+use super::{Kind, NOW, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{LeanNode, LeanPod, NadIndex},
 };
 
-/// So many of a kind are told one by one.
+/// So many definitions that cannot be read are named.
 const FEW: usize = 5;
 
 /// Gathers a snapshot.
-#[derive(Debug, Default)]
-pub struct Gather {
-    snapshot: Snapshot,
-    texts: Interner,
+#[derive(Default)]
+pub(super) struct Gather {
+    pub(super) snapshot: Snapshot,
     definitions: NadIndex,
-    definition_names: BTreeSet<Box<str>>,
-    pools: HashSet<PoolKey>,
-    slice_names: HashSet<String>,
+    /// The pools, slices and definitions that were taken in.
+    names: HashSet<(Kind, String)>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +43,8 @@ struct Named {
 struct Metadata {
     name: Option<String>,
     namespace: Option<String>,
+    #[serde(rename = "resourceVersion")]
+    version: Option<Box<str>>,
     labels: Option<Labels>,
 }
 
@@ -67,143 +63,104 @@ impl Metadata {
     }
 }
 
+fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| {
+        let (_, kind) = kind.type_of();
+        let name = Metadata::of(text).full_name();
+        format!("{kind} {name} cannot be read: {error}")
+    })
+}
+
 impl Gather {
-    /// A kind is about to be read, whether or not there is any object of it.
-    pub fn begin(&mut self, kind: Kind) {
-        self.snapshot.kinds.insert(kind);
-    }
-
-    /// Takes a pod in.
-    pub fn pod(&mut self, pod: Arc<PodState>) {
-        self.begin(Kind::Pod);
-        self.snapshot.pods.push(pod);
-    }
-
-    /// The same, as the API server gives it.
+    /// Takes an object in. With a `selector` the pods that it chooses are remembered.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn lean_pod(&mut self, pod: LeanPod) -> Result<PodRef, String> {
-        let state = pod.into_state();
-        let state = state.ok_or_else(|| "a Pod without namespace, name or uid".to_owned())?;
-        let podref = state.podref.clone();
-        self.pod(state.into());
-        Ok(podref)
-    }
-
-    /// Says that a selector chose these pods.
-    pub fn select(&mut self, pods: impl IntoIterator<Item = PodRef>) {
-        let selected = self.snapshot.selected.get_or_insert_default();
-        selected.extend(pods);
-    }
-
-    /// Takes a node in.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is there twice.
-    pub fn node(&mut self, node: LeanNode) -> Result<(), String> {
-        self.begin(Kind::Node);
-        let (name, state) = node.into_state().ok_or("a Node without a name")?;
-        match self.snapshot.nodes.insert(name.as_str().into(), state) {
-            None => Ok(()),
-            Some(_) => Err(twice(Kind::Node, &name)),
-        }
-    }
-
-    /// Takes any object in; `selector` says which pods are of interest.
-    ///
-    /// # Errors
-    /// When it cannot be read and its absence would mean something, or when it is there twice.
-    pub fn object(
+    /// When a pod or a node cannot be read, or when the object was taken in before.
+    pub(super) fn object(
         &mut self,
         kind: Kind,
         text: &str,
-        selector: Option<&kube::core::Selector>,
+        selector: Option<&Selector>,
     ) -> Result<(), String> {
-        self.begin(kind);
-        let cannot = |error: serde_json::Error| {
-            let (_, kind) = kind.type_of();
-            format!(
-                "{kind} {} cannot be read: {error}",
-                Metadata::of(text).full_name()
-            )
-        };
+        self.snapshot.kinds.insert(kind);
         match kind {
             Kind::Pod => {
-                let podref = self.lean_pod(serde_json::from_str(text).map_err(cannot)?)?;
+                let pod = read::<LeanPod>(kind, text)?.into_state();
+                let pod = pod.ok_or("a Pod without namespace, name or uid")?;
                 if let Some(selector) = selector {
                     let labels = Metadata::of(text).labels.unwrap_or_default();
-                    self.select(
-                        kube::core::SelectorExt::matches(selector, &labels).then_some(podref),
-                    );
+                    let is_chosen = selector.matches(&labels);
+                    self.select(is_chosen.then(|| pod.podref.clone()));
+                }
+                self.snapshot.pods.push(pod.into());
+            }
+            Kind::Node => {
+                let node = read::<LeanNode>(kind, text)?.into_state();
+                let (name, state) = node.ok_or("a Node without a name")?;
+                let known = self.snapshot.nodes.insert(name.as_str().into(), state);
+                if known.is_some() {
+                    return Err(twice(kind, &name));
                 }
             }
-            Kind::Node => self.node(serde_json::from_str(text).map_err(cannot)?)?,
-            Kind::IpPool => match LeanPool::parse(text) {
-                Ok(pool) => self.pool(pool)?,
-                Err(error) => self.unreadable(kind, text, &error),
+            Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
+                Ok(pool) => {
+                    self.once(kind, pool.key().to_string())?;
+                    if pool.total_rows() == 0
+                        && let Some(version) = Metadata::of(text).version
+                    {
+                        let empty = &mut self.snapshot.empty_pools;
+                        empty.insert(pool.key().clone(), version);
+                    }
+                    self.snapshot.pools.push(text.into());
+                }
+                Err(error) => {
+                    let fault = error.source().map(ToString::to_string);
+                    self.unreadable(kind, text, &fault.unwrap_or_default());
+                }
             },
             Kind::Reservation => {
-                if let Some(reservation) = Reservation::parse(text) {
-                    self.whole_reservation(reservation);
-                } else {
-                    let reason =
+                let reservation = Reservation::parse(text);
+                if reservation.is_none() {
+                    let fault =
                         "it has no name, uid, resourceVersion or spec, or a field that is no text";
-                    self.unreadable(kind, text, &reason);
+                    self.unreadable(kind, text, fault);
                 }
+                self.snapshot.reservations.extend(reservation);
             }
-            Kind::NodeSlicePool => match serde_json::from_str::<NodeSlicePool>(text) {
-                Ok(slices) => {
-                    let name = Metadata::of(text).full_name();
-                    if !self.slice_names.insert(name.clone()) {
-                        return Err(twice(kind, &name));
-                    }
-                    self.slices(&slices);
+            Kind::NodeSlicePool => match serde_json::from_str(text) {
+                Ok(pool) => {
+                    self.once(kind, Metadata::of(text).full_name())?;
+                    self.slices(&pool);
                 }
-                Err(error) => self.unreadable(kind, text, &error),
+                Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
             Kind::Definition => self.definition(text)?,
         }
         Ok(())
     }
 
-    fn unreadable(&mut self, kind: Kind, text: &str, reason: &impl ToString) {
-        let name = Metadata::of(text).full_name();
+    /// Remembers pods that a selector chose.
+    pub(super) fn select(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+        let selected = self.snapshot.selected.get_or_insert_default();
+        selected.extend(pods);
+    }
+
+    fn once(&mut self, kind: Kind, name: String) -> Result<(), String> {
+        match self.names.replace((kind, name)) {
+            Some((_, name)) => Err(twice(kind, &name)),
+            None => Ok(()),
+        }
+    }
+
+    fn unreadable(&mut self, kind: Kind, text: &str, reason: &str) {
         self.snapshot.unreadable.push(Unreadable {
             kind,
-            name,
-            reason: excerpt(&reason.to_string()).to_owned(),
+            name: Metadata::of(text).full_name(),
+            reason: excerpt(reason).to_owned(),
         });
     }
 
-    /// Takes a pool in.
-    ///
-    /// # Errors
-    /// When it is there twice.
-    pub fn pool(&mut self, pool: LeanPool) -> Result<(), String> {
-        self.begin(Kind::IpPool);
-        let LeanPool { key, text } = pool;
-        if let Some(known) = self.pools.replace(key) {
-            return Err(twice(Kind::IpPool, &known.to_string()));
-        }
-        self.snapshot.pools.push(text);
-        Ok(())
-    }
-
-    /// Takes a reservation in.
-    pub fn reservation(&mut self, reservation: LeanReservation) {
-        self.begin(Kind::Reservation);
-        self.snapshot.reservations.push(reservation);
-    }
-
-    /// The same of a whole one.
-    pub fn whole_reservation(&mut self, reservation: Reservation) {
-        let lean = LeanReservation::of(reservation, &mut self.texts);
-        self.reservation(lean);
-    }
-
-    /// Takes the slices of a NodeSlicePool in.
-    pub fn slices(&mut self, pool: &NodeSlicePool) {
+    fn slices(&mut self, pool: &NodeSlicePool) {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let namespace = pool.metadata.namespace.clone().unwrap_or_default();
         let slices = pool.spec.slices.iter().flat_map(|s| &s.allocations);
@@ -230,40 +187,44 @@ impl Gather {
 
     fn definition(&mut self, text: &str) -> Result<(), String> {
         let name = Metadata::of(text).full_name();
-        if !self.definition_names.insert(name.as_str().into()) {
-            return Err(twice(Kind::Definition, &name));
-        }
+        self.once(Kind::Definition, name.clone())?;
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        let config = config.map_err(fault);
-        let statics = statics::of(config.as_ref().ok().copied().flatten().unwrap_or_default());
-        if !statics.is_empty() {
-            self.snapshot.statics.insert(name.as_str().into(), statics);
-        }
-        self.definitions.apply(&name, config);
+        self.definitions.apply(&name, config.map_err(fault));
         Ok(())
     }
 
-    /// Something that is to be told.
-    pub fn note(&mut self, note: String) {
-        self.snapshot.notes.push(note);
-    }
-
-    /// All is read.
+    /// The snapshot of all that was taken in.
     ///
     /// # Errors
-    /// When something was read twice: two states of one object are none.
-    pub fn end(self) -> Result<Snapshot, String> {
+    /// When a pod or a reservation was taken in twice.
+    pub(super) fn end(self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot;
-        let sorted = snapshot.sort();
-        sorted.map_err(|(kind, name)| twice(kind, &name))?;
+        let pods = &mut snapshot.pods;
+        pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        let mut pairs = pods.windows(2);
+        if let Some(pair) = pairs.find(|pair| pair[0].podref == pair[1].podref) {
+            return Err(twice(Kind::Pod, pair[0].podref.as_str()));
+        }
+        let reservations = &mut snapshot.reservations;
+        let order = |a: &Reservation, b: &Reservation| {
+            (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
+        };
+        reservations.sort_unstable_by(order);
+        let mut pairs = reservations.windows(2);
+        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
+            let name = format!("{}/{}", one.namespace, one.name);
+            return Err(twice(Kind::Reservation, &name));
+        }
         snapshot.definitions = self.definitions.into_all();
-        let invalid = snapshot.definitions.iter();
-        let invalid = invalid.filter_map(|(name, definition)| {
+        let faulty = snapshot.definitions.iter();
+        let faulty = faulty.filter_map(|(name, definition)| {
             Some(format!("definition {name} {}", untold(definition)?))
         });
-        snapshot.notes.extend(invalid.clone().take(FEW));
-        if let Some(more) = invalid.count().checked_sub(FEW).filter(|more| *more > 0) {
+        let faulty: Vec<_> = faulty.collect();
+        snapshot.notes.extend(faulty.iter().take(FEW).cloned());
+        if faulty.len() > FEW {
+            let more = faulty.len() - FEW;
             let note = format!("{more} more definitions do not tell all of their ranges");
             snapshot.notes.push(note);
         }
@@ -274,7 +235,7 @@ impl Gather {
     }
 }
 
-/// Which ranges a definition does not tell, and why.
+/// The ranges that a definition does not tell, and why.
 fn untold(definition: &Definition) -> Option<String> {
     let sections = match definition {
         Definition::Invalid(reason) => return Some(format!("tells no range: {reason}")),

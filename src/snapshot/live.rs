@@ -1,8 +1,7 @@
-//! A snapshot from the API server, in quorum reads, a page at a time.
+//! Reads a snapshot from the API server, in quorum reads, a page at a time.
 //!
-//! Reservations are read before rows and rows before pods: whoever has a reservation has written its row by
-//! then, and whoever has written a row is a pod by then. Nothing is tried twice: a request that fails is an
-//! error in one line, and a right that is missing is named.
+//! Reservations are read before rows, and rows before pods: a row is there before its reservation, and a pod before its
+//! row. Nothing is tried twice. A request that fails is an error in one line, which names a right that is missing.
 
 use ipgc_core::{patch::Answer, podref::PodRef};
 use k8s_openapi::{
@@ -11,31 +10,32 @@ use k8s_openapi::{
 };
 use kube::{
     Client, Resource,
-    api::{ListParams, PartialObjectMeta, Request},
+    api::{ListParams, PartialObjectMeta},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Gather, Kind, Snapshot, neighbours};
+use super::{Kind, Snapshot, gather::Gather, neighbours};
 use crate::{
     access::{Right, Scope},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
-    calls::{CallError, next_page, text},
+    calls::{CallError, call, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
 
-/// Objects to a page where each is small, and where it may be some kilobytes.
+/// Objects to a page, where each is small.
 const MANY: u32 = 2_000;
+/// Objects to a page, where each may be some kilobytes.
 const SOME: u32 = 500;
 
-/// What is read.
+/// The choice of what is read.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// Look for pools, reservations and slices in this namespace only.
     pub pool_namespace: Option<String>,
     /// The pods of interest.
     pub selector: Option<kube::core::Selector>,
-    /// Do not look who else frees addresses.
+    /// Do not look for other programs that free addresses.
     pub only_objects: bool,
 }
 
@@ -51,7 +51,7 @@ pub enum LiveError {
     /// A request failed.
     #[error("cannot list {0}: {1}")]
     Call(Kind, CallError),
-    /// Something that was read cannot be believed.
+    /// An object cannot be read, or was read twice.
     #[error("{0}")]
     Object(String),
 }
@@ -75,30 +75,29 @@ pub async fn read(
 ) -> Result<Snapshot, LiveError> {
     let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
-        client: client.clone(),
+        client,
         gather: Gather::default(),
         progress,
     };
     reader
-        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .kind::<Reservation>(Kind::Reservation, namespace)
         .await?;
-    reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
+    reader.kind::<IpPool>(Kind::IpPool, namespace).await?;
     reader
-        .kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace, SOME)
+        .kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace)
         .await?;
-    reader.kind::<Pod>(Kind::Pod, None, SOME).await?;
-    reader.kind::<Node>(Kind::Node, None, SOME).await?;
+    reader.kind::<Pod>(Kind::Pod, None).await?;
+    reader.kind::<Node>(Kind::Node, None).await?;
     reader
-        .kind::<NetworkAttachmentDefinition>(Kind::Definition, None, SOME)
+        .kind::<NetworkAttachmentDefinition>(Kind::Definition, None)
         .await?;
     if let Some(selector) = &scan.selector {
-        reader.select(client, selector).await?;
+        reader.select(selector).await?;
     }
     let Reader { mut gather, .. } = reader;
     if !scan.only_objects {
-        for note in neighbours::notes(client, namespace).await {
-            gather.note(note);
-        }
+        let notes = neighbours::notes(client, namespace).await;
+        gather.snapshot.notes.extend(notes);
     }
     let mut snapshot = gather.end().map_err(LiveError::Object)?;
     if !scan.only_objects && !snapshot.reservations.is_empty() {
@@ -114,59 +113,51 @@ pub async fn read(
     Ok(snapshot)
 }
 
-/// Reads pools, reservations and pods once more, for whoever was surprised by their order.
+/// Reads pools, reservations and pods once more, to confirm a finding that may come of the order of the reads.
 ///
 /// # Errors
 /// As [`LiveError`] says.
 pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
-        client: client.clone(),
+        client,
         gather: Gather::default(),
         progress: &mut |_, _| {},
     };
-    reader.kind::<IpPool>(Kind::IpPool, namespace, 0).await?;
+    reader.kind::<IpPool>(Kind::IpPool, namespace).await?;
     reader
-        .kind::<Reservation>(Kind::Reservation, namespace, MANY)
+        .kind::<Reservation>(Kind::Reservation, namespace)
         .await?;
-    reader.kind::<Pod>(Kind::Pod, None, SOME).await?;
+    reader.kind::<Pod>(Kind::Pod, None).await?;
     reader.gather.end().map_err(LiveError::Object)
 }
 
-/// 401: nobody knows what the caller may do.
+/// 401: the API server does not know the caller, so no right is missing.
 fn is_unknown_caller(error: &CallError) -> bool {
     matches!(error, CallError::Kube(kube::Error::Api(status)) if status.code == 401)
 }
 
-struct Reader<'p> {
-    client: Client,
+struct Reader<'r> {
+    client: &'r Client,
     gather: Gather,
-    progress: &'p mut dyn FnMut(Kind, usize),
+    progress: &'r mut dyn FnMut(Kind, usize),
 }
 
 impl Reader<'_> {
-    /// All objects of a kind; pages of pools are sized by their bytes.
+    /// Reads all objects of a kind. Pages of pools are sized by their bytes.
     async fn kind<K: Resource<DynamicType = ()>>(
         &mut self,
         kind: Kind,
         namespace: Option<&str>,
-        page: u32,
     ) -> Result<(), LiveError> {
-        let path = K::url_path(&(), namespace);
         let mut next = Some(match kind {
             Kind::IpPool => first_page(),
-            _ => ListParams::default().limit(page),
+            Kind::Reservation => ListParams::default().limit(MANY),
+            _ => ListParams::default().limit(SOME),
         });
         let mut count = 0;
         while let Some(params) = next {
-            let request = Request::new(path.as_str()).list(&params);
-            let request =
-                request.map_err(|error| CallError::from(kube::Error::BuildRequest(error)));
-            let answer = match request {
-                Ok(request) => text(&self.client, request).await,
-                Err(error) => Err(error),
-            };
-            let answer = match answer {
+            let answer = match list::<K>(self.client, namespace, &params).await {
                 Ok(answer) => answer,
                 Err(error) => return self.refused::<K>(kind, namespace, error),
             };
@@ -179,7 +170,7 @@ impl Reader<'_> {
                 let size = next_size(items.len(), answer.len());
                 next = next.map(|next| next.limit(size));
             }
-            self.gather.begin(kind);
+            self.gather.snapshot.kinds.insert(kind);
             for item in items {
                 let taken = self.gather.object(kind, item.get(), None);
                 taken.map_err(LiveError::Object)?;
@@ -189,7 +180,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a list that failed means.
+    /// The error of a list that failed, unless a cluster may lack the kind.
     fn refused<K: Resource<DynamicType = ()>>(
         &mut self,
         kind: Kind,
@@ -208,12 +199,13 @@ impl Reader<'_> {
                 },
                 name: None,
             })),
-            // Whatever stands before the server may say so too, but then pods are not found either.
+            // A proxy before the server may say so too, but then pods are not found either.
             Answer::Gone => match kind {
                 Kind::IpPool => Err(LiveError::NotInstalled(kind)),
                 Kind::Pod | Kind::Node => Err(LiveError::Call(kind, error)),
                 Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
-                    self.gather.note(format!("the API server knows no {kind}"));
+                    let note = format!("the API server knows no {kind}");
+                    self.gather.snapshot.notes.push(note);
                     Ok(())
                 }
             },
@@ -221,17 +213,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The API server says which pods have these labels.
-    async fn select(
-        &mut self,
-        client: &Client,
-        selector: &kube::core::Selector,
-    ) -> Result<(), LiveError> {
+    /// Asks the API server for the names of the pods with these labels.
+    async fn select(&mut self, selector: &kube::core::Selector) -> Result<(), LiveError> {
         self.gather.select([]);
-        let api = kube::Api::<Pod>::all(client.clone());
+        let api = kube::Api::<Pod>::all(self.client.clone());
         let mut next = Some(ListParams::default().labels_from(selector).limit(SOME));
         while let Some(params) = next {
-            let page = crate::calls::call(api.list_metadata(&params)).await;
+            let page = call(api.list_metadata(&params)).await;
             let page = page.map_err(|error| LiveError::Call(Kind::Pod, error))?;
             next = next_page(&params, &page.metadata);
             let podref = |pod: PartialObjectMeta<Pod>| {

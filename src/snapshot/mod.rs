@@ -1,54 +1,45 @@
-//! The present state of a cluster as far as it concerns addresses, gathered once: from the API server or from
-//! files. What `ipgc audit` and `ipgc explain` judge.
+//! The present state of a cluster as far as it concerns addresses, read once: from the API server or from files.
+//! `ipgc audit` and `ipgc explain` judge it.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
-//! | `gather` | objects in, facts out |
-//! | `stream` | the objects of a dump, one at a time |
-//! | [`files`] | from files |
-//! | [`live`] | from the API server, in quorum reads |
-//! | `neighbours` | who else frees addresses there |
-//! | `statics` | the addresses that a definition gives to each of its pods |
+//! | `gather` | takes objects of JSON in, and makes a snapshot of them |
+//! | `objects` | the objects of a dump, one at a time |
+//! | `yaml` | a dump in YAML, made JSON |
+//! | [`files`] | reads a snapshot from files |
+//! | [`live`] | reads a snapshot from the API server, in quorum reads |
+//! | `neighbours` | other programs that free addresses in the cluster |
 //! | [`labels`] | label selectors |
 //!
-//! It only reads. Pools are kept as text, since all their rows as objects would be ten times as large; whoever
-//! goes through them parses one after the other.
+//! These modules only read. They use core's readers of pools, reservations and pods, and never judge.
 
 pub mod files;
 mod gather;
 pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
-mod statics;
-mod stream;
+mod objects;
+mod yaml;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
-    hash::{BuildHasher, Hash},
-    net::IpAddr,
     sync::Arc,
 };
 
-use foldhash::quality::FixedState;
-use hashbrown::HashTable;
-
 use ipgc_core::{
     address::{Range, pool_name},
+    definitions::Definitions,
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{Glance, ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey},
     proof::Presence,
-    reservation::LeanReservation,
+    reservation::Reservation,
     time::Moment,
 };
 
-pub use self::{
-    gather::Gather,
-    stream::{Object, Place, ReadError, read_objects},
-};
-use ipgc_core::definitions::Definitions;
+pub use self::objects::{Object, Place, ReadError, read_objects};
 
 /// The kinds that a snapshot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +59,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order in which they have to be read: rows before pods.
+    /// All kinds, in the order in which they have to be read: rows before pods.
     pub const ALL: [Self; 6] = [
         Self::IpPool,
         Self::Reservation,
@@ -93,7 +84,7 @@ impl Kind {
     }
 }
 
-/// As kubectl takes it.
+/// The name that kubectl takes.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -110,15 +101,15 @@ impl fmt::Display for Kind {
 /// The moment at which all of a snapshot is judged. A moment of its own: it has no history.
 pub const NOW: Moment = Moment::new(std::time::Duration::from_hours(24));
 
-/// What there is.
+/// The objects of a cluster.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The pools, each as text of metadata and spec.
+    /// The pools as text: as objects, their rows take ten times the memory. See [`Snapshot::observed`].
     pub pools: Vec<Box<str>>,
+    /// `metadata.resourceVersion` of the pools without rows, which may be removed.
+    pub empty_pools: BTreeMap<PoolKey, Box<str>>,
     /// The reservations, in the order of their namespaces and names.
-    pub reservations: Vec<LeanReservation>,
-    pod_places: Places,
-    reservation_places: Places,
+    pub reservations: Vec<Reservation>,
     /// The slices of nodes.
     pub slices: Vec<Slice>,
     /// The pods, in the order of their podrefs.
@@ -127,13 +118,11 @@ pub struct Snapshot {
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
     pub definitions: Definitions,
-    /// The addresses that definitions give to each of their pods, by `namespace/name`.
-    pub statics: BTreeMap<Box<str>, Vec<IpAddr>>,
-    /// Which kinds were read. What is missing of the others is not known to be absent.
+    /// The kinds that were read. Nothing is known of the objects of the others.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.
     pub selected: Option<HashSet<PodRef>>,
-    /// What could not be read of what is there.
+    /// The objects that cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// Why the absence of a pod proves nothing, if it does not.
     pub no_proof: Option<Box<str>>,
@@ -141,9 +130,9 @@ pub struct Snapshot {
     pub pools_of: Option<String>,
     /// The namespaces of the pods, where those of others may have been left out.
     pub confined: Option<BTreeSet<Box<str>>>,
-    /// Whether some nodes were left out: a silent one may be among them.
+    /// Whether some nodes are missing in the input: a silent one may be among them.
     pub nodes_are_partial: bool,
-    /// What a person should know who reads the report.
+    /// Sentences for the reader of the report.
     pub notes: Vec<String>,
     /// The namespaces of which a collector says that the API server refuses to claim their reservations.
     pub claims_forbidden: BTreeSet<String>,
@@ -176,96 +165,46 @@ impl Slice {
 /// An object that is there and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Which one, as far as that can be read.
+    /// Its name, as far as that can be read.
     pub name: String,
-    /// Why not.
+    /// The fault.
     pub reason: String,
 }
 
-/// Where something of a name is in a list. Each row asks for its pod and its reservations, and a search in the order
-/// of names would wait for memory at each of its steps.
-#[derive(Debug, Default)]
-struct Places(HashTable<u32>);
-
-impl Places {
-    fn of<K: Hash>(keys: impl Iterator<Item = K>) -> Self {
-        let hashes: Vec<u64> = keys.map(|key| Self::hash(&key)).collect();
-        let mut table = HashTable::with_capacity(hashes.len());
-        for (at, hash) in hashes.iter().enumerate() {
-            // What has more than four thousand million things is no cluster.
-            let at = u32::try_from(at).unwrap_or(u32::MAX);
-            table.insert_unique(*hash, at, |at| hashes[*at as usize]);
-        }
-        Self(table)
-    }
-
-    fn find(&self, key: &impl Hash, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        let found = self.0.find(Self::hash(key), |at| is_it(*at as usize));
-        found.map(|at| *at as usize)
-    }
-
-    fn hash(key: &impl Hash) -> u64 {
-        FixedState::default().hash_one(key)
-    }
-}
-
 impl Snapshot {
-    /// Puts pods and reservations in order, so that they can be asked for by their names. An error names what is
-    /// there twice.
-    fn sort(&mut self) -> Result<(), (Kind, String)> {
-        self.pods.shrink_to_fit();
-        self.pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
-        let mut pairs = self.pods.windows(2);
-        if let Some(pair) = pairs.find(|pair| pair[0].podref == pair[1].podref) {
-            return Err((Kind::Pod, pair[0].podref.to_string()));
-        }
-        self.reservations.shrink_to_fit();
-        let order = |a: &LeanReservation, b: &LeanReservation| {
-            (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
-        };
-        self.reservations.sort_unstable_by(order);
-        let mut pairs = self.reservations.windows(2);
-        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
-            let name = format!("{}/{}", one.namespace, one.name);
-            return Err((Kind::Reservation, name));
-        }
-        self.pod_places = Places::of(self.pods.iter().map(|pod| pod.podref.as_str()));
-        let names = self.reservations.iter();
-        self.reservation_places = Places::of(names.map(|it| (&*it.namespace, &*it.name)));
-        Ok(())
+    /// The pools with all of their rows, one at a time.
+    pub fn observed(&self) -> impl Iterator<Item = ObservedPool> {
+        // Each was parsed when it was gathered, so none is left out.
+        let all = self.pools.iter();
+        all.filter_map(|text| ObservedPool::parse(text, NOW, |_| true).ok())
     }
 
     /// The pod of this name.
     #[must_use]
     pub fn pod(&self, podref: &str) -> Option<&PodState> {
-        self.pod_place(podref).map(|at| &*self.pods[at])
+        self.shared_pod(podref).map(AsRef::as_ref)
     }
 
-    /// The place of the pod of this name.
-    #[must_use]
-    pub fn pod_place(&self, podref: &str) -> Option<usize> {
-        self.pod_places.find(&podref, |at| {
-            let pod = &self.pods[at];
-            *pod.podref.as_str() == *podref
-        })
+    fn shared_pod(&self, podref: &str) -> Option<&Arc<PodState>> {
+        let by_name = |pod: &Arc<PodState>| pod.podref.as_str().cmp(podref);
+        let at = self.pods.binary_search_by(by_name).ok()?;
+        self.pods.get(at)
     }
 
     /// The place of the reservation of this name.
     #[must_use]
     pub fn reservation(&self, namespace: &str, name: &str) -> Option<usize> {
-        self.reservation_places.find(&(namespace, name), |at| {
-            let reserved = &self.reservations[at];
-            *reserved.namespace == *namespace && *reserved.name == *name
-        })
+        let by_name = |it: &Reservation| (&*it.namespace, &*it.name).cmp(&(namespace, name));
+        self.reservations.binary_search_by(by_name).ok()
     }
 
     /// What the snapshot says about the presence of a pod.
     #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
-        if let Some(at) = self.pod_place(podref.as_str()) {
-            return Presence::Present(Some(Arc::clone(&self.pods[at])));
+        if let Some(pod) = self.shared_pod(podref.as_str()) {
+            return Presence::Present(Some(Arc::clone(pod)));
         }
         if let Some(reason) = &self.no_proof {
             return Presence::Unknown(reason.clone());
@@ -284,7 +223,7 @@ impl Snapshot {
         self.kinds.contains(&Kind::Node) && !self.nodes_are_partial
     }
 
-    /// The nodes, as a collector knows them that has just begun: each may run what nobody saw.
+    /// The nodes, as a collector knows them that has just begun: each may run pods that it has not seen.
     #[must_use]
     pub fn present_nodes(&self) -> Nodes {
         let mut nodes = Nodes::default();
@@ -320,26 +259,5 @@ impl Snapshot {
         proven
             .filter_map(|(key, node)| Some((key, node?)))
             .collect()
-    }
-
-    /// Parses the pool in this place, with those rows only that are `wanted`.
-    pub fn pool(&self, at: usize, wanted: impl FnMut(&Glance<'_>) -> bool) -> Option<ObservedPool> {
-        // It was parsed when it was gathered.
-        ObservedPool::parse(self.pools.get(at)?, NOW, wanted).ok()
-    }
-
-    /// Parses the pools, one after the other.
-    pub fn observed(&self) -> impl Iterator<Item = ObservedPool> {
-        self.observed_with(|_| true)
-    }
-
-    /// The same with those rows only that are `wanted`.
-    pub fn observed_with(
-        &self,
-        wanted: impl Fn(&Glance<'_>) -> bool,
-    ) -> impl Iterator<Item = ObservedPool> {
-        let all = self.pools.iter();
-        // They were parsed when they were gathered.
-        all.filter_map(move |text| ObservedPool::parse(text, NOW, |row| wanted(row)).ok())
     }
 }

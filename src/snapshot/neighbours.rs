@@ -16,15 +16,13 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
 use kube::{
-    Client, Resource,
-    api::{ListParams, Request},
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, ObjectList, TypeMeta},
 };
-use serde::Deserialize;
-use serde_json::Value;
 
 use crate::{
     api::IpPool,
-    calls::{next_page, text},
+    calls::{call, next_page},
     report::CLAIMS_FORBIDDEN,
 };
 
@@ -46,70 +44,49 @@ const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is 
 /// It was refused, or it failed.
 struct Unread;
 
-#[derive(Default, Deserialize)]
-struct Page {
-    #[serde(default)]
-    metadata: ListMeta,
-    items: Option<Vec<Object>>,
+fn name(object: &DynamicObject) -> String {
+    let namespace = object.namespace().unwrap_or_default();
+    format!("{namespace}/{}", object.name_any())
 }
 
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Value,
+fn runs(object: &DynamicObject, program: &str) -> bool {
+    object.data["spec"].to_string().contains(program)
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    name: Option<String>,
-    namespace: Option<String>,
-}
-
-impl Object {
-    fn name(&self) -> String {
-        let Metadata { name, namespace } = &self.metadata;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        format!("{}/{}", text(namespace), text(name))
-    }
-
-    fn runs(&self, program: &str) -> bool {
-        self.spec.to_string().contains(program)
-    }
-
-    fn reconciles(&self) -> bool {
-        let name = self.metadata.name.as_deref().unwrap_or_default();
-        RECONCILERS.iter().any(|program| self.runs(program)) || name == "whereabouts-reconciler"
-    }
+fn reconciles(object: &DynamicObject) -> bool {
+    RECONCILERS.iter().any(|program| runs(object, program))
+        || object.name_any() == "whereabouts-reconciler"
 }
 
 /// What is to be told, one sentence each.
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
-    let mut known = |kind, objects: Result<Vec<Object>, Unread>| {
+    let mut known = |kind, objects: Result<Vec<DynamicObject>, Unread>| {
         if objects.is_err() {
             unknown.push(kind);
         }
         objects.unwrap_or_default()
     };
-    let is_theirs = |object: &Object| object.runs(LOOP) || object.reconciles();
+    let is_theirs = |object: &DynamicObject| runs(object, LOOP) || reconciles(object);
     for object in known("DaemonSets", list::<DaemonSet>(client, is_theirs).await) {
-        let name = object.name();
-        if object.runs(LOOP) {
+        let name = name(&object);
+        if runs(&object, LOOP) {
             notes.push(own_loop("DaemonSet", &name));
         }
-        if object.reconciles() {
+        if reconciles(&object) {
             notes.push(beside("DaemonSet", &name));
         }
     }
-    let running = |object: &Object| object.reconciles() && object.spec["replicas"] != 0;
+    let running =
+        |object: &DynamicObject| reconciles(object) && object.data["spec"]["replicas"] != 0;
     for object in known("Deployments", list::<Deployment>(client, running).await) {
-        notes.push(beside("Deployment", &object.name()));
+        notes.push(beside("Deployment", &name(&object)));
     }
-    let running = |object: &Object| object.reconciles() && object.spec["suspend"] != true;
+    let running =
+        |object: &DynamicObject| reconciles(object) && object.data["spec"]["suspend"] != true;
     for object in known("CronJobs", list::<CronJob>(client, running).await) {
-        notes.push(beside("CronJob", &object.name()));
+        notes.push(beside("CronJob", &name(&object)));
     }
     if !unknown.is_empty() {
         notes.push(format!(
@@ -149,14 +126,14 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
         for revision in ["controller-revision-hash", "!controller-revision-hash"] {
             let labelled = ListParams::default().limit(10);
             let labelled = labelled.labels(&format!("{label},{revision}"));
-            let labelled = first_page::<Pod>(client, &labelled).await;
+            let labelled = page::<Pod>(client, &labelled).await;
             is_known &= labelled.is_ok();
-            for pod in labelled.unwrap_or_default() {
-                if pod.runs(LOOP) {
-                    loops.get_or_insert_with(|| own_loop("pod", &pod.name()));
+            for pod in labelled.into_iter().flatten() {
+                if runs(&pod, LOOP) {
+                    loops.get_or_insert_with(|| own_loop("pod", &name(&pod)));
                 }
-                if pod.reconciles() {
-                    reconcilers.get_or_insert_with(|| beside("pod", &pod.name()));
+                if reconciles(&pod) {
+                    reconcilers.get_or_insert_with(|| beside("pod", &name(&pod)));
                 }
             }
         }
@@ -166,13 +143,11 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
     notes.extend(loops.into_iter().chain(reconcilers).chain(unknown));
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
-        match first_page::<IpPool>(client, &others).await {
+        match page::<IpPool>(client, &others).await {
             Err(_) => notes.push(not_seen(only)),
-            Ok(pools) => notes.extend(pools.first().map(|pool| {
-                format!(
-                    "pools in other namespaces than {only} are not looked at: {}",
-                    pool.name()
-                )
+            Ok(pools) => notes.extend(pools.items.first().map(|pool| {
+                let pool = name(pool);
+                format!("pools in other namespaces than {only} are not looked at: {pool}")
             })),
         }
     }
@@ -201,25 +176,19 @@ fn not_seen(only: &str) -> String {
     )
 }
 
-async fn first_page<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    params: &ListParams,
-) -> Result<Vec<Object>, Unread> {
-    let page = page::<K>(client, params).await?;
-    Ok(page.items.unwrap_or_default())
-}
-
 async fn page<K: Resource<DynamicType = ()>>(
     client: &Client,
     params: &ListParams,
-) -> Result<Page, Unread> {
-    let path = K::url_path(&(), None);
-    let request = Request::new(path.as_str()).list(params);
-    let request = request.map_err(|_| Unread)?;
-    match text(client, request).await {
-        Ok(page) => serde_json::from_str(&page).map_err(|_| Unread),
+) -> Result<ObjectList<DynamicObject>, Unread> {
+    let api = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
+    match call(api.list(params)).await {
+        Ok(page) => Ok(page),
         // A cluster without the kind has none of it.
-        Err(error) if error.answer() == Answer::Gone => Ok(Page::default()),
+        Err(error) if error.answer() == Answer::Gone => Ok(ObjectList {
+            types: TypeMeta::default(),
+            metadata: ListMeta::default(),
+            items: Vec::new(),
+        }),
         Err(_) => Err(Unread),
     }
 }
@@ -242,8 +211,8 @@ fn beside(kind: &str, name: &str) -> String {
 /// The objects of a kind that are wanted.
 async fn list<K: Resource<DynamicType = ()>>(
     client: &Client,
-    is_wanted: impl Fn(&Object) -> bool,
-) -> Result<Vec<Object>, Unread> {
+    is_wanted: impl Fn(&DynamicObject) -> bool,
+) -> Result<Vec<DynamicObject>, Unread> {
     let mut objects = Vec::new();
     let all = ListParams::default().limit(PAGE);
     let read = each::<K>(client, all, |object| {
@@ -256,16 +225,13 @@ async fn list<K: Resource<DynamicType = ()>>(
 async fn each<K: Resource<DynamicType = ()>>(
     client: &Client,
     params: ListParams,
-    mut show: impl FnMut(Object),
+    mut show: impl FnMut(DynamicObject),
 ) -> Result<(), Unread> {
     let mut next = Some(params);
     while let Some(params) = next {
         let page = page::<K>(client, &params).await?;
-        page.items
-            .unwrap_or_default()
-            .into_iter()
-            .for_each(&mut show);
         next = next_page(&params, &page.metadata);
+        page.items.into_iter().for_each(&mut show);
     }
     Ok(())
 }

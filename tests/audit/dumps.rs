@@ -112,7 +112,7 @@ fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
         }
     }
     let mut count = 0;
-    read_objects(Slow(text, at_a_time), false, &mut |_| {}, |_| {
+    read_objects(Slow(text, at_a_time), &mut |_| {}, &mut |_| {
         count += 1;
         Ok(())
     })?;

@@ -131,7 +131,10 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
     r#"{"kind":"X","apiVersion":"v1"} hello"#,
     "is not what kubectl get -o json writes, at byte 31: expected '{'"
 )]
-#[case::no_objects(r#"{"items":[1]}"#, "object at byte 10: invalid type: integer `1`")]
+#[case::no_objects(
+    r#"{"items":[1]}"#,
+    "at byte 10: invalid type: integer `1`, expected an object"
+)]
 #[case::no_list(r#"{"items":{}}"#, "items are no list")]
 #[case::no_kind(
     r#"{"items":[{"metadata":{}}]}"#,

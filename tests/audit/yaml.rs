@@ -10,19 +10,15 @@ use super::*;
 const YAML: &str = include_str!("kubectl.yaml");
 const JSON: &str = include_str!("kubectl.json");
 
-/// All objects of a text; of those that are read at once, what is read.
+/// All objects of a text, with their kinds.
 fn objects(text: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    let each = |object: Object<'_>| {
-        all.push(match object {
-            Object::Text { kind, text, .. } => {
-                (kind.into_owned(), serde_json::from_str(text).unwrap())
-            }
-            read => (format!("{read:?}"), Value::Null),
-        });
+    let mut each = |object: &Object<'_>| {
+        let value = serde_json::from_str(object.text).unwrap();
+        all.push((object.kind.to_string(), value));
         Ok(())
     };
-    read_objects(text.as_bytes(), true, &mut |_| {}, each).unwrap();
+    read_objects(text.as_bytes(), &mut |_| {}, &mut each).unwrap();
     all
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::{InvalidConfig, fault};
-use crate::go_json::{Decode, Members, Mismatch, Slice, Struct, is_key};
+use crate::go_json::{Decode, Members, Mismatch, Slice, Struct, fields, is_key};
 
 /// What a plugin is handed.
 pub(super) type Handed = Map<String, Value>;
@@ -22,18 +22,7 @@ struct Plugin {
     ipam: AnyIpam,
 }
 
-impl Struct for Plugin {
-    const NAMES: &'static [&'static str] = &["type", "name", "ipam"];
-
-    fn field(&mut self, name: &str) -> Option<&mut dyn Decode> {
-        match name {
-            "type" => Some(&mut self.kind),
-            "name" => Some(&mut self.name),
-            "ipam" => Some(&mut self.ipam),
-            _ => None,
-        }
-    }
-}
+fields!(Plugin { "type" => kind, "name" => name, "ipam" => ipam });
 
 /// The same, where it is a list.
 #[derive(Default)]
@@ -41,15 +30,9 @@ struct List {
     plugins: Slice<Plugin>,
 }
 
-impl Struct for List {
-    const NAMES: &'static [&'static str] = &["plugins"];
+fields!(List { "plugins" => plugins });
 
-    fn field(&mut self, _: &str) -> Option<&mut dyn Decode> {
-        Some(&mut self.plugins)
-    }
-}
-
-/// The `ipam` section of whereabouts, as far as it tells of pools.
+/// The `ipam` section of whereabouts, as far as it tells of addresses.
 pub(super) struct Section {
     kind: String,
     pub(super) range: String,
@@ -57,6 +40,7 @@ pub(super) struct Section {
     pub(super) range_end: String,
     pub(super) exclude: Slice<String>,
     pub(super) ip_ranges: Slice<Entry>,
+    pub(super) addresses: Addresses,
     pub(super) network_name: String,
     pub(super) node_slice_size: String,
     pub(super) enable_overlapping_ranges: bool,
@@ -71,6 +55,7 @@ impl Default for Section {
             range_end: String::new(),
             exclude: Slice::default(),
             ip_ranges: Slice::default(),
+            addresses: Addresses::default(),
             network_name: String::new(),
             node_slice_size: String::new(),
             enable_overlapping_ranges: true,
@@ -78,34 +63,18 @@ impl Default for Section {
     }
 }
 
-impl Struct for Section {
-    const NAMES: &'static [&'static str] = &[
-        "type",
-        "range",
-        "range_start",
-        "range_end",
-        "exclude",
-        "ipRanges",
-        "network_name",
-        "node_slice_size",
-        "enable_overlapping_ranges",
-    ];
-
-    fn field(&mut self, name: &str) -> Option<&mut dyn Decode> {
-        Some(match name {
-            "type" => &mut self.kind,
-            "range" => &mut self.range,
-            "range_start" => &mut self.range_start,
-            "range_end" => &mut self.range_end,
-            "exclude" => &mut self.exclude,
-            "ipRanges" => &mut self.ip_ranges,
-            "network_name" => &mut self.network_name,
-            "node_slice_size" => &mut self.node_slice_size,
-            "enable_overlapping_ranges" => &mut self.enable_overlapping_ranges,
-            _ => return None,
-        })
-    }
-}
+fields!(Section {
+    "type" => kind,
+    "range" => range,
+    "range_start" => range_start,
+    "range_end" => range_end,
+    "exclude" => exclude,
+    "ipRanges" => ip_ranges,
+    "addresses" => addresses,
+    "network_name" => network_name,
+    "node_slice_size" => node_slice_size,
+    "enable_overlapping_ranges" => enable_overlapping_ranges,
+});
 
 /// One of `ipRanges`.
 #[derive(Default)]
@@ -116,19 +85,39 @@ pub(super) struct Entry {
     pub(super) exclude: Slice<String>,
 }
 
-impl Struct for Entry {
-    const NAMES: &'static [&'static str] = &["range", "range_start", "range_end", "exclude"];
+fields!(Entry {
+    "range" => range,
+    "range_start" => range_start,
+    "range_end" => range_end,
+    "exclude" => exclude,
+});
 
-    fn field(&mut self, name: &str) -> Option<&mut dyn Decode> {
-        Some(match name {
-            "range" => &mut self.range,
-            "range_start" => &mut self.range_start,
-            "range_end" => &mut self.range_end,
-            "exclude" => &mut self.exclude,
-            _ => return None,
-        })
+/// The addresses that whereabouts gives to each pod beside those of ranges, and of which it keeps no row.
+#[derive(Default)]
+pub(super) struct Addresses(pub(super) Vec<IpAddr>);
+
+/// Those that cannot be read are left out: no pool depends on them.
+impl Decode for Addresses {
+    fn decode(&mut self, value: &Value) -> Result<(), Mismatch> {
+        let entries = value.as_array().into_iter().flatten();
+        let address = |entry| {
+            let mut address = Address::default();
+            address.decode(entry).ok()?;
+            let (address, _) = address.text.split_once('/')?;
+            Some(address.parse::<IpAddr>().ok()?.to_canonical())
+        };
+        self.0 = entries.filter_map(address).collect();
+        Ok(())
     }
 }
+
+/// `address/length`.
+#[derive(Default)]
+struct Address {
+    text: String,
+}
+
+fields!(Address { "address" => text });
 
 /// Of an IPAM plugin that may be another one, its type alone.
 #[derive(Default)]
@@ -136,13 +125,7 @@ struct AnyIpam {
     kind: String,
 }
 
-impl Struct for AnyIpam {
-    const NAMES: &'static [&'static str] = &["type"];
-
-    fn field(&mut self, _: &str) -> Option<&mut dyn Decode> {
-        Some(&mut self.kind)
-    }
-}
+fields!(AnyIpam { "type" => kind });
 
 /// What each plugin of this configuration is handed, where the definition has this name.
 pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Handed>, InvalidConfig> {

@@ -35,8 +35,8 @@ const CONDITION: &str = "PodReadyToStartContainers";
 pub struct Wire<T, V> {
     /// Who it is.
     pub metadata: Option<Metadata<T, V>>,
-    pub(crate) spec: Option<Spec<T>>,
-    pub(crate) status: Option<PodStatus<T>>,
+    spec: Option<Spec<T>>,
+    status: Option<PodStatus<T>>,
 }
 
 /// Who a pod is, and what is said of it there.
@@ -84,7 +84,7 @@ struct Annotations<T> {
 /// Where a pod is.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spec<T> {
+struct Spec<T> {
     node_name: Option<T>,
     host_network: Option<bool>,
     termination_grace_period_seconds: Option<i64>,
@@ -93,7 +93,7 @@ pub struct Spec<T> {
 /// What a kubelet says of a pod.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub struct PodStatus<T> {
+struct PodStatus<T> {
     phase: Option<T>,
     #[serde(rename = "podIPs")]
     addresses: Option<Vec<PodIp<T>>>,

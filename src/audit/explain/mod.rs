@@ -23,7 +23,7 @@ use ipgc_core::{
     judge::{Verdict, Word},
     pod::PodState,
     podref::PodRef,
-    reservation::LeanReservation,
+    reservation::Reservation,
 };
 
 pub use self::text::text;
@@ -208,7 +208,7 @@ impl Asked<'_> {
             .iter()
             .map(|orphan| &orphan.reservation);
         let told: BTreeSet<_> = of_rows.chain(of_orphans).map(|it| it.uid.clone()).collect();
-        let is_other = |it: &LeanReservation| it.owner() == name && !told.contains(&*it.uid);
+        let is_other = |it: &Reservation| it.owner() == name && !told.contains(&*it.uid);
         let ambiguous = self.ambiguous(is_other);
         let mut others = Vec::new();
         for it in self

@@ -10,7 +10,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, Row},
     proof::Presence,
-    reservation::LeanReservation,
+    reservation::Reservation,
 };
 
 use super::{
@@ -73,8 +73,8 @@ impl Asked<'_> {
     /// One sentence about each of these whose name is that of several networks with several addresses.
     pub(super) fn ambiguous(
         &self,
-        wanted: impl Fn(&LeanReservation) -> bool,
-    ) -> Vec<(&LeanReservation, String)> {
+        wanted: impl Fn(&Reservation) -> bool,
+    ) -> Vec<(&Reservation, String)> {
         let mut said = Vec::new();
         for orphan in self.assessor.index.orphans(self.assessor.snapshot) {
             let reserved = orphan.reserved;
@@ -98,7 +98,7 @@ impl Asked<'_> {
         let owner = orphan.reserved.owner();
         let of_stale = OfStale::new(&verdict);
         OrphanExplained {
-            namespace: orphan.reserved.namespace.as_ref().to_owned(),
+            namespace: orphan.reserved.namespace.clone(),
             network: network.map(str::to_owned),
             address: address.to_string(),
             reservation: reported(orphan.reserved),
