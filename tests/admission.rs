@@ -7,14 +7,13 @@ mod common;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{Bench, NS, ORIP, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::json;
 use testkit::{Failure, Match, Requests, Rule, RuleBuilder, fixtures};
 use tokio::time::Instant;
 
-const ORIP: &str = "overlappingrangeipreservations";
 const REFUSED: &str = "IPAddressGarbageCollectionRefused";
 /// A second range, its pool and its definition.
 const OTHER_RANGE: &str = "10.0.1.0/24";

@@ -5,15 +5,13 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL, launch,
+    Bench, NS, ORIP, POOL, launch,
     log::Log,
     nodes::{Beat, fall_silent, live_node, run_on},
     put_pool, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Verb, fixtures};
-
-const ORIP: &str = "overlappingrangeipreservations";
 
 /// An hour after the start: row 1 of a pod that ended well, row 2 that leaked unseen, row 3 of a pod
 /// whose node is silent, row 4 in use, and a reservation without a row. Then half an hour more.

@@ -8,7 +8,9 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    Bench, NS, PODS, POOL, put_pool, reporting, run_pod, seconds, seldom, server, three, three_with,
+    Bench, NS, PODS, POOL,
+    nodes::{adopt, second},
+    put_pool, put_row, run_pod, seconds, seldom, server, three, three_with,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -16,13 +18,6 @@ use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, RuleBuilder, Ve
 use tokio::time::Instant;
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
-
-fn successor(name: &str, offset: u64) -> serde_json::Value {
-    reporting(name, offset)
-        .uid("00000000-0000-4000-8000-00000000beef")
-        .running()
-        .build()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_gone_is_done() {
@@ -50,10 +45,8 @@ async fn a_row_that_a_successor_adopted_survives_and_the_rest_goes() {
     let bench = three().await;
     let hook = bench.server.on(Match::patch("ippools")).once();
     hook.before(|server| async move {
-        server.put(successor("web-2", 2));
-        server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"]["2"]["id"] = fixtures::sandbox(99).into();
-        });
+        server.put(second("web-2", 2));
+        adopt(&server, POOL, "2");
     });
     bench.end(PODS);
     seconds(600).await;
@@ -166,17 +159,14 @@ async fn a_lost_answer_is_one_free_and_one_success(#[case] fault: Fault) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_is_done_late_takes_nothing_from_a_successor() {
+async fn a_patch_that_is_done_late_takes_nothing_from_a_second() {
     let bench = three().await;
     let late = bench.server.on(Match::patch("ippools")).once();
     late.apply_late(Duration::from_secs(30));
     bench.end(["web-1"]);
     bench.wait_rows(POOL, &["2", "3"]).await;
-    bench.server.put(successor("web-1", 1));
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(99), "default/web-1", "net1");
-    });
+    bench.server.put(second("web-1", 1));
+    put_row(&bench.server, 1, "web-1", 99);
     seconds(120).await;
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
@@ -187,12 +177,10 @@ async fn a_patch_that_is_done_late_takes_nothing_from_a_successor() {
 async fn a_row_that_was_adopted_after_a_lost_patch_is_not_told_as_freed() {
     let bench = three().await;
     let rule = bench.server.on(Match::patch("ippools")).once().disconnect();
-    let adopt = bench.server.on(Match::get("ippools")).skip(2).once();
-    adopt.before(|server| async move {
-        server.put(successor("web-1", 1));
-        server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-        });
+    let third = bench.server.on(Match::get("ippools")).skip(2).once();
+    third.before(|server| async move {
+        server.put(second("web-1", 1));
+        adopt(&server, POOL, "1");
     });
     bench.end(["web-1"]);
     seconds(600).await;
@@ -364,7 +352,7 @@ async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")
         rule.before(|server| async move {
             for (offset, name) in [(1, "web-1"), (2, "web-2")] {
                 if server.get("pods", NS, name).is_none() {
-                    server.put(successor(name, offset));
+                    server.put(second(name, offset));
                 }
             }
         });

@@ -19,7 +19,7 @@ use common::{
         Beat, W, come_back, goes_after, live_node, neighbour_goes, put_neighbour, run_on,
         silent_node, stays,
     },
-    put_pool, reporting, seconds, server,
+    put_pool, put_row, reporting, seconds, server,
 };
 use http::{Request, Response, header::CONTENT_LENGTH};
 use http_body_util::BodyExt;
@@ -47,14 +47,6 @@ fn spoil(server: &Server, resource: &str, fault: &str) -> Rule {
     }
 }
 
-fn put_row(server: &Server, offset: u64, pod: &str) {
-    let found = server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(offset), &format!("{NS}/{pod}"), "net1");
-        pool["spec"]["allocations"][offset.to_string()] = row;
-    });
-    assert!(found);
-}
-
 /// An empty pool, but for a neighbour's row.
 fn room() -> Server {
     let server = server();
@@ -67,7 +59,7 @@ fn room() -> Server {
 async fn bear(bench: &Bench) {
     seconds(600).await;
     run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, 1, "web-0");
+    put_row(&bench.server, 1, "web-0", 1);
     seconds(60).await;
 }
 
@@ -90,7 +82,7 @@ async fn slices_that_cannot_be_read_stop_no_other_row(
 ) {
     let server = room();
     let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
-    put_row(&server, 9, "leaked");
+    put_row(&server, 9, "leaked", 9);
     put_slice(&server);
     let rule = spoil(&server, "nodeslicepools", fault);
     let bench = Bench::start(server).await;
@@ -166,7 +158,7 @@ async fn nodes_that_cannot_be_listed_hold_no_row_of_a_pod_that_was_seen() {
 async fn nodes_that_cannot_be_listed_hold_a_row_of_a_pod_that_nobody_saw() {
     let server = room();
     let _beat = live_node(&server, "node-1");
-    put_row(&server, 1, "gone");
+    put_row(&server, 1, "gone", 1);
     let listed = Match::list("nodes").filter(|request| request.metadata_only);
     let listed = server.on(listed).fail(500);
     let bench = Bench::start(server).await;
@@ -262,7 +254,7 @@ async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_
     config.policy.grace = Duration::from_secs(30);
     let wait = config.policy.wait(None, 1);
     let server = room();
-    put_row(&server, 1, "web-0");
+    put_row(&server, 1, "web-0", 1);
     server.put(fixtures::node("node-1", true));
     let kubelet = Kubelet::new(&server);
     let beat = tokio::spawn(async move {
@@ -291,7 +283,7 @@ async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_came_back_while_leases_were_listed_begins_its_wait_then() {
     let server = room();
-    put_row(&server, 1, "web-0");
+    put_row(&server, 1, "web-0", 1);
     silent_node(&server, "node-1");
     let bench = Bench::start(server).await;
     run_on(&bench.server, "node-1", "web-0", 1);
@@ -341,7 +333,7 @@ fn put_odd(server: &Server, name: &str, status: Value) {
 #[tokio::test(start_paused = true)]
 async fn a_node_of_which_nothing_is_told_is_not_at_work() {
     let server = room();
-    put_row(&server, 9, "leaked");
+    put_row(&server, 9, "leaked", 9);
     put_odd(&server, "odd-1", Value::Null);
     put_odd(&server, "odd-2", serde_json::json!({ "conditions": [{}] }));
     let bench = Bench::start(server).await;
@@ -356,7 +348,7 @@ async fn a_node_of_which_nothing_is_told_is_not_at_work() {
     seconds(600).await;
     let pod = reporting("web-0", 1).node("odd-3");
     bench.server.put(pod.running().build());
-    put_row(&bench.server, 1, "web-0");
+    put_row(&bench.server, 1, "web-0", 1);
     seconds(60).await;
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1", "9"]).await;

@@ -6,7 +6,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, launch, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{
+    Bench, NS, POOL, launch, nodes::adopt, put_pool, reporting, run_pod, seconds, seldom, server,
+};
 use ipgc::{config::Config, run::Phase};
 use rstest::rstest;
 use testkit::{ChangeKind, Cut, Failure, Garble, Match, Verb, fixtures};
@@ -71,9 +73,7 @@ async fn a_missed_deletion_is_found_by_the_relist(
     let lost = lost.lose();
     if changed {
         // No sweep since: this may be its own new sandbox, or a successor's.
-        bench.server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-        });
+        adopt(&bench.server, POOL, "1");
     }
     bench.end(["web-1"]);
     // No bookmark yet, which would carry the watch beyond the loss.
@@ -114,9 +114,7 @@ async fn an_incarnation_that_was_missed_counts_all_the_same(
     bench.server.cut_watches("pods");
     let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
     bench.server.put(second.running().build());
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-    });
+    adopt(&bench.server, POOL, "1");
     bench.kubelet().force_delete(NS, "web-1");
     let killed = Instant::now();
     seconds(205).await;
@@ -142,9 +140,7 @@ async fn while_the_watch_is_down_no_wait_runs_out() {
     bench.server.cut_watches("pods");
     let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
     bench.server.put(second.running().build());
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-    });
+    adopt(&bench.server, POOL, "1");
     seconds(205).await;
     bench.kubelet().force_delete(NS, "web-1");
     seconds(60).await;
@@ -371,9 +367,7 @@ async fn two_incarnations_of_one_name_free_one_row_once() {
     bench.end(["web-1"]);
     let second = reporting("web-1", 1).uid("00000000-0000-4000-8000-00000000beef");
     bench.server.put(second.running().build());
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-    });
+    adopt(&bench.server, POOL, "1");
     sleep(Duration::from_millis(100)).await;
     bench.end(["web-1"]);
     seconds(60).await;

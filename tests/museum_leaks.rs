@@ -6,16 +6,14 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL, RANGE,
+    Bench, NS, ORIP, POOL, RANGE,
     log::Log,
     nodes::{W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second},
-    put_pool, reporting, run_pod, seconds, server,
+    put_pool, put_row, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use serde_json::json;
 use testkit::{Garble, Match, Server, fixtures};
-
-const ORIP: &str = "overlappingrangeipreservations";
 
 /// A server where `web-0` leaked row 1 and `alive` uses row 2.
 fn room() -> Server {
@@ -172,10 +170,7 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     assert_eq!(conflicts.hits(), 2);
     // In a list it can be read again, and its leak is found.
     list.remove();
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(3), "default/lost", "net1");
-        pool["spec"]["allocations"]["3"] = row;
-    });
+    put_row(&bench.server, 3, "lost", 3);
     goes_after(&bench, POOL, "3", 1_200).await;
     seconds(300).await;
     assert!(reads.hits() > 0);

@@ -7,17 +7,16 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL, RANGE, launch,
+    Bench, NS, ORIP, POOL, RANGE, launch,
     nodes::{
         NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,
         put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, seconds, server,
+    put_pool, put_row, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, Server, Verb, fixtures};
 
-const ORIP: &str = "overlappingrangeipreservations";
 const NADS: &str = "network-attachment-definitions";
 
 /// A server where `web-0` has row 1 and the neighbour its own; the pods are up to the test.
@@ -49,15 +48,8 @@ async fn room_with_an_unseen_pod() -> Bench {
     births.lose();
     seconds(20).await;
     run_pod(&bench.server, "web-0", 1);
-    put_row(&bench.server, 1, "web-0");
+    put_row(&bench.server, 1, "web-0", 1);
     bench
-}
-
-fn put_row(server: &Server, offset: u64, pod: &str) {
-    server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(offset), &format!("{NS}/{pod}"), "net1");
-        pool["spec"]["allocations"][offset.to_string()] = row;
-    });
 }
 
 fn position(bench: &Bench, what: impl Fn(&Request) -> bool) -> usize {
@@ -119,7 +111,7 @@ async fn m1_04_target_taken_from_the_successors_record() {
     // The successor got another address, and the first row is what leaked.
     bench.end(["web-0"]);
     bench.server.put(second("web-0", 2));
-    put_row(&bench.server, 2, "web-0");
+    put_row(&bench.server, 2, "web-0", 2);
     stays(&bench, POOL, &["2"]).await;
     bench.stop().await;
 }
@@ -247,7 +239,7 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
     // Two were asked for, one is told.
     let partial = reporting("web-6", 60).networks("default/net,default/net");
     server.put(partial.running().build());
-    put_row(&server, 60, "web-6");
+    put_row(&server, 60, "web-6", 60);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3", "4", "5", "6", "60"]).await;
     bench.stop().await;
@@ -259,11 +251,11 @@ async fn m1_11_addresses_of_the_default_network() {
     let pod = reporting("web-0", 5).reports_default(&["10.0.0.1"]);
     server.put(pod.running().build());
     // By this one alone it would live on another sandbox.
-    put_row(&server, 5, "web-0");
+    put_row(&server, 5, "web-0", 5);
     // So does this one, which has nothing on the default network.
     run_pod(&server, "web-1", 15);
-    put_row(&server, 11, "web-1");
-    put_row(&server, 15, "web-1");
+    put_row(&server, 11, "web-1", 11);
+    put_row(&server, 15, "web-1", 15);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "15", "5"]).await;
     bench.stop().await;
@@ -325,8 +317,8 @@ async fn m1_13_terminating_pod_still_serves() {
     for (name, own, other) in [("web-0", 5, 1), ("web-1", 15, 11)] {
         let pod = reporting(name, own).finalizer("example.org/wait");
         server.put(pod.running().build());
-        put_row(&server, own, name);
-        put_row(&server, other, name);
+        put_row(&server, own, name, own);
+        put_row(&server, other, name, other);
     }
     let bench = Bench::start(server).await;
     bench.kubelet().mark_pod(NS, "web-0");
@@ -345,7 +337,7 @@ async fn m1_14_partitioned_node() {
     // So long that nobody who was there before can have left it a row.
     seconds(600).await;
     run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, 1, "web-0");
+    put_row(&bench.server, 1, "web-0", 1);
     seconds(60).await;
     fall_silent(&bench.server, "node-1", beat);
     // Evicted by taint, then removed by force. Its containers run on.

@@ -7,17 +7,15 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL,
+    Bench, NS, ORIP, POOL,
     nodes::{
         Beat, SECOND, W, adopt, come_back, fall_silent, goes_after, live_node, neighbour_goes,
         put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, seconds, server,
+    put_pool, put_row, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
-use testkit::{Match, Server, fixtures};
-
-const ORIP: &str = "overlappingrangeipreservations";
+use testkit::{Match, fixtures};
 
 /// A collector that runs, `node-1` at work, `web-0` born there with row 1, and the neighbour.
 async fn room() -> (Bench, Beat) {
@@ -30,14 +28,6 @@ async fn room() -> (Bench, Beat) {
     put_row(&bench.server, 1, "web-0", 1);
     seconds(600).await;
     (bench, beat)
-}
-
-fn put_row(server: &Server, offset: u64, pod: &str, sandbox: u64) {
-    server.edit("ippools", NS, POOL, |pool| {
-        let id = fixtures::sandbox(sandbox);
-        let row = fixtures::row(&id, &format!("{NS}/{pod}"), "net1");
-        pool["spec"]["allocations"][offset.to_string()] = row;
-    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use common::{
         Beat, NEIGHBOUR_KEY, W, come_back, declare_empty, fall_silent, goes_after, live_node,
         neighbour_goes, pool_events, put_neighbour, run_on, silent_node, stays, taint,
     },
-    put_pool, reporting, seconds, server,
+    put_pool, put_row, reporting, seconds, server,
 };
 use ipgc::config::Config;
 use ipgc_core::evidence::Unfenced;
@@ -421,10 +421,7 @@ async fn relist_puts_every_node_in_doubt_again() {
     fall_silent(&bench.server, "node-1", beat);
     bench.server.put(reporting("ghost", 1).build());
     bench.server.delete("pods", NS, "ghost");
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(1), "default/ghost", "net1");
-        pool["spec"]["allocations"]["1"] = row;
-    });
+    put_row(&bench.server, 1, "ghost", 1);
     bench.server.compact();
     gap.remove();
     stays(&bench, POOL, &["1"]).await;

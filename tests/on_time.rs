@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use common::{Bench, NS, POOL, nodes::live_node, put_pool, reporting, seconds, seldom, server};
+use common::{
+    Bench, NS, POOL,
+    nodes::{adopt, live_node},
+    put_pool, reporting, seconds, seldom, server,
+};
 use rstest::rstest;
 use testkit::{ChangeKind, Match, fixtures};
 use tokio::time::{Instant, sleep};
@@ -256,9 +260,7 @@ async fn a_row_that_is_taken_over_meanwhile_stays() {
     let taken = bench.server.on(Match::get("pods").name("web-1")).once();
     let taken = taken.after(|server| async move {
         server.put(reporting("web-1", 1).uid("b").running().build());
-        server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-        });
+        adopt(&server, POOL, "1");
     });
     bench.end(["web-1"]);
     seconds(60).await;

@@ -5,8 +5,8 @@
 
 mod common;
 use common::{
-    Bench, NS, POOL,
-    nodes::{NEIGHBOUR, NEIGHBOUR_KEY, W, goes_after, put_neighbour},
+    Bench, NS, ORIP, POOL,
+    nodes::{NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour},
     put_pool, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
@@ -15,13 +15,7 @@ use std::time::Duration;
 use testkit::{ChangeKind, Match, fixtures, pods::Kubelet};
 use tokio::time::sleep;
 
-const ORIP: &str = "overlappingrangeipreservations";
 const B: &str = "00000000-0000-4000-8000-00000000beef";
-fn adopt(s: &testkit::Server) {
-    s.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(99).into();
-    });
-}
 
 /// The pod ends well, and nothing is heard of its successor until the moment of the proof. Then the
 /// watch shows that it was born, and the proof that nobody is there any more.
@@ -47,7 +41,7 @@ async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
     bench
         .server
         .put(reporting("web-1", 1).uid(B).running().build());
-    adopt(&bench.server);
+    adopt(&bench.server, POOL, "1");
     sleep(Duration::from_millis(500)).await;
     // From here on: the end of its predecessor is told.
     let late = deaths.kind(ChangeKind::Deleted);
@@ -108,7 +102,7 @@ async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
     seconds(1).await;
     bench.end(["web-1"]);
     bench.server.put(a().uid(B).build());
-    adopt(&bench.server);
+    adopt(&bench.server, POOL, "1");
     seconds(1).await;
     bench.kubelet().force_delete(NS, "web-1");
     seconds(10).await;
@@ -275,7 +269,7 @@ async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
     seconds(1).await;
     first.kubelet().force_delete(NS, "web-1");
     server.put(reporting("web-1", 1).uid(B).running().build());
-    adopt(&server);
+    adopt(&server, POOL, "1");
     first.stop().await;
     let bench = Bench::start(server).await;
     seconds(5).await;

@@ -6,7 +6,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{
+    Bench, NS, ORIP, POOL, put_pool, put_row, reporting, run_pod, seconds, seldom, server,
+};
 use ipgc::{
     config::Config,
     core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
@@ -16,7 +18,6 @@ use serde_json::{Value, json};
 use testkit::{Match, Server, Verb, fixtures, fixtures::PodBuilder};
 use tokio::time::Instant;
 
-const ORIP: &str = "overlappingrangeipreservations";
 /// Seconds from a claim to the DELETE.
 const ADD: u64 = 120;
 
@@ -133,10 +134,7 @@ async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
     assert_eq!(bench.sent(Match::patch(ORIP)).len(), 2);
     // Its own end frees what it had.
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(9), "default/web-1", "net1");
-    });
+    put_row(&bench.server, 1, "web-1", 9);
     bench.end(["web-1"]);
     seconds(60 + ADD).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -170,10 +168,7 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     }
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     seconds(add).await;
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(9), "default/web-1", "net1");
-    });
+    put_row(&bench.server, 1, "web-1", 9);
     // As long as the row is there, for which nobody reported, the address is taken in every range.
     while ended.elapsed() < Duration::from_secs(ADD + 60) {
         seconds(3).await;

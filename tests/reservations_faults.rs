@@ -6,12 +6,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{Bench, NS, ORIP, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{Failure, Match, fixtures::PodBuilder};
 
-const ORIP: &str = "overlappingrangeipreservations";
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
 /// A running pod `web-1` with a row and a reservation, followed by a collector.

@@ -6,9 +6,9 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL, launch,
+    Bench, NS, ORIP, POOL, launch,
     nodes::{fall_silent, goes_after, live_node, put_neighbour, run_on, stays},
-    put_pool, reporting, run_pod, seconds, server,
+    put_pool, put_row, reporting, run_pod, seconds, server,
 };
 use ipgc::{
     config::Config,
@@ -18,7 +18,6 @@ use rstest::rstest;
 use serde_json::json;
 use testkit::{Match, Server, fixtures};
 
-const ORIP: &str = "overlappingrangeipreservations";
 const SLICE: &str = "sliced-node-1-10.8.1.0-24";
 
 /// The slice of `node-1` with a row of a pod that is gone, or ends, and one of `web-0`, which starts. Where the slice is
@@ -188,10 +187,7 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
         .server
         .put(young.status(fixtures::starting_status()).build());
     seconds(1).await;
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(77), "default/p", "net1");
-    });
+    put_row(&bench.server, 1, "p", 77);
     bench.server.put(p().running().build());
     seconds(60).await;
     if silent {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
-    put_pool, reporting, run_pod, seconds, seldom, server,
+    put_pool, put_row, reporting, run_pod, seconds, seldom, server,
 };
 use ipgc::{config::Config, core::judge::Word};
 use serde_json::json;
@@ -348,10 +348,7 @@ async fn predecessor(interface: &str, down: u64) -> Bench {
     // Its request can never be met by its status, so that rule 8 has no say.
     let pod = reporting("web-0", 7).networks("default/net,default/other");
     bench.server.put(pod.running().build());
-    bench.server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(7), "default/web-0", "net1");
-        pool["spec"]["allocations"]["7"] = row;
-    });
+    put_row(&bench.server, 7, "web-0", 7);
     bench
 }
 
@@ -402,10 +399,7 @@ async fn leftover_is_told_by_rows_in_another_pool() {
 async fn leftover_waits_longer_than_from_sweep_to_sweep() {
     let server = room();
     server.put(second("web-0", 9));
-    server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(9), "default/web-0", "net1");
-        pool["spec"]["allocations"]["9"] = row;
-    });
+    put_row(&server, 9, "web-0", 9);
     let mut config = Config::default();
     config.policy.leftover_grace = Duration::from_secs(7_200);
     let bench = Bench::with(server, config).await;

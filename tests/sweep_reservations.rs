@@ -5,16 +5,14 @@
 mod common;
 
 use common::{
-    Bench, NS, POOL, RANGE,
+    Bench, NS, ORIP, POOL, RANGE,
     nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
-    put_pool, run_pod, seconds, server,
+    put_pool, put_row, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::json;
 use testkit::{Match, Server, fixtures};
-
-const ORIP: &str = "overlappingrangeipreservations";
 
 fn reserve(server: &Server, name: &str, pod: &str) {
     let podref = format!("{NS}/{pod}");
@@ -284,10 +282,7 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     let bench = Bench::start(server).await;
     let claim = bench.server.on(Match::patch(ORIP).name("10.0.0.9")).once();
     let claim = claim.before(|server| async move {
-        server.edit("ippools", NS, POOL, |pool| {
-            let row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
-            pool["spec"]["allocations"]["9"] = row;
-        });
+        put_row(&server, 9, "gone", 9);
     });
     while claim.hits() == 0 {
         seconds(1).await;
@@ -349,10 +344,7 @@ async fn claim_with_a_row_in_another_pool_is_given_back() {
     let server = room();
     put_wider_pool(&server);
     run_pod(&server, "web-9", 9);
-    server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(9), "default/web-9", "net1");
-        pool["spec"]["allocations"]["9"] = row;
-    });
+    put_row(&server, 9, "web-9", 9);
     reserve(&server, "10.0.0.9", "web-9");
     server.edit(ORIP, NS, "10.0.0.9", |reservation| {
         let from = reservation["spec"]["podref"].clone();

@@ -9,13 +9,13 @@ use ipgc::{
     api::{IpPool, NetworkAttachmentDefinition, Reservation},
     core::address::{Offset, Range, pool_name},
 };
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use testkit::fixtures;
 use tokio::time::Instant;
 
 use crate::{
@@ -54,28 +54,12 @@ fn sandbox() -> String {
 impl Stage {
     /// The network's definition and its pool, still empty.
     pub async fn make_network(&self) -> Result<(), Failure> {
-        let config = json!({
-            "cniVersion": "0.3.1",
-            "name": NETWORK,
-            "type": "macvlan",
-            "ipam": { "type": "whereabouts", "range": RANGE },
-        });
-        let definition = from_json(json!({
-            "apiVersion": "k8s.cni.cncf.io/v1",
-            "kind": "NetworkAttachmentDefinition",
-            "metadata": { "name": NETWORK },
-            "spec": { "config": config.to_string() },
-        }))?;
+        let definition = from_json(fixtures::nad(&self.namespace, NETWORK, RANGE))?;
         self.api::<NetworkAttachmentDefinition>()
             .create(&PostParams::default(), &definition)
             .await
             .map_err(Failure::api("create a NetworkAttachmentDefinition"))?;
-        let pool = from_json(json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "IPPool",
-            "metadata": { "name": pool()? },
-            "spec": { "range": RANGE, "allocations": {} },
-        }))?;
+        let pool = from_json(fixtures::pool(&self.namespace, RANGE).build())?;
         self.api::<IpPool>()
             .create(&PostParams::default(), &pool)
             .await
@@ -86,48 +70,28 @@ impl Stage {
     /// A pod from its creation to Running: CNI ADD, network-status, container states. Returns the
     /// address it got.
     pub async fn run_pod(&self, name: &str) -> Result<String, Failure> {
-        let pod = from_json(json!({
-            "metadata": {
-                "name": name,
-                "annotations": { "k8s.v1.cni.cncf.io/networks": NETWORK },
-            },
-            "spec": {
-                "nodeName": self.node,
-                "terminationGracePeriodSeconds": POD_GRACE.as_secs(),
-                "automountServiceAccountToken": false,
-                // What the strictest pod security level asks for.
-                "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
-                "containers": [{
-                    "name": "main",
-                    // Never pulled. If it were, it would do nothing.
-                    "image": "registry.k8s.io/pause:3.10",
-                    "securityContext": {
-                        "allowPrivilegeEscalation": false,
-                        "capabilities": { "drop": ["ALL"] },
-                    },
-                }],
-            },
-        }))?;
+        // Its image is never pulled.
+        let pod = fixtures::pod(&self.namespace, name)
+            .node(&self.node)
+            .networks(NETWORK)
+            .grace(POD_GRACE.as_secs())
+            .with(restricted);
+        let pod = from_json(pod.build())?;
         let api = self.api::<Pod>();
         api.create(&PostParams::default(), &pod)
             .await
             .map_err(Failure::api(format!("create pod {name}")))?;
-        let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
-        self.pod_status(name, "Pending", false, &waiting).await?;
+        self.pod_status(name, fixtures::starting_status()).await?;
         let address = self.cni_add(name).await?;
         let network = format!("{}/{NETWORK}", self.namespace);
-        let status = json!([{
-            "name": network, "interface": INTERFACE, "ips": [address],
-            "mac": "02:00:00:00:00:01", "dns": {},
-        }]);
+        let status = json!([fixtures::network(&network, INTERFACE, &[&address])]);
         let annotation = json!({ "metadata": { "annotations": {
-            "k8s.v1.cni.cncf.io/network-status": status.to_string(),
+            fixtures::NETWORK_STATUS: status.to_string(),
         } } });
         api.patch(name, &PatchParams::default(), &Patch::Merge(annotation))
             .await
             .map_err(Failure::api(format!("annotate pod {name}")))?;
-        let running = json!({ "running": { "startedAt": timestamp() } });
-        self.pod_status(name, "Running", true, &running).await?;
+        self.pod_status(name, fixtures::running_status()).await?;
         Ok(address)
     }
 
@@ -153,21 +117,16 @@ impl Stage {
         let key = own.map(|(key, _)| (*key).to_owned()).or_else(free);
         let key = key.ok_or_else(|| Failure::Story("the range is full".to_owned()))?;
         let address = address(&key).unwrap_or_default();
-        let row = json!({ "id": sandbox(), "podref": podref, "ifname": INTERFACE });
+        let row = fixtures::row(&sandbox(), &podref, INTERFACE);
         let patch = json!({ "spec": { "allocations": { key: row } } });
         pools
             .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .map_err(Failure::api("write a row"))?;
         if own.is_none() {
-            let reservation = from_json(json!({
-                "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-                "kind": "OverlappingRangeIPReservation",
-                "metadata": { "name": address },
-                "spec": { "podref": podref, "ifname": INTERFACE },
-            }))?;
+            let reservation = fixtures::reservation(&self.namespace, &address, &podref, INTERFACE);
             self.api::<Reservation>()
-                .create(&PostParams::default(), &reservation)
+                .create(&PostParams::default(), &from_json(reservation)?)
                 .await
                 .map_err(Failure::api(format!("reserve {address}")))?;
         }
@@ -184,11 +143,7 @@ impl Stage {
         let uid = pod.and_then(|pod| pod.uid());
         // Stopping takes its time.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let terminated = json!({ "terminated": {
-            "exitCode": 0, "reason": "Completed",
-            "startedAt": timestamp(), "finishedAt": timestamp(),
-        } });
-        self.pod_status(name, "Succeeded", false, &terminated)
+        self.pod_status(name, fixtures::ended_status("Succeeded"))
             .await?;
         let before = Instant::now();
         api.delete(name, &now(uid))
@@ -208,32 +163,8 @@ impl Stage {
         Ok(before)
     }
 
-    async fn pod_status(
-        &self,
-        name: &str,
-        phase: &str,
-        sandbox_up: bool,
-        state: &Value,
-    ) -> Result<(), Failure> {
-        let condition = |kind: &str, holds: bool| {
-            let status = if holds { "True" } else { "False" };
-            json!({ "type": kind, "status": status, "lastTransitionTime": timestamp() })
-        };
-        let patch = json!({ "status": {
-            "phase": phase,
-            "startTime": timestamp(),
-            "conditions": [
-                condition("PodReadyToStartContainers", sandbox_up),
-                condition("Initialized", true),
-                condition("Ready", sandbox_up),
-                condition("ContainersReady", sandbox_up),
-                condition("PodScheduled", true),
-            ],
-            "containerStatuses": [{
-                "name": "main", "state": state, "ready": sandbox_up, "started": sandbox_up,
-                "restartCount": 0, "image": "registry.k8s.io/pause:3.10", "imageID": "",
-            }],
-        } });
+    async fn pod_status(&self, name: &str, status: Value) -> Result<(), Failure> {
+        let patch = json!({ "status": status });
         self.api::<Pod>()
             .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -242,7 +173,11 @@ impl Stage {
     }
 }
 
-/// The present second as Kubernetes writes it.
-fn timestamp() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// What the strictest pod security level asks for.
+fn restricted(pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    spec["securityContext"] =
+        json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } });
+    spec["containers"][0]["securityContext"] =
+        json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
 }

@@ -12,6 +12,7 @@ use kube::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use testkit::fixtures;
 
 use crate::{Error, Namespace, Result, cluster::from_json, wait};
 
@@ -172,18 +173,12 @@ impl Namespace {
 
     /// Makes a pool with rows.
     pub async fn plant_pool(&self, name: &str, range: &str, rows: &Rows) -> Result<()> {
-        let allocations: serde_json::Map<String, Value> = rows
-            .iter()
-            .map(|(offset, row)| (offset.to_string(), json!(row)))
-            .collect();
-        let object = from_json(json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "IPPool",
-            "metadata": {"name": name},
-            "spec": {"range": range, "allocations": allocations},
-        }))?;
+        let mut pool = fixtures::pool(&self.name, range).name(name);
+        for (offset, row) in rows {
+            pool = pool.raw_row(&offset.to_string(), json!(row));
+        }
         pools(self.client(), &self.name)
-            .create(&PostParams::default(), &object)
+            .create(&PostParams::default(), &from_json(pool.build())?)
             .await
             .map_err(Error::api(format!("create pool {name}")))?;
         Ok(())
@@ -216,14 +211,9 @@ impl Namespace {
 
     /// Makes a reservation.
     pub async fn plant_reservation(&self, name: &str, podref: &str, ifname: &str) -> Result<()> {
-        let object = from_json(json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "OverlappingRangeIPReservation",
-            "metadata": {"name": name},
-            "spec": {"podref": podref, "ifname": ifname},
-        }))?;
+        let object = fixtures::reservation(&self.name, name, podref, ifname);
         reservations(self.client(), &self.name)
-            .create(&PostParams::default(), &object)
+            .create(&PostParams::default(), &from_json(object)?)
             .await
             .map_err(Error::api(format!("create reservation {name}")))?;
         Ok(())
@@ -238,18 +228,30 @@ impl Namespace {
         Ok(())
     }
 
+    /// Makes a pool of slices, as upstream's node-slice controller leaves it; a slice without a node is free.
+    pub async fn plant_slices(
+        &self,
+        name: &str,
+        range: &str,
+        size: &str,
+        slices: &[(&str, &str)],
+    ) -> Result<()> {
+        let object = fixtures::node_slice_pool(&self.name, name, range, size, slices);
+        let kind = whereabouts("NodeSlicePool");
+        Api::<DynamicObject>::namespaced_with(self.client().clone(), &self.name, &kind)
+            .create(&PostParams::default(), &from_json(object)?)
+            .await
+            .map_err(Error::api(format!("create pool of slices {name}")))?;
+        Ok(())
+    }
+
     /// Makes a network attachment with this CNI configuration.
     pub async fn network_attachment(&self, name: &str, config: &Value) -> Result<()> {
         let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
         let resource = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
-        let object = from_json(json!({
-            "apiVersion": "k8s.cni.cncf.io/v1",
-            "kind": "NetworkAttachmentDefinition",
-            "metadata": {"name": name},
-            "spec": {"config": config.to_string()},
-        }))?;
+        let object = fixtures::nad_with_config(&self.name, name, &config.to_string());
         Api::<DynamicObject>::namespaced_with(self.client().clone(), &self.name, &resource)
-            .create(&PostParams::default(), &object)
+            .create(&PostParams::default(), &from_json(object)?)
             .await
             .map_err(Error::api(format!("create network attachment {name}")))?;
         Ok(())

@@ -7,6 +7,11 @@ use crate::{
     world::{Machine, Pool, Tick, WEB, World},
 };
 
+/// How often each of these may happen, and all else not at all.
+macro_rules! budget {
+    ($($what:ident $times:literal),*) => { Budget { $($what: $times,)* ..Budget::default() } };
+}
+
 /// A cluster of so many nodes at work, with these pools, and replicas that have just listed.
 fn cluster(machines: usize, pools: Vec<Pool>) -> World {
     let machine = Machine {
@@ -97,11 +102,7 @@ impl Scenario {
     fn gone(mut self) -> Self {
         let scenario = self.clone();
         let world = &mut self.start;
-        world.left = Budget {
-            deletions: 1,
-            lost: 1,
-            ..Budget::default()
-        };
+        world.left = budget!(deletions 1, lost 1);
         let uid = world.next_uid - 1;
         world.happen(&scenario, Action::Delete(WEB));
         world.happen(&scenario, Action::StopWithoutDel(world.next_sandbox - 1));
@@ -158,13 +159,7 @@ pub fn blind() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        creations: 1,
-        deletions: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    });
+    .left(budget!(creations 1, deletions 1, others 1, lost 1));
     scenario.lagging = true;
     scenario
 }
@@ -179,14 +174,7 @@ pub fn successor() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        creations: 1,
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
 }
 
 /// ADD is slow: it writes its row when the pod is deleted, or a successor is there.
@@ -198,13 +186,7 @@ pub fn late_add() -> Scenario {
         cluster(1, vec![Pool::of(1)]),
     )
     .replicas(1)
-    .left(Budget {
-        creations: 2,
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        ..Budget::default()
-    });
+    .left(budget!(creations 2, deletions 1, forced 1, others 1));
     scenario.slow_add = true;
     scenario.quiet = 1;
     scenario.horizon = 7;
@@ -221,15 +203,7 @@ pub fn other_ends() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        creations: 1,
-        forced: 1,
-        evictions: 1,
-        completions: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, forced 1, evictions 1, completions 1, others 1, lost 1))
 }
 
 /// The watch falls silent after a good end, and a successor is born and killed meanwhile.
@@ -243,13 +217,7 @@ pub fn gap() -> Scenario {
     .replicas(1)
     .web()
     .gone()
-    .left(Budget {
-        creations: 1,
-        forced: 1,
-        others: 1,
-        stalls: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, forced 1, others 1, stalls 1))
     .until(2, 9)
 }
 
@@ -263,14 +231,7 @@ pub fn end_in_gap() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        lost: 1,
-        stalls: 1,
-        ..Budget::default()
-    })
+    .left(budget!(deletions 1, forced 1, others 1, lost 1, stalls 1))
     .until(2, 9)
 }
 
@@ -284,14 +245,7 @@ pub fn restart() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        lost: 1,
-        restarts: 1,
-        ..Budget::default()
-    })
+    .left(budget!(deletions 1, forced 1, others 1, lost 1, restarts 1))
     .until(2, 9)
 }
 
@@ -307,13 +261,7 @@ pub fn listed() -> Scenario {
     .forced()
     .web()
     .replicas(1)
-    .left(Budget {
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    })
+    .left(budget!(deletions 1, forced 1, others 1, lost 1))
 }
 
 /// When ipgc starts, a row is there of a pod that was deleted by force; then its successor is born.
@@ -327,14 +275,7 @@ pub fn born() -> Scenario {
     .web()
     .forced()
     .replicas(1)
-    .left(Budget {
-        creations: 1,
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
     .until(3, 9)
 }
 
@@ -351,11 +292,7 @@ pub fn forgotten() -> Scenario {
     scenario.start.machines[0].up = false;
     scenario
         .replicas(1)
-        .left(Budget {
-            others: 1,
-            fences: 1,
-            ..Budget::default()
-        })
+        .left(budget!(others 1, fences 1))
         .until(5, 12)
 }
 
@@ -369,13 +306,7 @@ pub fn nodes() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        forced: 1,
-        others: 1,
-        downs: 1,
-        fences: 1,
-        ..Budget::default()
-    })
+    .left(budget!(forced 1, others 1, downs 1, fences 1))
     .until(5, 13)
 }
 
@@ -391,14 +322,7 @@ pub fn moved() -> Scenario {
     .web();
     scenario.start.machines[0].up = false;
     scenario
-        .left(Budget {
-            creations: 1,
-            deletions: 1,
-            forced: 1,
-            others: 1,
-            lost: 1,
-            ..Budget::default()
-        })
+        .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
         .until(1, 7)
 }
 
@@ -411,13 +335,7 @@ pub fn status() -> Scenario {
         cluster(1, vec![Pool::of(1)]),
     )
     .replicas(1)
-    .left(Budget {
-        creations: 1,
-        deletions: 1,
-        others: 1,
-        lost: 1,
-        ..Budget::default()
-    });
+    .left(budget!(creations 1, deletions 1, others 1, lost 1));
     scenario.incomplete = true;
     scenario
 }
@@ -433,11 +351,7 @@ pub fn neighbours() -> Scenario {
     .replicas(1)
     .web()
     .gone()
-    .left(Budget {
-        others: 2,
-        departures: 2,
-        ..Budget::default()
-    })
+    .left(budget!(others 2, departures 2))
     .until(0, 3);
     scenario.versioned = true;
     scenario
@@ -456,13 +370,7 @@ pub fn reservations() -> Scenario {
         .replicas(1)
         .web()
         .gone()
-        .left(Budget {
-            creations: 1,
-            forced: 1,
-            others: 1,
-            timeouts: 1,
-            ..Budget::default()
-        })
+        .left(budget!(creations 1, forced 1, others 1, timeouts 1))
         .until(3, 11)
 }
 
@@ -480,12 +388,7 @@ pub fn interrupted_add() -> Scenario {
         .replicas(1)
         .web()
         .gone()
-        .left(Budget {
-            creations: 1,
-            forced: 1,
-            others: 1,
-            ..Budget::default()
-        })
+        .left(budget!(creations 1, forced 1, others 1))
         .until(3, 11)
 }
 
@@ -499,12 +402,7 @@ pub fn replicas() -> Scenario {
     )
     .replicas(2)
     .web()
-    .left(Budget {
-        creations: 1,
-        forced: 1,
-        others: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, forced 1, others 1))
     .until(1, 6)
 }
 
@@ -518,14 +416,7 @@ pub fn upstream() -> Scenario {
     )
     .replicas(1)
     .web()
-    .left(Budget {
-        creations: 1,
-        deletions: 1,
-        forced: 1,
-        others: 1,
-        upstream: 1,
-        ..Budget::default()
-    })
+    .left(budget!(creations 1, deletions 1, forced 1, others 1, upstream 1))
 }
 
 /// All of them with larger bounds.

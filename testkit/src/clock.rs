@@ -21,12 +21,8 @@ impl Clock {
     }
 
     pub(crate) fn now(self) -> Timestamp {
-        self.at(Instant::now())
-    }
-
-    pub(crate) fn at(self, instant: Instant) -> Timestamp {
-        let elapsed = SignedDuration::try_from(instant.saturating_duration_since(self.origin))
-            .unwrap_or(SignedDuration::MAX);
+        let elapsed = SignedDuration::try_from(self.origin.elapsed());
+        let elapsed = elapsed.unwrap_or(SignedDuration::MAX);
         self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 

@@ -24,6 +24,7 @@ pub(crate) type Hook = Arc<dyn Fn(Server) -> BoxFuture<'static, ()> + Send + Syn
 
 /// Which requests a rule concerns. Every condition given has to hold.
 #[derive(Clone, Default)]
+#[must_use = "it does nothing by itself"]
 pub struct Match {
     verbs: Option<Vec<Verb>>,
     resource: Option<String>,
@@ -48,13 +49,11 @@ impl fmt::Debug for Match {
 
 impl Match {
     /// Every request.
-    #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
     /// Every request for a resource, by plural name or `plural.group`.
-    #[must_use]
     pub fn resource(resource: &str) -> Self {
         Self {
             resource: Some(resource.to_owned()),
@@ -63,7 +62,6 @@ impl Match {
     }
 
     /// Some verbs on a resource.
-    #[must_use]
     pub fn verbs(verbs: &[Verb], resource: &str) -> Self {
         Self {
             verbs: Some(verbs.to_vec()),
@@ -72,120 +70,101 @@ impl Match {
     }
 
     /// Reads of single objects.
-    #[must_use]
     pub fn get(resource: &str) -> Self {
         Self::verbs(&[Verb::Get], resource)
     }
 
     /// Lists, each page a request of its own.
-    #[must_use]
     pub fn list(resource: &str) -> Self {
         Self::verbs(&[Verb::List], resource)
     }
 
     /// Watches.
-    #[must_use]
     pub fn watch(resource: &str) -> Self {
         Self::verbs(&[Verb::Watch], resource)
     }
 
     /// Creations.
-    #[must_use]
     pub fn create(resource: &str) -> Self {
         Self::verbs(&[Verb::Create], resource)
     }
 
     /// Replacements (PUT).
-    #[must_use]
     pub fn update(resource: &str) -> Self {
         Self::verbs(&[Verb::Update], resource)
     }
 
     /// Patches.
-    #[must_use]
     pub fn patch(resource: &str) -> Self {
         Self::verbs(&[Verb::Patch], resource)
     }
 
     /// Deletions of single objects.
-    #[must_use]
     pub fn delete(resource: &str) -> Self {
         Self::verbs(&[Verb::Delete], resource)
     }
 
     /// Get, list and watch.
-    #[must_use]
     pub fn reads(resource: &str) -> Self {
         Self::verbs(Verb::READS, resource)
     }
 
     /// Everything that changes something.
-    #[must_use]
     pub fn writes(resource: &str) -> Self {
         Self::verbs(Verb::WRITES, resource)
     }
 
     /// Only requests within this namespace; `""` for cluster-wide ones.
-    #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
     /// Only requests for this object.
-    #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
     /// Only requests for this subresource; `""` for the object itself.
-    #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
         self
     }
 
     /// Only requests of the client with this label.
-    #[must_use]
     pub fn client(mut self, label: &str) -> Self {
         self.client = Some(label.to_owned());
         self
     }
 
     /// Only the first page of lists.
-    #[must_use]
     pub fn first_page(self) -> Self {
         self.filter(|request| request.continue_token.is_none())
     }
 
     /// Only the pages of lists behind the first.
-    #[must_use]
     pub fn further_pages(self) -> Self {
         self.filter(|request| request.continue_token.is_some())
     }
 
     /// Only reads that allow any state (`resourceVersion=0`).
-    #[must_use]
     pub fn any_version(self) -> Self {
         self.filter(|request| request.resource_version.as_deref() == Some("0"))
     }
 
     /// Only reads that ask for the newest state.
-    #[must_use]
     pub fn quorum(self) -> Self {
         self.filter(Request::is_quorum_read)
     }
 
     /// Only requests that `predicate` takes.
-    #[must_use]
     pub fn filter(mut self, predicate: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.predicates.push(Arc::new(predicate));
         self
     }
 
     /// Whether this concerns `request`.
-    #[must_use]
     pub fn matches(&self, request: &Request) -> bool {
         let same = |wanted: &Option<String>, actual: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == actual)
@@ -307,7 +286,6 @@ impl Rule {
     }
 
     /// How often it acted.
-    #[must_use]
     pub fn hits(&self) -> usize {
         self.state.hits.load(Ordering::Relaxed)
     }

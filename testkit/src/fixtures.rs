@@ -12,13 +12,11 @@ pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// A container id as runtimes make them: 64 hex digits, of which any 16 in a row are different for
 /// each `number`, as if they were random.
-#[must_use]
 pub fn sandbox(number: u64) -> String {
     format!("{number:016x}").repeat(4)
 }
 
 /// One entry of a network-status annotation, without `default`.
-#[must_use]
 pub fn network(name: &str, interface: &str, ips: &[&str]) -> Value {
     json!({
         "name": name,
@@ -155,7 +153,6 @@ impl PodBuilder {
     }
 
     /// The object.
-    #[must_use]
     pub fn build(mut self) -> Value {
         if !self.networks.is_empty() {
             let status = Value::from(self.networks).to_string();
@@ -195,7 +192,6 @@ fn container(state: &Value, ready: bool) -> Value {
 }
 
 /// The status of a pod whose container waits for its sandbox.
-#[must_use]
 pub fn starting_status() -> Value {
     json!({
         "phase": "Pending",
@@ -205,7 +201,6 @@ pub fn starting_status() -> Value {
 }
 
 /// The status of a running pod.
-#[must_use]
 pub fn running_status() -> Value {
     let state = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
     json!({
@@ -216,7 +211,6 @@ pub fn running_status() -> Value {
 }
 
 /// The status of a pod after its kubelet stopped it: `phase` is `Succeeded` or `Failed`.
-#[must_use]
 pub fn ended_status(phase: &str) -> Value {
     let code = u8::from(phase != "Succeeded");
     let state = json!({ "terminated": {
@@ -233,7 +227,6 @@ pub fn ended_status(phase: &str) -> Value {
 }
 
 /// A network attachment definition of type macvlan with whereabouts IPAM for one range.
-#[must_use]
 pub fn nad(namespace: &str, name: &str, range: &str) -> Value {
     nad_with_ipam(
         namespace,
@@ -243,7 +236,6 @@ pub fn nad(namespace: &str, name: &str, range: &str) -> Value {
 }
 
 /// A network attachment definition of type macvlan with any IPAM.
-#[must_use]
 pub fn nad_with_ipam(namespace: &str, name: &str, ipam: &Value) -> Value {
     let config = json!({
         "cniVersion": "0.3.1",
@@ -256,7 +248,6 @@ pub fn nad_with_ipam(namespace: &str, name: &str, ipam: &Value) -> Value {
 }
 
 /// A network attachment definition with this text as its config.
-#[must_use]
 pub fn nad_with_config(namespace: &str, name: &str, config: &str) -> Value {
     json!({
         "apiVersion": "k8s.cni.cncf.io/v1",
@@ -267,7 +258,6 @@ pub fn nad_with_config(namespace: &str, name: &str, config: &str) -> Value {
 }
 
 /// The name of the pool for a range written in its shortest form.
-#[must_use]
 pub fn pool_name(range: &str) -> String {
     range.replace([':', '/'], "-")
 }
@@ -323,14 +313,12 @@ impl PoolBuilder {
     }
 
     /// The object.
-    #[must_use]
     pub fn build(self) -> Value {
         self.value
     }
 }
 
 /// A row of a pool; without an interface if `ifname` is empty.
-#[must_use]
 pub fn row(id: &str, podref: &str, ifname: &str) -> Value {
     let mut row = json!({ "id": id, "podref": podref });
     if !ifname.is_empty() {
@@ -340,7 +328,6 @@ pub fn row(id: &str, podref: &str, ifname: &str) -> Value {
 }
 
 /// A reservation of an address across ranges; `name` is the address as an object name.
-#[must_use]
 pub fn reservation(namespace: &str, name: &str, podref: &str, ifname: &str) -> Value {
     let mut spec = json!({ "podref": podref });
     if !ifname.is_empty() {
@@ -355,7 +342,6 @@ pub fn reservation(namespace: &str, name: &str, podref: &str, ifname: &str) -> V
 }
 
 /// A `NodeSlicePool` with its slices as pairs of node and range.
-#[must_use]
 pub fn node_slice_pool(
     namespace: &str,
     name: &str,
@@ -377,7 +363,6 @@ pub fn node_slice_pool(
 }
 
 /// A namespace.
-#[must_use]
 pub fn namespace(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -389,7 +374,6 @@ pub fn namespace(name: &str) -> Value {
 }
 
 /// A node with its Ready condition.
-#[must_use]
 pub fn node(name: &str, ready: bool) -> Value {
     json!({
         "apiVersion": "v1",
@@ -401,7 +385,6 @@ pub fn node(name: &str, ready: bool) -> Value {
 }
 
 /// The Ready condition of a node; a silent node has `Unknown`.
-#[must_use]
 pub fn ready_condition(ready: bool, since: &str) -> Value {
     json!({
         "type": "Ready",
@@ -414,7 +397,6 @@ pub fn ready_condition(ready: bool, since: &str) -> Value {
 }
 
 /// The taint that declares a node out of service.
-#[must_use]
 pub fn out_of_service_taint() -> Value {
     json!({
         "key": "node.kubernetes.io/out-of-service",
@@ -424,7 +406,6 @@ pub fn out_of_service_taint() -> Value {
 }
 
 /// A lease as a kubelet or a leader keeps it.
-#[must_use]
 pub fn lease(namespace: &str, name: &str, holder: &str, renew_time: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",

@@ -15,29 +15,12 @@ use crate::{access, discovery, events};
 
 pub(crate) type Answer = Result<Response<ResponseBody>, Failure>;
 
-/// A request on its way to be done, before its resource is known.
-pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Server,
-    pub(crate) request: &'a Request,
-    /// The revision that a fault makes reads see.
-    pub(crate) stale: Option<u64>,
-}
-
-impl<'a> Call<'a> {
-    pub(crate) fn new(server: &'a Server, request: &'a Request, stale: Option<u64>) -> Self {
-        Self {
-            server,
-            request,
-            stale,
-        }
-    }
-}
-
 /// A request for a resource that is served.
 pub(crate) struct ResourceCall<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) server: &'a Server,
     pub(crate) request: &'a Request,
+    /// The revision that a fault makes reads see.
     pub(crate) stale: Option<u64>,
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) resource: &'a Resource,
@@ -45,12 +28,7 @@ pub(crate) struct ResourceCall<'a> {
 }
 
 /// Answers a request.
-pub(crate) async fn dispatch(call: Call<'_>) -> Answer {
-    let Call {
-        server,
-        request,
-        stale,
-    } = call;
+pub(crate) async fn dispatch(server: &Server, request: &Request, stale: Option<u64>) -> Answer {
     if access::is_review(request) {
         return access::review(server, request);
     }
@@ -58,20 +36,15 @@ pub(crate) async fn dispatch(call: Call<'_>) -> Answer {
         return discovery::answer(&server.inner, request);
     }
     let inner = &*server.inner;
-    let endpoint = inner
-        .registry
-        .endpoint(&request.group, &request.version, &request.resource);
-    let Some(endpoint) = endpoint else {
+    let (registry, group, version) = (&inner.registry, &request.group, &request.version);
+    let Some(endpoint) = registry.endpoint(group, version, &request.resource) else {
         // Built-in groups answer with a Status; elsewhere nobody is there to do that.
-        if inner
-            .registry
-            .is_builtin_group(&request.group, &request.version)
-        {
+        if registry.is_builtin_group(group, version) {
             return Err(Failure::of_code(404));
         }
         return Ok(page_not_found());
     };
-    let resource = inner.registry.get(endpoint.table);
+    let resource = registry.get(endpoint.table);
     let call = ResourceCall {
         inner,
         server,

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
 use crate::object::TypeMeta;
 use crate::store::{Change, ChangeKind};
 
@@ -15,68 +13,52 @@ use crate::store::{Change, ChangeKind};
 pub struct Write {
     change: Arc<Change>,
     type_meta: Arc<TypeMeta>,
-    clock: Clock,
 }
 
 impl Write {
-    pub(crate) fn new(change: &Arc<Change>, type_meta: &Arc<TypeMeta>, clock: Clock) -> Self {
+    pub(crate) fn new(change: &Arc<Change>, type_meta: &Arc<TypeMeta>) -> Self {
         Self {
             change: Arc::clone(change),
             type_meta: Arc::clone(type_meta),
-            clock,
         }
     }
 
     /// What it did.
-    #[must_use]
     pub fn kind(&self) -> ChangeKind {
         self.change.kind
     }
 
     /// Its revision.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.change.revision()
     }
 
     /// Namespace of the object; empty for cluster-scoped ones.
-    #[must_use]
     pub fn namespace(&self) -> &str {
         &self.change.key.namespace
     }
 
     /// Name of the object.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.change.key.name
     }
 
     /// Label of the client that wrote; empty for direct access by the test.
-    #[must_use]
     pub fn by(&self) -> &str {
         &self.change.by
     }
 
     /// When it happened.
-    #[must_use]
     pub fn at(&self) -> Instant {
         self.change.at
     }
 
-    /// When it happened, on the server's wall clock.
-    #[must_use]
-    pub fn timestamp(&self) -> Timestamp {
-        self.clock.at(self.change.at)
-    }
-
     /// The state written; for a deletion the last state.
-    #[must_use]
     pub fn object(&self) -> Value {
         self.change.object.to_value(&self.type_meta)
     }
 
     /// The state before.
-    #[must_use]
     pub fn previous(&self) -> Option<Value> {
         let previous = self.change.previous.as_ref()?;
         Some(previous.to_value(&self.type_meta))

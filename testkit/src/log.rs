@@ -55,23 +55,21 @@ impl Log {
 
 /// The requests so far, oldest first. Prints as one line per request.
 #[derive(Clone, Debug, Default)]
+#[must_use = "it does nothing by itself"]
 pub struct Requests(Vec<Request>);
 
 impl Requests {
     /// How many requests `predicate` takes.
-    #[must_use]
     pub fn count(&self, predicate: impl Fn(&Request) -> bool) -> usize {
         self.0.iter().filter(|request| predicate(request)).count()
     }
 
     /// The requests that match, as a log of their own.
-    #[must_use]
     pub fn matching(&self, matcher: &Match) -> Self {
         self.filter(|request| matcher.matches(request))
     }
 
     /// The requests that `predicate` takes, as a log of their own.
-    #[must_use]
     pub fn filter(&self, predicate: impl Fn(&Request) -> bool) -> Self {
         Self(
             self.0
@@ -88,19 +86,16 @@ impl Requests {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The newest.
-    #[must_use]
     pub fn last(&self) -> Option<&Request> {
         self.0.last()
     }

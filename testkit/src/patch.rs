@@ -1,11 +1,17 @@
 //! PATCH: JSON Patch and merge patch, on the object or on its status.
 
+use std::slice;
+
+use json_patch::{AddOperation, PatchOperation};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::handlers::{Answer, ResourceCall};
-use crate::json_patch::{self, MAX_OPERATIONS};
 use crate::status::Failure;
 use crate::store::Key;
+
+/// Most operations the API server takes in one patch.
+const MAX_OPERATIONS: usize = 10_000;
 
 impl ResourceCall<'_> {
     pub(crate) fn patch(&self) -> Answer {
@@ -40,12 +46,14 @@ impl ResourceCall<'_> {
                     operations.len()
                 )));
             }
-            json_patch::apply(&mut value, operations).map_err(|_| Failure::patch_rejected())?;
+            for operation in operations {
+                apply(&mut value, operation).ok_or_else(Failure::patch_rejected)?;
+            }
         } else {
             if !patch.is_object() {
                 return Err(Failure::bad_request("error decoding patch: no object"));
             }
-            ::json_patch::merge(&mut value, &patch);
+            json_patch::merge(&mut value, &patch);
         }
         if !value.get("metadata").is_some_and(Value::is_object) {
             return Err(Failure::bad_request("the object provided is unrecognized"));
@@ -55,4 +63,30 @@ impl ResourceCall<'_> {
         drop(store);
         Ok(self.object_response(200, &object))
     }
+}
+
+/// Applies one operation with the leniencies of the library in the API server; `None` if it does not apply.
+///
+/// Two answers differ from RFC 6902, and CNI plugins rely on the first: `test` of a missing key against `null`
+/// passes, and `replace` of a missing key of an object sets it.
+fn apply(document: &mut Value, operation: &Value) -> Option<()> {
+    let mut operation = PatchOperation::deserialize(operation).ok()?;
+    let is_missing = |path: &str| {
+        let parent = path
+            .rsplit_once('/')
+            .and_then(|(parent, _)| document.pointer(parent));
+        parent.is_some_and(Value::is_object) && document.pointer(path).is_none()
+    };
+    match operation {
+        PatchOperation::Test(test) if test.value.is_null() && is_missing(test.path.as_str()) => {
+            return Some(());
+        }
+        PatchOperation::Replace(set) if is_missing(set.path.as_str()) => {
+            let (path, value) = (set.path, set.value);
+            operation = PatchOperation::Add(AddOperation { path, value });
+        }
+        other => operation = other,
+    }
+    // After a failure the document is dropped: nothing has to be undone.
+    json_patch::patch_unsafe(document, slice::from_ref(&operation)).ok()
 }

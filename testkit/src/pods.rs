@@ -24,7 +24,6 @@ pub struct Kubelet {
 
 impl Kubelet {
     /// A kubelet for all nodes of a server.
-    #[must_use]
     pub fn new(server: &Server) -> Self {
         Self {
             server: server.clone(),
@@ -37,9 +36,6 @@ impl Kubelet {
     }
 
     /// Sets a pending pod up: its sandbox is about to be made.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn start_pod(&self, namespace: &str, name: &str) {
         self.edit(namespace, name, |pod| {
             pod["status"] = fixtures::starting_status();
@@ -49,9 +45,6 @@ impl Kubelet {
     /// Runs a pod: multus writes its network status, then the status says Running with the
     /// sandbox up and the container started. `networks` are entries such as
     /// [`fixtures::network`]; without any the annotation stays as it is.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn run_pod(&self, namespace: &str, name: &str, networks: &[Value]) {
         if !networks.is_empty() {
             let status = Value::from(networks).to_string();
@@ -65,9 +58,6 @@ impl Kubelet {
     }
 
     /// A pod ends by itself: terminal, containers terminated, sandbox stopped; it stays.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn complete_pod(&self, namespace: &str, name: &str, phase: &str) {
         self.edit(namespace, name, |pod| {
             pod["status"] = fixtures::ended_status(phase);
@@ -75,9 +65,6 @@ impl Kubelet {
     }
 
     /// Somebody deletes the pod gracefully: it gets its deletion timestamp and runs on.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn mark_pod(&self, namespace: &str, name: &str) {
         let server = self.server.clone();
         self.edit(namespace, name, |pod| {
@@ -89,9 +76,6 @@ impl Kubelet {
     }
 
     /// The kubelet is done with a marked pod: grace 0, then gone, in its last phase.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn remove_pod(&self, namespace: &str, name: &str) {
         let server = self.server.clone();
         self.edit(namespace, name, |pod| mark(pod, &server, 0));
@@ -100,39 +84,21 @@ impl Kubelet {
 
     /// The whole graceful end: marked, stopped 0.3 s later (terminal phase, containers
     /// terminated), removed 0.3 s after that.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub async fn terminate_pod(&self, namespace: &str, name: &str) {
-        self.terminate_pod_with(namespace, name, || ()).await;
-    }
-
-    /// The whole graceful end, with `teardown` (CNI DEL) run just before the terminal phase.
-    ///
-    /// # Panics
-    /// If there is no such pod.
-    pub async fn terminate_pod_with(&self, namespace: &str, name: &str, teardown: impl FnOnce()) {
         self.mark_pod(namespace, name);
         tokio::time::sleep(STOP_TIME).await;
-        teardown();
         self.complete_pod(namespace, name, "Succeeded");
         tokio::time::sleep(REMOVAL_TIME).await;
         self.remove_pod(namespace, name);
     }
 
     /// Somebody forces the deletion: grace 0, then gone, still Running.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn force_delete(&self, namespace: &str, name: &str) {
         self.remove_pod(namespace, name);
     }
 
     /// The pod garbage collector ends a pod of a lost node: phase Failed while its containers are
     /// still shown as running, then grace 0, then gone.
-    ///
-    /// # Panics
-    /// If there is no such pod.
     pub fn collect_pod(&self, namespace: &str, name: &str) {
         self.edit(namespace, name, |pod| {
             pod["status"]["phase"] = "Failed".into();
@@ -142,9 +108,6 @@ impl Kubelet {
     }
 
     /// A node's kubelet reports: Ready changes, if it does, at the server's present time.
-    ///
-    /// # Panics
-    /// If there is no such node.
     pub fn set_ready(&self, node: &str, ready: bool) {
         let now = self.server.now().to_string();
         let found = self.server.edit("nodes", "", node, |node| {

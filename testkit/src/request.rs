@@ -44,7 +44,6 @@ impl Verb {
     ];
 
     /// The verb as RBAC rules spell it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -136,14 +135,12 @@ pub struct Request {
 
 impl Request {
     /// Whether the request reads the newest state (no `resourceVersion`).
-    #[must_use]
     pub fn is_quorum_read(&self) -> bool {
         Verb::READS.contains(&self.verb)
             && self.resource_version.as_deref().is_none_or(str::is_empty)
     }
 
     /// The body as JSON; `null` where it is none.
-    #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

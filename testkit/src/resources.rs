@@ -20,6 +20,7 @@ pub(crate) enum Form {
     reason = "independent properties, most of them columns of the discovery document"
 )]
 #[derive(Clone, Debug)]
+#[must_use = "it does nothing by itself"]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: String,
@@ -49,7 +50,6 @@ pub struct Resource {
 
 impl Resource {
     /// A namespaced built-in resource.
-    #[must_use]
     pub fn builtin(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             group: group.to_owned(),
@@ -68,7 +68,6 @@ impl Resource {
     }
 
     /// A namespaced custom resource.
-    #[must_use]
     pub fn custom(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             builtin: false,
@@ -78,21 +77,18 @@ impl Resource {
     }
 
     /// Objects without a namespace.
-    #[must_use]
     pub fn cluster_scoped(mut self) -> Self {
         self.namespaced = false;
         self
     }
 
     /// With a `/status` subresource.
-    #[must_use]
     pub fn with_status(mut self) -> Self {
         self.status = true;
         self
     }
 
     /// With a structural schema: validated and pruned on write.
-    #[must_use]
     pub fn with_schema(mut self, schema: Schema) -> Self {
         self.schema = Some(schema);
         self.prune = true;
@@ -100,27 +96,23 @@ impl Resource {
     }
 
     /// Keeps unknown fields, as a CRD with `preserveUnknownFields` does.
-    #[must_use]
     pub fn without_pruning(mut self) -> Self {
         self.prune = false;
         self
     }
 
     /// With further selectable fields, given as paths such as `spec.nodeName`.
-    #[must_use]
     pub fn with_field_labels(mut self, labels: &[&str]) -> Self {
         self.field_labels = labels.iter().map(|label| (*label).to_owned()).collect();
         self
     }
 
     /// `apiVersion` of its objects.
-    #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
 
     /// `plural.group`, or the plural alone in the core group.
-    #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -236,6 +228,12 @@ impl Registry {
                 && self.resources[endpoint.table].builtin
         };
         group == "authorization.k8s.io" || self.endpoints.iter().any(served)
+    }
+
+    /// The table of a resource that a test names.
+    pub(crate) fn table(&self, name: &str) -> usize {
+        let table = self.by_plural(name);
+        table.unwrap_or_else(|| panic!("unknown resource {name}"))
     }
 
     /// By plural name, qualified by `.group` where needed.

@@ -38,7 +38,6 @@ pub struct Member {
 }
 
 /// A member that has to be there.
-#[must_use]
 pub fn required(name: &'static str, schema: Schema) -> Member {
     Member {
         name,
@@ -48,7 +47,6 @@ pub fn required(name: &'static str, schema: Schema) -> Member {
 }
 
 /// A member that may be absent.
-#[must_use]
 pub fn optional(name: &'static str, schema: Schema) -> Member {
     Member {
         name,

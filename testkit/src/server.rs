@@ -30,9 +30,6 @@ use crate::watch_faults::{Cut, EventRuleBuilder, EventSelect};
 pub(crate) struct Options {
     pub(crate) require_namespaces: bool,
     pub(crate) streaming_lists: bool,
-    pub(crate) bookmark_interval: Option<Duration>,
-    pub(crate) body_limit: usize,
-    pub(crate) watch_timeout: Duration,
     pub(crate) version: String,
 }
 
@@ -42,7 +39,6 @@ pub(crate) struct Options {
 pub struct ServerBuilder {
     registry: Registry,
     options: Options,
-    retention: Duration,
     history: bool,
     start: Timestamp,
 }
@@ -55,14 +51,8 @@ impl ServerBuilder {
     }
 
     /// Changes a known resource, for example its pruning.
-    ///
-    /// # Panics
-    /// If no such resource is known.
     pub fn adjust(mut self, resource: &str, change: impl FnOnce(&mut Resource)) -> Self {
-        let table = self
-            .registry
-            .by_plural(resource)
-            .unwrap_or_else(|| panic!("unknown resource {resource}"));
+        let table = self.registry.table(resource);
         change(self.registry.get_mut(table));
         self
     }
@@ -76,30 +66,6 @@ impl ServerBuilder {
     /// Serves watches with `sendInitialEvents` instead of refusing them (422).
     pub fn streaming_lists(mut self) -> Self {
         self.options.streaming_lists = true;
-        self
-    }
-
-    /// How often an idle watch gets a bookmark: 60 s unless told otherwise, `None` for never.
-    pub fn bookmark_interval(mut self, interval: Option<Duration>) -> Self {
-        self.options.bookmark_interval = interval;
-        self
-    }
-
-    /// How long a watch lives that names no `timeoutSeconds`: 30 minutes unless told otherwise.
-    pub fn watch_timeout(mut self, timeout: Duration) -> Self {
-        self.options.watch_timeout = timeout;
-        self
-    }
-
-    /// Largest request body: 3 MiB unless told otherwise.
-    pub fn body_limit(mut self, bytes: usize) -> Self {
-        self.options.body_limit = bytes;
-        self
-    }
-
-    /// How long old revisions stay readable at least: 5 minutes unless told otherwise.
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
         self
     }
 
@@ -122,9 +88,8 @@ impl ServerBuilder {
     }
 
     /// The server.
-    #[must_use]
     pub fn build(self) -> Server {
-        let store = Store::new(self.registry.len(), self.retention, self.history);
+        let store = Store::new(self.registry.len(), self.history);
         Server {
             inner: Arc::new(Inner {
                 registry: self.registry,
@@ -156,9 +121,7 @@ impl Inner {
     }
 
     pub(crate) fn table(&self, resource: &str) -> usize {
-        self.registry
-            .by_plural(resource)
-            .unwrap_or_else(|| panic!("unknown resource {resource}"))
+        self.registry.table(resource)
     }
 }
 
@@ -188,7 +151,6 @@ impl fmt::Debug for Server {
 )]
 impl Server {
     /// A server with the standard resources and options.
-    #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -200,12 +162,8 @@ impl Server {
             options: Options {
                 require_namespaces: false,
                 streaming_lists: false,
-                bookmark_interval: Some(Duration::from_secs(60)),
-                body_limit: 3 * 1024 * 1024,
-                watch_timeout: Duration::from_secs(30 * 60),
                 version: "v1.34.4".to_owned(),
             },
-            retention: Duration::from_secs(5 * 60),
             history: true,
             start: Timestamp::constant(1_767_225_600, 0),
         }
@@ -214,19 +172,16 @@ impl Server {
     /// A client, with the label `test`.
     ///
     /// It has no retries and no timeouts of its own. Has to be called within a tokio runtime.
-    #[must_use]
     pub fn client(&self) -> Client {
         self.client_named("test")
     }
 
     /// A client whose label rules and the request log can tell; also its user name in refusals.
-    #[must_use]
     pub fn client_named(&self, label: &str) -> Client {
         Client::new(self.service(label), "default")
     }
 
     /// The bare HTTP service behind [`Server::client_named`].
-    #[must_use]
     pub fn service(&self, label: &str) -> ApiService {
         ApiService::new(self.clone(), label)
     }
@@ -302,7 +257,6 @@ impl Server {
     }
 
     /// A copy of all objects, for [`Server::restore`].
-    #[must_use]
     pub fn back_up(&self) -> Backup {
         self.inner.store().back_up()
     }
@@ -316,7 +270,6 @@ impl Server {
     }
 
     /// All requests so far.
-    #[must_use]
     pub fn requests(&self) -> Requests {
         self.inner.log.snapshot()
     }
@@ -327,10 +280,6 @@ impl Server {
     }
 
     /// All writes to a resource, oldest first.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
-    #[must_use]
     pub fn history(&self, resource: &str) -> Vec<Write> {
         let table = self.inner.table(resource);
         let type_meta = Arc::new(self.type_meta(table));
@@ -338,18 +287,16 @@ impl Server {
             .store()
             .history(table)
             .iter()
-            .map(|change| Write::new(change, &type_meta, self.inner.clock))
+            .map(|change| Write::new(change, &type_meta))
             .collect()
     }
 
     /// The newest revision.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.inner.store().revision()
     }
 
     /// The server's wall clock.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
     }
@@ -373,9 +320,6 @@ impl Server {
 
     /// Writes an object as it is: creates it, replaces it, or, if it carries another uid than the
     /// one there, deletes that one first. Answers with what is stored.
-    ///
-    /// # Panics
-    /// If the object names no known kind or has no name.
     pub fn put(&self, object: Value) -> Value {
         let (stored, type_meta) = direct::put(&self.inner, object);
         stored.to_value(&type_meta)
@@ -389,37 +333,22 @@ impl Server {
     }
 
     /// An object, if it is there; `namespace` is empty for cluster-scoped ones.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
-    #[must_use]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         direct::get(&self.inner, resource, namespace, name)
     }
 
     /// All objects of a resource, in order of namespace and name.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
-    #[must_use]
     pub fn list(&self, resource: &str) -> Vec<Value> {
         direct::list(&self.inner, resource)
     }
 
     /// How many objects a resource has.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
-    #[must_use]
     pub fn count(&self, resource: &str) -> usize {
         let table = self.inner.table(resource);
         self.inner.store().live(table, None).count()
     }
 
     /// Changes an object in place; whether it was there.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
     pub fn edit(
         &self,
         resource: &str,
@@ -431,9 +360,6 @@ impl Server {
     }
 
     /// Removes an object at once, finalizers or not; its last state, if it was there.
-    ///
-    /// # Panics
-    /// If the resource is unknown.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         direct::delete(&self.inner, resource, namespace, name)
     }

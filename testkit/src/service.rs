@@ -11,11 +11,14 @@ use tower::{BoxError, Service};
 
 use crate::body::{ResponseBody, broken_connection};
 use crate::faults::{Action, RuleState};
-use crate::handlers::{self, Call};
+use crate::handlers;
 use crate::request::Request;
 use crate::server::Server;
 use crate::status::Failure;
 use crate::{access, garble};
+
+/// Largest request body: 3 MiB.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 type Response = http::Response<ResponseBody>;
 
@@ -102,12 +105,10 @@ async fn perform(
     request: &Request,
     stale: Option<u64>,
 ) -> Result<Response, Failure> {
-    let limit = server.inner.options.body_limit;
-    if request.body.len() > limit {
-        return Err(Failure::too_large(&format!("limit is {limit}")));
+    if request.body.len() > BODY_LIMIT {
+        return Err(Failure::too_large(&format!("limit is {BODY_LIMIT}")));
     }
-    let call = Call::new(server, request, stale);
-    handlers::dispatch(call).await
+    handlers::dispatch(server, request, stale).await
 }
 
 async fn after(

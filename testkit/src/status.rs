@@ -13,6 +13,7 @@ use crate::resources::Resource;
 
 /// A failed answer: HTTP code plus the fields of a `Status` body.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "it does nothing by itself"]
 pub struct Failure {
     /// HTTP status code, repeated in the body.
     pub code: u16,
@@ -28,6 +29,7 @@ pub struct Failure {
 
 /// One entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "it does nothing by itself"]
 pub struct Cause {
     /// For example `FieldValueRequired`.
     pub reason: &'static str,
@@ -39,7 +41,6 @@ pub struct Cause {
 
 impl Cause {
     /// A required field that is absent.
-    #[must_use]
     pub fn required(field: impl Into<String>) -> Self {
         Self {
             reason: "FieldValueRequired",
@@ -49,7 +50,6 @@ impl Cause {
     }
 
     /// A field whose value is not allowed.
-    #[must_use]
     pub fn invalid(field: impl Into<String>, value: &str, why: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
@@ -59,7 +59,6 @@ impl Cause {
     }
 
     /// A field that is larger than allowed.
-    #[must_use]
     pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self {
             reason: "FieldValueTooLong",
@@ -69,7 +68,6 @@ impl Cause {
     }
 
     /// A field that must not be set.
-    #[must_use]
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self {
             reason: "FieldValueForbidden",
@@ -79,7 +77,6 @@ impl Cause {
     }
 
     /// A field of the wrong JSON type.
-    #[must_use]
     pub fn wrong_type(field: impl Into<String>, want: &str, got: &str) -> Self {
         let field = field.into();
         Self {
@@ -94,7 +91,6 @@ impl Cause {
 
 impl Failure {
     /// Any code, reason and message.
-    #[must_use]
     pub fn new(
         code: u16,
         reason: impl Into<Cow<'static, str>>,
@@ -110,14 +106,12 @@ impl Failure {
     }
 
     /// The same failure with a `Retry-After` header.
-    #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
     /// The usual reason and text for a bare code; what a proxy or an overloaded server sends.
-    #[must_use]
     pub fn of_code(code: u16) -> Self {
         let (reason, message) = match code {
             400 => (
@@ -177,25 +171,21 @@ impl Failure {
     }
 
     /// 429 with `Retry-After`.
-    #[must_use]
     pub fn too_many_requests(seconds: u32) -> Self {
         Self::of_code(429).retry_after(seconds)
     }
 
     /// 400 with the given text.
-    #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
     /// 410 with reason `Expired`, the answer to a resourceVersion that is gone.
-    #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
     /// 422 with empty details: a JSON Patch that does not apply.
-    #[must_use]
     pub fn patch_rejected() -> Self {
         Self::of_code(422)
     }
@@ -315,7 +305,6 @@ impl Failure {
     }
 
     /// The `Status` object of this failure.
-    #[must_use]
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 use crate::object::Object;
 
+/// How long old revisions stay readable at least.
+const RETENTION: Duration = Duration::from_mins(5);
+
 /// What is taken of a collection.
 pub(crate) type Select<'s> = dyn Fn(&Key, &Object) -> bool + 's;
 
@@ -126,13 +129,12 @@ pub(crate) struct Store {
     uids: u64,
     names: u64,
     keep_history: bool,
-    retention: Duration,
     /// When retention last looked, and the revision of that moment.
     mark: (Instant, u64),
 }
 
 impl Store {
-    pub(crate) fn new(tables: usize, retention: Duration, keep_history: bool) -> Self {
+    pub(crate) fn new(tables: usize, keep_history: bool) -> Self {
         Self {
             tables: (0..tables).map(|_| Table::default()).collect(),
             // A real cluster never starts at 1 either; 0 has a meaning of its own in requests.
@@ -141,7 +143,6 @@ impl Store {
             uids: 0,
             names: 0,
             keep_history,
-            retention,
             mark: (Instant::now(), 1),
         }
     }
@@ -392,11 +393,11 @@ impl Store {
         let now = Instant::now();
         let (since, revision) = self.mark;
         let age = now.saturating_duration_since(since);
-        if age < self.retention {
+        if age < RETENTION {
             return;
         }
         // Nothing was written since the last look, or there would have been a look.
-        let quiet = age >= self.retention.saturating_mul(2);
+        let quiet = age >= 2 * RETENTION;
         self.compact(if quiet { self.revision } else { revision });
         self.mark = (now, self.revision);
     }

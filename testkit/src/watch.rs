@@ -28,6 +28,9 @@ use crate::status::{Cause, Failure};
 use crate::store::{Change, ChangeKind, Compacted, Key};
 use crate::watch_faults::{Cut, EventAction};
 
+/// How long a watch lives that names no `timeoutSeconds`.
+const LIFETIME: Duration = Duration::from_mins(30);
+
 /// How many existing objects a watch takes from the store at a time.
 const INITIAL_PAGE: usize = 500;
 
@@ -71,9 +74,8 @@ impl ResourceCall<'_> {
             version
         };
         let now = Instant::now();
-        let lifetime = request
-            .timeout_seconds
-            .map_or(options.watch_timeout, Duration::from_secs);
+        let lifetime = request.timeout_seconds;
+        let lifetime = lifetime.map_or(LIFETIME, Duration::from_secs);
         let mut watch = Watch {
             server: self.server.clone(),
             request: request.clone(),
@@ -96,9 +98,7 @@ impl ResourceCall<'_> {
             deadline: now + lifetime,
             bookmark: request
                 .bookmarks
-                .then_some(options.bookmark_interval)
-                .flatten()
-                .map(|interval| (next_bookmark(now, interval, now + lifetime), interval)),
+                .then(|| next_bookmark(now, now + lifetime)),
         };
         if cursor < store.compacted() {
             let oldest = store.compacted();
@@ -109,18 +109,16 @@ impl ResourceCall<'_> {
         drop(store);
         let frames = stream::unfold(watch, Watch::next);
         let mut response = Response::new(ResponseBody::stream(frames));
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            header::HeaderValue::from_static("application/json"),
-        );
+        let json = header::HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
         Ok(response)
     }
 }
 
-/// As the API server has it: in regular intervals, and two seconds before the end.
-fn next_bookmark(now: Instant, interval: Duration, deadline: Instant) -> Instant {
+/// As the API server has it: each minute, and two seconds before the end.
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     let last = deadline - Duration::from_secs(2);
-    let next = now + interval;
+    let next = now + Duration::from_mins(1);
     if last > now { next.min(last) } else { next }
 }
 
@@ -153,13 +151,14 @@ struct Watch {
     /// Lines ready to be sent.
     queue: VecDeque<Bytes>,
     pending: Option<Pending>,
-    /// Events delivered so far on this stream, for each rule that counts them.
-    delivered: Vec<(Arc<RuleState>, usize)>,
+    /// The rule of each event delivered so far on this stream that a rule counts.
+    delivered: Vec<Arc<RuleState>>,
     wake: watch::Receiver<u64>,
     cuts: watch::Receiver<Vec<(Match, Cut)>>,
     cuts_seen: usize,
     deadline: Instant,
-    bookmark: Option<(Instant, Duration)>,
+    /// When the next one is due.
+    bookmark: Option<Instant>,
 }
 
 type Frame = Result<Bytes, BoxError>;
@@ -209,11 +208,7 @@ impl Watch {
         match self.next_change() {
             Ok(Some(change)) => self.take(change),
             Ok(None) => self.idle().await,
-            Err(Compacted) => {
-                let failure =
-                    Failure::expired(format!("too old resource version: {}", self.cursor));
-                self.fail(&failure);
-            }
+            Err(Compacted) => self.too_old(),
         }
     }
 
@@ -263,31 +258,26 @@ impl Watch {
     }
 
     fn count(&mut self, rule: &Arc<RuleState>) -> usize {
-        let known = self
-            .delivered
-            .iter_mut()
-            .find(|(known, _)| Arc::ptr_eq(known, rule));
-        if let Some((_, count)) = known {
-            *count += 1;
-            return *count;
-        }
-        self.delivered.push((Arc::clone(rule), 1));
-        1
+        self.delivered.push(Arc::clone(rule));
+        let same = |known: &&Arc<RuleState>| Arc::ptr_eq(known, rule);
+        self.delivered.iter().filter(same).count()
     }
 
     fn deliver(&mut self, pending: &Pending) {
         if let Some((kind, object)) = self.event_of(&pending.change) {
-            let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-            self.shape.write(&object, true, &mut line);
-            line.extend_from_slice(b"}\n");
-            let line = Bytes::from(line);
-            for _ in 0..pending.copies {
-                self.queue.push_back(line.clone());
-            }
+            let line = self.event(kind, &object);
+            self.queue.extend(vec![line; pending.copies]);
         }
         if pending.cut {
             self.phase = Phase::Over;
         }
+    }
+
+    fn event(&self, kind: &str, object: &Object) -> Bytes {
+        let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+        self.shape.write(object, true, &mut line);
+        line.extend_from_slice(b"}\n");
+        line.into()
     }
 
     /// What this watch makes of a write: nothing, or an event.
@@ -316,12 +306,8 @@ impl Watch {
     /// The rule that stops this stream at its next write, if any does.
     fn holding_rule(&self) -> Option<Arc<RuleState>> {
         let rules = self.server.inner.rules.of_watch(&self.request);
-        let holds: Vec<_> = rules
-            .into_iter()
-            .filter(|rule| {
-                matches!(&rule.action, Action::Event(event) if matches!(event.action, EventAction::Hold))
-            })
-            .collect();
+        let holds = |rule: &Arc<RuleState>| matches!(&rule.action, Action::Event(event) if matches!(event.action, EventAction::Hold));
+        let holds: Vec<_> = rules.into_iter().filter(holds).collect();
         if holds.is_empty() {
             return None;
         }
@@ -340,15 +326,10 @@ impl Watch {
 
     /// Nothing to send: waits for a write, and sends a bookmark when one is due.
     async fn idle(&mut self) {
-        let due = self.bookmark.map(|(due, _)| due);
-        self.wait(due, None).await;
+        self.wait(self.bookmark, None).await;
         let now = Instant::now();
-        if let Some((due, interval)) = self.bookmark
-            && now >= due
-            && matches!(self.next_change(), Ok(None))
-        {
-            let next = next_bookmark(now, interval, self.deadline);
-            self.bookmark = Some((next, interval));
+        if self.bookmark.is_some_and(|due| now >= due) && matches!(self.next_change(), Ok(None)) {
+            self.bookmark = Some(next_bookmark(now, self.deadline));
             // A watch that began at a revision of the future is not told of the present.
             if self.cursor <= self.server.inner.store().revision() {
                 self.queue_bookmark(false);
@@ -409,17 +390,11 @@ impl Watch {
             Some(&|key, object| self.selector.matches(key, object)),
         );
         let Ok(page) = page else {
-            self.fail(&Failure::expired(format!(
-                "too old resource version: {}",
-                self.cursor
-            )));
-            return;
+            return self.too_old();
         };
         for (_, object) in &page.items {
-            let mut line = b"{\"type\":\"ADDED\",\"object\":".to_vec();
-            self.shape.write(object, true, &mut line);
-            line.extend_from_slice(b"}\n");
-            self.queue.push_back(Bytes::from(line));
+            let line = self.event("ADDED", object);
+            self.queue.push_back(line);
         }
         if page.is_cut {
             self.phase = Phase::Initial(page.next().cloned());
@@ -445,6 +420,13 @@ impl Watch {
                 "metadata": metadata,
             },
         }));
+    }
+
+    fn too_old(&mut self) {
+        let cursor = self.cursor;
+        self.fail(&Failure::expired(format!(
+            "too old resource version: {cursor}"
+        )));
     }
 
     /// Ends the stream with an error event.

@@ -20,6 +20,9 @@ pub const NS: &str = "default";
 pub const RANGE: &str = "10.0.0.0/24";
 pub const POOL: &str = "10.0.0.0-24";
 
+/// The resource of reservations.
+pub const ORIP: &str = "overlappingrangeipreservations";
+
 /// An API server and a collector.
 pub struct Bench {
     pub server: Server,
@@ -51,11 +54,7 @@ impl Bench {
     /// The requests of the collector that a sweep did not send: all but lists of pools and
     /// reservations with their contents, and lists of slices.
     pub fn aside_from_sweeps(&self) -> testkit::Requests {
-        let swept = [
-            "ippools",
-            "overlappingrangeipreservations",
-            "nodeslicepools",
-        ];
+        let swept = ["ippools", ORIP, "nodeslicepools"];
         self.sent(testkit::Match::any()).filter(|r| {
             let of_contents = r.verb == testkit::Verb::List && !r.metadata_only;
             !(of_contents && swept.contains(&&*r.resource))
@@ -81,7 +80,7 @@ impl Bench {
 
     /// Names of all reservations.
     pub fn reservations(&self) -> Vec<String> {
-        let names = self.server.list("overlappingrangeipreservations");
+        let names = self.server.list(ORIP);
         names
             .iter()
             .map(|r| {
@@ -225,6 +224,16 @@ pub fn put_pool(server: &Server, rows: &[(u64, &str)]) {
         server.put(fixtures::reservation(NS, &address, &podref, "net1"));
     }
     server.put(pool.build());
+}
+
+/// One more row of [`POOL`], on `net1`, of a sandbox of this number; or another in its place.
+pub fn put_row(server: &Server, offset: u64, pod: &str, sandbox: u64) {
+    let found = server.edit("ippools", NS, POOL, |pool| {
+        let id = fixtures::sandbox(sandbox);
+        let row = fixtures::row(&id, &format!("{NS}/{pod}"), "net1");
+        pool["spec"]["allocations"][offset.to_string()] = row;
+    });
+    assert!(found, "no pool {POOL}");
 }
 
 /// A running pod that reports 10.0.0.`offset` on `net1`.

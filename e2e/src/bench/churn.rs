@@ -68,31 +68,26 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     bench.say(NAME, format!("ipgc asked: {}", ours.summary()));
 
     let line = |what: &str, ours| Line::new(NAME, what, ours);
-    let goal = if bench.short {
+    let each = Amount::each(ours.requests.len(), ending);
+    let cpu = Amount::cpu(meter.cpu()?.saturating_sub(cpu));
+    let server_cpu = Amount::cpu(stage.api_server().cpu()?.saturating_sub(server_cpu));
+    let most = if bench.short {
         SHORT_REQUESTS
     } else {
         REQUESTS
     };
+    let ended = format!("pods that ended a second, of {RATE} that were asked for");
     let lines = vec![
-        line(
-            "requests per deleted pod",
-            Amount::each(ours.requests.len(), ending),
-        )
-        .at_most(goal)
-        .counted(),
+        line("requests per deleted pod", each)
+            .at_most(most)
+            .counted(),
         line("writes", Amount::count(ours.writes()))
             .at_most(0.0)
             .counted(),
         line("events", Amount::count(ours.events)),
-        line(
-            &format!("pods that ended a second, of {RATE} that were asked for"),
-            rate,
-        ),
-        line("ipgc's CPU", Amount::cpu(meter.cpu()?.saturating_sub(cpu))),
-        line(
-            "API server's CPU",
-            Amount::cpu(stage.api_server().cpu()?.saturating_sub(server_cpu)),
-        ),
+        line(&ended, rate),
+        line("ipgc's CPU", cpu),
+        line("API server's CPU", server_cpu),
     ];
     collector.stop().await?;
     stage.stop().await?;

@@ -1,20 +1,20 @@
 //! A quiet cluster in which now and then one pod ends: how long after it its row is gone.
 //!
-//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out. What the
-//! server itself needs is measured first: the patch that a free ends with, and with it the two reads that
-//! ipgc sends while the row still waits, by a client that does nothing else.
+//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out. The patch that a
+//! free ends with is measured first, by a client that does nothing else: it is what the server itself needs.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     pin::pin,
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{TryStreamExt as _, stream};
 use ipgc::api::IpPool;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::json;
+use tokio::sync::oneshot;
 
 use super::{
     Bench,
@@ -24,8 +24,7 @@ use super::{
     seed::{BEAT, Heartbeats},
     stage::Stage,
     table::{Amount, Line, float},
-    template,
-    watch::{self, Change, Named, Pool},
+    watch::{self, Change},
 };
 use crate::{Error, Result};
 
@@ -38,10 +37,10 @@ const COOLDOWN: Duration = Duration::from_secs(1);
 const SKEW: Duration = Duration::from_millis(50);
 
 /// Rows of each pool: a range of 254 that is full.
-pub const ROWS: usize = 254;
+const ROWS: usize = 254;
 
 /// Pools; two ends in one pool are seconds apart.
-pub const POOLS: usize = 20;
+const POOLS: usize = 20;
 
 /// From one end to the next: neither the cooldown nor [`TERMINATION`] is a multiple, so that no free meets the end
 /// of another pod.
@@ -50,7 +49,7 @@ const EVERY: Duration = Duration::from_millis(230);
 /// How long the kubelet takes from the terminal phase to the deletion.
 const TERMINATION: Duration = Duration::from_millis(500);
 
-/// So often the bare requests are sent.
+/// So often the bare patch is sent.
 const BARE: usize = 200;
 
 /// Until the last row is gone.
@@ -60,34 +59,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let tries = bench.size(1_000);
     let stage = bench.stage().await?;
-    let population = Population {
-        pools: POOLS,
-        reservations: false,
-        ..stage.population(POOLS * ROWS)
-    };
+    let population = pools(stage.population(POOLS * ROWS));
     bench.say(NAME, format!("seeding {} pods", population.pods));
     stage.seeder.everything(&population).await?;
     let bare = bare(&stage, bench.size(BARE), tries).await?;
     let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let collector = stage.started(&[&cooldown]).await?;
-    let (told, seen) = tokio::sync::oneshot::channel();
+    let (told, seen) = oneshot::channel();
     let client = stage.client("bench").await?;
     let watching = tokio::spawn(delays(client, population.clone(), tries, told));
+    let unseen =
+        |error: &dyn std::error::Error| Error::Unsupported(format!("the bench's watches: {error}"));
     let begun = tokio::time::timeout(PATIENCE, seen).await;
     begun
-        .map_err(Error::malformed("the bench's watches"))?
-        .map_err(Error::malformed("the bench's watches"))?;
+        .map_err(|late| unseen(&late))?
+        .map_err(|gone| unseen(&gone))?;
     bench.say(NAME, format!("{tries} pods end, one each {EVERY:?}"));
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
-    kubelet
-        .end_evenly(&population, 0..tries, EVERY, TERMINATION)
-        .await?;
-    let watched = async {
-        let watched = watching.await;
-        watched.map_err(|error| Error::Unsupported(error.to_string()))?
-    };
-    let mut delays = collector.within(PATIENCE, "free all rows", watched).await?;
+    let ends = kubelet.end_evenly(&population, 0..tries, EVERY, TERMINATION);
+    ends.await?;
+    let watched = collector.within(PATIENCE, "free all rows", watching);
+    let mut delays = watched.await?.map_err(|error| unseen(&error))??;
     collector.stop().await?;
     stage.stop().await?;
 
@@ -99,9 +92,8 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     delays.sort_unstable();
     let line = |what: &str, part| {
         let line = Line::new(NAME, what, Amount::time(at(&delays, part)));
-        line.against("bare PATCH", Amount::time(at(&bare.patch, part)))
+        line.against("bare PATCH", Amount::time(at(&bare, part)))
     };
-    let all = |what: &str, part| Line::new(NAME, what, Amount::time(at(&bare.all, part)));
     Ok(vec![
         line("DELETED to row gone, less the cooldown of 1 s: p50", 0.5).at_most(0.050),
         line("p99", 0.99).at_most(0.150),
@@ -110,18 +102,15 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         Line::new(NAME, "before the cooldown was over", Amount::count(early))
             .at_most(0.0)
             .counted(),
-        all("bare GET, GET, PATCH: p50", 0.5),
-        all("bare GET, GET, PATCH: p99", 0.99),
     ])
 }
 
-/// How long the server takes for what a free cannot do without, from the shortest to the longest.
-#[derive(Default)]
-struct Bare {
-    /// One row is removed.
-    patch: Vec<Duration>,
-    /// The same, and before it the rows are read and the pod is proven absent.
-    all: Vec<Duration>,
+fn pools(population: Population) -> Population {
+    Population {
+        pools: POOLS,
+        reservations: false,
+        ..population
+    }
 }
 
 /// The delay that this part of them does not exceed.
@@ -133,55 +122,31 @@ fn at(sorted: &[Duration], part: f64) -> Duration {
     sorted.get(place).copied().unwrap_or_default()
 }
 
-async fn bare(stage: &Stage, tries: usize, of_ipgc: usize) -> Result<Bare> {
+/// How long the server takes for the removal of one row, from the shortest to the longest.
+async fn bare(stage: &Stage, tries: usize, of_ipgc: usize) -> Result<Vec<Duration>> {
     let home = stage.cluster.namespace("bare").await?;
-    let population = Population {
-        pools: POOLS,
-        reservations: false,
-        ..stage.population_in(&home, POOLS * ROWS)
-    };
+    let population = pools(stage.population_in(&home, POOLS * ROWS));
     stage.seeder.pools(&population, Population::rows_of).await?;
     let client = stage.client("bench-loop").await?;
-    let namespace = &population.namespace;
+    let path = |pool| raw::one::<IpPool>(&population.namespace, population.pool(pool));
     // The first patch of a pool has managed fields to remove. Of all tries it is to be as large a part as of ipgc's.
     for pool in POOLS * tries / of_ipgc..POOLS {
-        let path = raw::one::<IpPool>(namespace, &population.pool(pool));
-        raw::patch_for_metadata(&client, &path, &json!([raw::forget_managers()])).await?;
+        raw::patch_for_metadata(&client, &path(pool), &json!([raw::forget_managers()])).await?;
     }
-    let mut delays = Bare::default();
+    let mut delays = Vec::new();
     let rows = |pool| population.rows_of(pool).take(tries.div_ceil(POOLS));
     for row in (0..POOLS).flat_map(rows).take(tries) {
         tokio::time::sleep(EVERY / 2).await;
-        let pool = population.pool(row.pool);
-        let pool = raw::one::<IpPool>(namespace, &pool);
-        let pod = population.pod(row.pod);
-        let pod = raw::one::<Pod>(namespace, &pod);
-        let path = format!("/spec/allocations/{}", row.offset);
-        let removal = json!([
-            {"op": "test", "path": path, "value": template::row(&population, row)},
-            {"op": "remove", "path": path},
-            raw::forget_managers(),
-        ]);
+        let removal = population.removal([row]);
         let begun = Instant::now();
-        raw::get(&client, &pool).await?;
-        match raw::get(&client, &pod).await {
-            Err(error) if error.api_code() == Some(404) => {}
-            _ => return Err(Error::Unsupported("a pod that nobody made exists".into())),
-        }
-        let reads = begun.elapsed();
-        raw::patch_for_metadata(&client, &pool, &removal).await?;
-        let all = begun.elapsed();
-        delays.all.push(all);
-        delays.patch.push(all.saturating_sub(reads));
+        raw::patch_for_metadata(&client, &path(row.pool), &removal).await?;
+        delays.push(begun.elapsed());
     }
     for pool in 0..POOLS {
-        let pool = population.pool(pool);
-        let path = raw::one::<IpPool>(namespace, &pool);
         // Its rows have no pods, and would be held as orphans.
-        raw::delete(&client, &path).await?;
+        raw::delete(&client, &path(pool)).await?;
     }
-    delays.all.sort_unstable();
-    delays.patch.sort_unstable();
+    delays.sort_unstable();
     Ok(delays)
 }
 
@@ -190,50 +155,47 @@ async fn delays(
     client: Client,
     population: Population,
     tries: usize,
-    begun: tokio::sync::oneshot::Sender<()>,
+    begun: oneshot::Sender<()>,
 ) -> Result<Vec<Duration>> {
     let home = &population.namespace;
-    let pods = raw::all::<Pod>(home);
-    let pools = raw::all::<IpPool>(home);
-    let pods = watch::changes::<Named>(&client, &pods, true).await?;
-    let pools = watch::changes::<Pool>(&client, &pools, false).await?;
-    let pods = pods.map_ok(|(at, change)| (at, Seen::Pod(change)));
-    let pools = pools.map_ok(|(at, change)| (at, Seen::Pool(change)));
-    let mut all = pin!(futures::stream::select(pods, pools));
+    let pods = watch::changes(&client, &raw::all::<Pod>(home), raw::METADATA).await?;
+    let pools = watch::changes(&client, &raw::all::<IpPool>(home), raw::JSON).await?;
+    let mut all = pin!(stream::select(pods, pools));
 
-    // Who has which row, as it was seeded.
+    // Which pod has which row, as it was seeded.
     let mut pods_by_row = BTreeMap::new();
     for row in (0..population.pools).flat_map(|pool| population.rows_of(pool)) {
         let key = (population.pool(row.pool), row.offset.to_string());
         pods_by_row.insert(key, population.pod(row.pod));
     }
-    let mut rows = BTreeMap::<String, BTreeSet<Box<str>>>::new();
+    let mut rows = BTreeMap::<String, watch::Rows>::new();
     let mut there = 0_usize;
     let mut gone = BTreeMap::<String, Instant>::new();
     let mut delays = Vec::with_capacity(tries);
     let mut begun = Some(begun);
     while delays.len() < tries {
-        let Some(seen) = all.next().await else {
+        let Some((at, change)) = all.try_next().await? else {
             return Err(Error::Unsupported("the server ended a watch".into()));
         };
-        match seen? {
-            (_, Seen::Pod(Change::Is(_))) => there += 1,
-            (at, Seen::Pod(Change::Gone(pod))) => {
-                gone.insert(pod.metadata.name, at);
+        match change {
+            Change::Gone(object) => {
+                gone.insert(object.parts().0, at);
             }
-            (at, Seen::Pool(Change::Is(pool))) => {
-                let (name, now) = (pool.metadata.name, pool.spec.allocations);
-                let before = rows.insert(name.clone(), now.clone());
-                for row in before.iter().flatten().filter(|row| !now.contains(*row)) {
-                    let pod = pods_by_row.get(&(name.clone(), row.to_string()));
-                    let ended = pod.and_then(|pod| gone.get(pod));
-                    // A row that goes before its pod is seen to go is what must never be; it counts as a
-                    // delay of nothing, and the least shows it.
-                    let delay = ended.map(|ended| at.saturating_duration_since(*ended));
-                    delays.push(delay.unwrap_or_default());
+            Change::Is(object) => match object.parts() {
+                (_, None) => there += 1,
+                (name, Some(now)) => {
+                    let before = rows.remove(&name).unwrap_or_default();
+                    for row in before.into_iter().filter(|row| !now.contains(row)) {
+                        let pod = pods_by_row.get(&(name.clone(), row.into()));
+                        let ended = pod.and_then(|pod| gone.get(pod));
+                        // A row that goes before its pod is seen to go is what must never be; it counts as a
+                        // delay of nothing, and the least shows it.
+                        let delay = ended.map(|ended| at.saturating_duration_since(*ended));
+                        delays.push(delay.unwrap_or_default());
+                    }
+                    rows.insert(name, now);
                 }
-            }
-            (_, Seen::Pool(Change::Gone(_))) => {}
+            },
         }
         if there >= population.pods
             && rows.len() == population.pools
@@ -244,9 +206,4 @@ async fn delays(
         }
     }
     Ok(delays)
-}
-
-enum Seen {
-    Pod(Change<Named>),
-    Pool(Change<Pool>),
 }

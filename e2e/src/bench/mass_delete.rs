@@ -6,16 +6,17 @@
 
 use std::time::{Duration, Instant};
 
+use ipgc::api::{IpPool, Reservation};
+
 use super::{
-    Bench,
-    bare_loop::{self, CONNECTIONS},
+    Bench, bare_loop,
     load::Kubelet,
     population::{Owner, Population},
     requests::{Ours, RESERVATIONS},
     seed::Heartbeats,
     stage::{SHORT_WAITS, Stage},
-    table::{Amount, Line, float},
-    upstream_loop::Took,
+    table::{Amount, Line},
+    upstream_loop::{self, Took},
     watch,
 };
 use crate::{Error, Result};
@@ -27,9 +28,6 @@ const PAST: Duration = Duration::from_secs(15);
 
 /// Nodes block as long as their Leases were not seen to change.
 const BEAT: Duration = Duration::from_secs(2);
-
-/// ipgc's default wait after an end that proves the sandbox stopped.
-const COOLDOWN: Duration = Duration::from_secs(2);
 
 /// Connections of the load driver: a node pool of a few dozen kubelets.
 const KUBELETS: usize = 32;
@@ -89,9 +87,6 @@ struct Seen {
     begun: Instant,
     /// When the last pod was gone.
     gone: Instant,
-    /// Rows and reservations that were there then.
-    rows_then: usize,
-    reservations_then: usize,
     rows: Instant,
     reservations: Instant,
     ours: Ours,
@@ -101,10 +96,24 @@ struct Seen {
     oldest_proof: Duration,
 }
 
-/// Runs one of them.
-pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
+/// Runs the first of them.
+pub async fn replica_set(bench: &Bench) -> Result<Vec<Line>> {
+    run(bench, &REPLICA_SET).await
+}
+
+/// Runs the second.
+pub async fn stateful_set(bench: &Bench) -> Result<Vec<Line>> {
+    run(bench, &STATEFUL_SET).await
+}
+
+/// Runs the third.
+pub async fn rows(bench: &Bench) -> Result<Vec<Line>> {
+    run(bench, &ROWS).await
+}
+
+async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
     let scene = variant.name;
-    let upstream = bench.upstream.get(bench).await?;
+    let upstream = upstream_loop::took(bench).await?;
     let pods = bench.size(10_000);
     bench.say(scene, format!("seeding {pods} pods"));
     let stage = bench.stage().await?;
@@ -116,38 +125,16 @@ pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
         ..stage.population(pods)
     };
     stage.seeder.everything(&population).await?;
-    let mut paces = Vec::new();
-    let bare = if variant.reservations {
+    let mut bare = None;
+    if variant.reservations {
         bench.say(scene, "the bare loop");
-        let few = Population {
-            pods: pods / 10,
-            ..population.clone()
-        };
-        for connections in bare_loop::OTHERS {
-            let took = bare_loop::run(&stage, &few, connections).await?;
-            paces.push((connections, Amount::rate(few.pods, took.time)));
-        }
-        let took = bare_loop::run(&stage, &population, CONNECTIONS).await?;
-        Some(took.time)
-    } else {
-        None
-    };
+        bare = Some(bare_loop::run(&stage, &population).await?);
+    }
     let seen = end_all(bench, scene, &stage, &population).await?;
     stage.stop().await?;
 
-    let mut lines = times(variant, &population, &seen, bare, upstream);
-    if variant.reservations {
-        let what = "longest from a proof's first request to a DELETE";
-        lines.push(Line::new(scene, what, Amount::time(seen.oldest_proof)).at_most(2.0));
-    }
+    let mut lines = times(variant, pods, &seen, bare, upstream);
     lines.extend(costs(bench, variant, pods, &seen, upstream));
-    if let Some(bare) = bare {
-        let by_ours = Amount::rate(pods, bare);
-        lines.extend(paces.into_iter().map(|(connections, pace)| {
-            let what = format!("bare loop, reservations a second by {connections} connections");
-            Line::new(scene, what, pace).against("by as many as ipgc's", by_ours)
-        }));
-    }
     Ok(lines)
 }
 
@@ -171,12 +158,11 @@ async fn end_all(
         tokio::time::sleep(PAST).await;
     }
     let meter = collector.meter();
-    let mut rows = watch::rows_left(&client, namespace, population.pools, 0).await?;
-    let mut reservations = if population.reservations {
-        Some(watch::reservations_left(&client, namespace, pods, 0).await?)
-    } else {
-        None
-    };
+    let rows = watch::emptied::<IpPool>(&client, namespace, population.pools).await?;
+    let mut reservations = None;
+    if population.reservations {
+        reservations = Some(watch::emptied::<Reservation>(&client, namespace, pods).await?);
+    }
     let mark = stage.plane.audit().mark()?;
     let (cpu, server_cpu) = (meter.cpu()?, stage.api_server().cpu()?);
     meter.reset_peak()?;
@@ -184,18 +170,10 @@ async fn end_all(
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
     let begun = Instant::now();
     let gone = kubelet.end_all(population, 0..pods, KUBELETS).await?;
-    let rows_then = rows.there();
-    let reservations_then = reservations.as_ref().map_or(0, watch::Awaited::there);
     bench.say(scene, format!("all are gone, after {:.1?}", gone - begun));
-    let what = "free all rows";
-    let rows = collector.within(PATIENCE, what, rows.done()).await?;
-    let what = "free all reservations";
-    let reservations = match &mut reservations {
-        Some(reservations) => {
-            collector
-                .within(PATIENCE, what, reservations.done())
-                .await?
-        }
+    let rows = collector.freed(rows, PATIENCE).await?;
+    let reservations = match reservations {
+        Some(reservations) => collector.freed(reservations, PATIENCE).await?,
         None => rows,
     };
     // What is asked after the last free belongs to it as well.
@@ -204,28 +182,23 @@ async fn end_all(
     bench.say(scene, format!("ipgc asked: {}", ours.summary()));
     all_are_counted(&ours, population)?;
     let peak = meter.peak()?;
-    let (cpu, server_cpu) = (
-        meter.cpu()?.saturating_sub(cpu),
-        stage.api_server().cpu()?.saturating_sub(server_cpu),
-    );
+    let cpu = meter.cpu()?.saturating_sub(cpu);
+    let server_cpu = stage.api_server().cpu()?.saturating_sub(server_cpu);
     let counted = collector.stop().await?;
-    let oldest_proof = if population.reservations {
-        counted.counted("longest_proof_age_ms")?
-    } else {
-        0
-    };
+    let mut oldest_proof = Duration::ZERO;
+    if population.reservations {
+        oldest_proof = Duration::from_millis(counted.counted("longest_proof_age_ms")?);
+    }
     Ok(Seen {
         begun,
         gone,
-        rows_then,
-        reservations_then,
         rows,
         reservations,
         ours,
         cpu,
         server_cpu,
         peak,
-        oldest_proof: Duration::from_millis(oldest_proof),
+        oldest_proof,
     })
 }
 
@@ -234,57 +207,41 @@ fn all_are_counted(ours: &Ours, population: &Population) -> Result<()> {
     let deleted = ours.count("delete", RESERVATIONS);
     let is_short = population.reservations && deleted < population.pods;
     if is_short || ours.count("patch", "ippools") == 0 {
-        return Err(Error::Malformed {
-            what: "the audit log".into(),
-            why: format!("not all that ipgc did is in it: {}", ours.summary()),
-        });
+        let why = format!("not all that ipgc did is in it: {}", ours.summary());
+        return Err(Error::malformed("the audit log")(why));
     }
     Ok(())
 }
 
 fn times(
     variant: &Variant,
-    population: &Population,
+    pods: usize,
     seen: &Seen,
     bare: Option<Duration>,
     upstream: Took,
 ) -> Vec<Line> {
-    let pods = population.pods;
     let line = |what: &str, ours| Line::new(variant.name, what, ours);
-    let from_gone = |end: Instant| end.saturating_duration_since(seen.gone);
-    let rows = from_gone(seen.rows);
+    let time = |what: &str, time| line(what, Amount::time(time));
+    let pace = |what: &str, ours, theirs, least| {
+        let theirs = Amount::rate(upstream.addresses, theirs);
+        let line = line(what, Amount::rate(pods, ours)).against("upstream", theirs);
+        line.ratio_at_least(least)
+    };
+    let rows = seen.rows.saturating_duration_since(seen.gone);
     let mut lines = vec![
-        line(
-            "all pods gone, from the first end",
-            Amount::time(seen.gone - seen.begun),
-        ),
-        line("rows that were there then", Amount::count(seen.rows_then)),
-        line(
-            "those a second, the cooldown included",
-            Amount::rate(seen.rows_then, rows),
-        )
-        .against(
-            "upstream, all its rows",
-            Amount::rate(upstream.addresses, upstream.rows),
-        ),
-        line(
-            "rows empty, from the last pod gone; cooldown 2 s",
-            Amount::time(rows),
-        )
-        .at_most((COOLDOWN + Duration::from_secs(1)).as_secs_f64()),
-        line(
+        time("all pods gone, from the first end", seen.gone - seen.begun),
+        time("rows empty, from the last pod gone; cooldown 2 s", rows).at_most(3.0),
+        pace(
             "all rows a second, from the last pod gone",
-            Amount::rate(pods, rows),
-        )
-        .against(
-            "upstream, with reservations",
-            Amount::rate(upstream.addresses, upstream.rows),
-        )
-        .ratio_at_least(2_500.0),
+            rows,
+            upstream.rows,
+            2_500.0,
+        ),
     ];
     let Some(bare) = bare else {
         return lines;
     };
+    let bare = Amount::time(bare);
     let (of, waits) = match variant.owner {
         Owner::ReplicaSet => ("bare DELETE loop", String::new()),
         Owner::StatefulSet => (
@@ -292,89 +249,55 @@ fn times(
             format!(" ({})", SHORT_WAITS.join(" ")),
         ),
     };
-    let reservations = from_gone(seen.reservations);
-    let left = float(seen.reservations_then as u64) / float(pods as u64);
-    let (bare, bare_of_left) = (Amount::time(bare), Amount::time(bare.mul_f64(left)));
+    let empty = format!("reservations empty, from the last pod gone{waits}");
+    let from_begin = seen.reservations - seen.begun;
+    let reservations = seen.reservations.saturating_duration_since(seen.gone);
+    let both = "all rows with reservations a second, from the last pod gone";
+    let proof = "longest from a proof's first request to a DELETE";
     lines.extend([
-        line(
-            "reservations that were there then",
-            Amount::count(seen.reservations_then),
-        ),
-        line(
-            "those a second",
-            Amount::rate(seen.reservations_then, reservations),
-        )
-        .against(
-            "upstream, all its reservations",
-            Amount::rate(upstream.addresses, upstream.reservations),
-        ),
-        line(
-            &format!("reservations empty, from the last pod gone{waits}"),
-            Amount::time(reservations),
-        )
-        .against(of, bare)
-        .ratio_at_most(1.3),
-        line(
-            "the same, less the cooldown",
-            Amount::time(reservations.saturating_sub(COOLDOWN)),
-        )
-        .against("the loop's pace, as many as were left", bare_of_left),
-        line(
-            "reservations empty, from the first end",
-            Amount::time(seen.reservations - seen.begun),
-        )
-        .against(of, bare),
-        line(
-            "all rows with reservations a second, from the last pod gone",
-            Amount::rate(pods, reservations),
-        )
-        .against(
-            "upstream",
-            Amount::rate(upstream.addresses, upstream.reservations),
-        )
-        .ratio_at_least(300.0),
+        time(&empty, reservations)
+            .against(of, bare)
+            .ratio_at_most(1.3),
+        time("reservations empty, from the first end", from_begin).against(of, bare),
+        pace(both, reservations, upstream.reservations, 300.0),
+        time(proof, seen.oldest_proof).at_most(2.0),
     ]);
     lines
 }
 
 fn costs(bench: &Bench, variant: &Variant, pods: usize, seen: &Seen, upstream: Took) -> [Line; 8] {
     let line = |what: &str, ours| Line::new(variant.name, what, ours);
-    let count = |verb| seen.ours.count(verb, RESERVATIONS);
-    let writes = count("patch") + count("delete");
-    let patches = seen.ours.count("patch", "ippools");
-    let mut patches_each = line(
+    let each = |what: &str, count| line(what, Amount::each(count, pods));
+    let ours = &seen.ours;
+    let writes = ours.count("patch", RESERVATIONS) + ours.count("delete", RESERVATIONS);
+    // How many there are depends on how long the pods take to go, but not much.
+    let in_short = |line: Line, most| {
+        if bench.short {
+            line.at_most(most).counted()
+        } else {
+            line
+        }
+    };
+    let patches = each(
         "patches of pools per freed row",
-        Amount::each(patches, pods),
+        ours.count("patch", "ippools"),
     );
-    if bench.short {
-        // How many there are depends on how long the pods take to go, but not much.
-        patches_each = patches_each.at_most(SHORT_PATCHES).counted();
-    }
-    let mut reads_each = line(
+    let reads = each(
         "reads per freed address",
-        Amount::each(seen.ours.requests.len() - seen.ours.writes(), pods),
+        ours.requests.len() - ours.writes(),
     );
-    if bench.short {
-        reads_each = reads_each.at_most(variant.reads).counted();
-    }
     let events = EVENTS + EVENTS_A_SECOND * (seen.reservations - seen.begun).as_secs_f64();
     let upstream_requests = Amount::each(upstream.requests, upstream.addresses);
     [
-        line(
-            "requests per freed address",
-            Amount::each(seen.ours.requests.len(), pods),
-        )
-        .against("upstream", upstream_requests)
-        .at_most(variant.requests),
-        line(
-            "writes of reservations per freed address",
-            Amount::each(writes, pods),
-        )
-        .at_most(variant.writes)
-        .counted(),
-        patches_each,
-        reads_each,
-        line("events", Amount::count(seen.ours.events))
+        each("requests per freed address", ours.requests.len())
+            .against("upstream", upstream_requests)
+            .at_most(variant.requests),
+        each("writes of reservations per freed address", writes)
+            .at_most(variant.writes)
+            .counted(),
+        in_short(patches, SHORT_PATCHES),
+        in_short(reads, variant.reads),
+        line("events", Amount::count(ours.events))
             .at_most(events)
             .counted(),
         line("ipgc's CPU", Amount::cpu(seen.cpu)),

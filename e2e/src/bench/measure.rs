@@ -18,19 +18,15 @@ pub struct Meter {
 
 impl Meter {
     /// A meter of a process that we started.
-    #[must_use]
     pub fn of(process: &Process) -> Self {
-        Self {
-            place: PathBuf::from(format!("/proc/{}", process.id())),
-        }
+        let place = format!("/proc/{}", process.id()).into();
+        Self { place }
     }
 
     /// This process.
-    #[must_use]
     pub fn own() -> Self {
-        Self {
-            place: "/proc/self".into(),
-        }
+        let place = "/proc/self".into();
+        Self { place }
     }
 
     /// CPU time of all its threads so far, user and system.
@@ -81,10 +77,8 @@ impl Meter {
     }
 
     fn unreadable(&self, file: &str) -> Error {
-        Error::Malformed {
-            what: self.place.join(file).display().to_string(),
-            why: "it does not look as on Linux".into(),
-        }
+        let path = self.place.join(file).display().to_string();
+        Error::malformed(path)("it does not look as on Linux")
     }
 }
 
@@ -103,7 +97,6 @@ pub struct Machine {
 
 impl Machine {
     /// This one.
-    #[must_use]
     pub fn this() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {

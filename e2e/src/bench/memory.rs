@@ -12,7 +12,7 @@ use super::{
     population::Population,
     requests::Ours,
     stage::{Collector, Stage},
-    table::{Amount, Line, Unit, float},
+    table::{Amount, Line},
 };
 use crate::{
     Result,
@@ -27,9 +27,6 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 /// The restarted server decodes all pods before it lists them.
 const RELIST: Duration = Duration::from_secs(180);
-
-/// A million bytes.
-const MB: f64 = 1e6;
 
 /// What it took, phase by phase.
 struct Seen {
@@ -54,16 +51,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let small = first_list(&collector).await?;
     let small_peak = small.list_peak.max(collector.meter().peak()?);
     collector.stop().await?;
-    let line = |what: &str, ours| Line::new(NAME, what, ours);
-    let mut lines = vec![
-        line(
-            &format!("{few} pods: settled"),
-            Amount::bytes(small.settled),
-        )
-        .at_most(16.0 * MB),
-        line(&format!("{few} pods: peak"), Amount::bytes(small_peak)).at_most(24.0 * MB),
-    ];
-
     let many = bench.size(100_000);
     let namespace = stage.cluster.namespace("many").await?;
     let population = Population {
@@ -77,15 +64,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     };
     bench.say(NAME, format!("seeding {many} pods"));
     stage.seeder.everything(&population).await?;
-    let template = stage.seeder.pod_template(&population).await?;
-    let (bytes, managed) = template.sizes(&population)?;
-    bench.say(
-        NAME,
-        format!(
-            "a pod is {bytes} bytes of JSON, {managed} of them managed fields; {} rows",
-            population.rows()
-        ),
-    );
     let collector = stage.start(&[])?;
     let large = first_list(&collector).await?;
     let first_sweep = collector.meter().peak()?;
@@ -94,24 +72,22 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     collector.stop().await?;
     stage.stop().await?;
 
-    let grown = large.settled.saturating_sub(small.settled);
-    let per_pod = float(grown) / float((many - few) as u64);
-    let what = |phase: &str| format!("{many} pods: {phase}");
-    lines.extend([
-        line(&what("settled"), Amount::bytes(large.settled)).at_most(64.0 * MB),
-        line(
-            &what("peak of the first list"),
-            Amount::bytes(large.list_peak),
-        )
-        .at_most(96.0 * MB),
-        line(&what("peak of the first sweep"), Amount::bytes(first_sweep)).at_most(96.0 * MB),
-        line(&what("peak of a relist"), Amount::bytes(relist)).at_most(96.0 * MB),
-        line(&what("peak of a sweep"), Amount::bytes(sweep)).at_most(96.0 * MB),
-        line(&what("settled again"), Amount::bytes(settled)).at_most(64.0 * MB),
-        line(&what("CPU of the first list"), Amount::cpu(large.list_cpu)).at_most(10.0),
-        line("memory per pod", Amount::new(per_pod, Unit::Bytes)),
-    ]);
-    Ok(lines)
+    let most = |pods: usize, what: &str, bytes, most| {
+        let line = Line::new(NAME, format!("{pods} pods: {what}"), Amount::bytes(bytes));
+        line.at_most(most * 1e6)
+    };
+    let cpu = format!("{many} pods: CPU of the first list");
+    Ok(vec![
+        most(few, "settled", small.settled, 16.0),
+        most(few, "peak", small_peak, 24.0),
+        most(many, "settled", large.settled, 64.0),
+        most(many, "peak of the first list", large.list_peak, 96.0),
+        most(many, "peak of the first sweep", first_sweep, 96.0),
+        most(many, "peak of a relist", relist, 96.0),
+        most(many, "peak of a sweep", sweep, 96.0),
+        most(many, "settled again", settled, 64.0),
+        Line::new(NAME, cpu, Amount::cpu(large.list_cpu)).at_most(10.0),
+    ])
 }
 
 /// From the start to the end of the first sweep, and a scrape after it.
@@ -159,18 +135,12 @@ async fn relist(bench: &Bench, stage: &Stage, collector: &Collector) -> Result<(
 
 /// How many pages of pods ipgc has listed since a mark, and whether it watches them after the last.
 fn watched_again(stage: &Stage, mark: Mark) -> Result<(usize, bool)> {
-    let ours = Ours::since(&stage.plane.audit(), mark)?;
-    let listed = ours.count("list", "pods");
-    let requests = stage.plane.audit().since(mark)?;
-    let last_of = |verb: &str| {
-        let same = |request: &&crate::audit::Request| {
-            request.resource == "pods"
-                && request.verb == verb
-                && Ours::is_ours(request)
-                && request.code == 200
-        };
-        let times = requests.iter().filter(same);
-        times.map(|request| request.received.clone()).max()
+    let mut requests = stage.plane.audit().since(mark)?;
+    requests.retain(|request| Ours::is_ours(request) && request.resource == "pods");
+    let of = |verb| requests.iter().filter(move |request| request.verb == verb);
+    let last_of = |verb| {
+        let answered = of(verb).filter(|request| request.code == 200);
+        answered.map(|request| &request.received).max()
     };
-    Ok((listed, last_of("watch") > last_of("list")))
+    Ok((of("list").count(), last_of("watch") > last_of("list")))
 }

@@ -12,13 +12,12 @@
 //!    ├ upstream_loop  upstream's loop on 100 pods, once for all scenes
 //!    ├ dump       what an audit of files reads
 //!    ├ raw        requests as bytes
-//!    ├ price      what a request costs the API server
 //!    └ measure    memory and CPU of a process
 //!    │
-//!  table, plot  lines with goals, printed and written as JSON; how costs grow, as a picture
+//!  table        lines with goals, printed and written as JSON
 //! ```
 //!
-//! Every ratio is to a figure of the same run: upstream's own programs, or a bare loop of requests against
+//! Every ratio is to a figure of the same run: upstream's own loop, or a bare loop of requests against
 //! the same server. A scene that comes to no end is reported and does not keep the others from running.
 //! The short form is a tenth of the size and judges only what no busy machine changes: counts of requests, and an audit's memory.
 
@@ -27,34 +26,28 @@ mod bare_loop;
 mod churn;
 mod dump;
 mod etcd;
-mod floor;
-mod growth;
 mod large_pool;
 mod latency;
 mod load;
 mod mass_delete;
-pub mod measure;
+mod measure;
 mod memory;
-mod outage;
-mod plot;
 mod population;
-mod price;
 mod raw;
-mod reconciler;
 mod requests;
 mod seed;
 mod stage;
 mod start;
 mod sweep;
-pub mod table;
+mod table;
 mod template;
 mod upstream_loop;
 mod watch;
 
 use std::{
-    cell::RefCell,
     fs,
     path::{Path, PathBuf},
+    rc::Rc,
     time::Instant,
 };
 
@@ -64,10 +57,9 @@ use tokio::sync::OnceCell;
 
 use crate::{Error, Result, ours};
 use measure::Machine;
-use plot::Panel;
 use stage::{Servers, Stage};
 use table::{Line, Report};
-use upstream_loop::UpstreamLoop;
+use upstream_loop::Took;
 
 /// Arguments of `e2e bench`.
 #[derive(clap::Args, Debug)]
@@ -83,10 +75,6 @@ pub struct Args {
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-
-    /// Draw how costs grow, if that scene runs
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
 
     /// Have etcd wait for the disk at each write, as in a cluster: figures then are those of the disk, too
     #[arg(long)]
@@ -106,79 +94,25 @@ struct Scene {
     run: for<'b> fn(&'b Bench) -> LocalBoxFuture<'b, Result<Vec<Line>>>,
 }
 
-/// All scenes, in the order in which they run.
-const SCENES: &[Scene] = &[
-    Scene {
-        name: mass_delete::REPLICA_SET.name,
-        is_short: true,
-        run: |bench| mass_delete::run(bench, &mass_delete::REPLICA_SET).boxed_local(),
-    },
-    Scene {
-        name: mass_delete::STATEFUL_SET.name,
-        is_short: true,
-        run: |bench| mass_delete::run(bench, &mass_delete::STATEFUL_SET).boxed_local(),
-    },
-    Scene {
-        name: mass_delete::ROWS.name,
-        is_short: true,
-        run: |bench| mass_delete::run(bench, &mass_delete::ROWS).boxed_local(),
-    },
-    Scene {
-        name: large_pool::NAME,
-        is_short: true,
-        run: |bench| large_pool::run(bench).boxed_local(),
-    },
-    Scene {
-        name: churn::NAME,
-        is_short: true,
-        run: |bench| churn::run(bench).boxed_local(),
-    },
-    Scene {
-        name: memory::NAME,
-        is_short: false,
-        run: |bench| memory::run(bench).boxed_local(),
-    },
-    Scene {
-        name: outage::NAME,
-        is_short: false,
-        run: |bench| outage::run(bench).boxed_local(),
-    },
-    Scene {
-        name: sweep::NAME,
-        is_short: false,
-        run: |bench| sweep::run(bench).boxed_local(),
-    },
-    Scene {
-        name: latency::NAME,
-        is_short: true,
-        run: |bench| latency::run(bench).boxed_local(),
-    },
-    Scene {
-        name: start::NAME,
-        is_short: true,
-        run: |bench| start::run(bench).boxed_local(),
-    },
-    Scene {
-        name: reconciler::NAME,
-        is_short: false,
-        run: |bench| reconciler::run(bench).boxed_local(),
-    },
-    Scene {
-        name: audit::NAME,
-        is_short: true,
-        run: |bench| audit::run(bench).boxed_local(),
-    },
-    Scene {
-        name: floor::NAME,
-        is_short: false,
-        run: |bench| floor::run(bench).boxed_local(),
-    },
-    Scene {
-        name: growth::NAME,
-        is_short: false,
-        run: |bench| growth::run(bench).boxed_local(),
-    },
-];
+macro_rules! scenes {
+    ($($name:expr, $is_short:literal, $run:path;)*) => {
+        &[$(Scene { name: $name, is_short: $is_short, run: |bench| $run(bench).boxed_local() }),*]
+    };
+}
+
+/// All scenes, in the order in which they run: name, whether it is part of a short run, function.
+const SCENES: &[Scene] = scenes! {
+    mass_delete::REPLICA_SET.name, true, mass_delete::replica_set;
+    mass_delete::STATEFUL_SET.name, true, mass_delete::stateful_set;
+    mass_delete::ROWS.name, true, mass_delete::rows;
+    large_pool::NAME, true, large_pool::run;
+    churn::NAME, true, churn::run;
+    memory::NAME, false, memory::run;
+    sweep::NAME, false, sweep::run;
+    latency::NAME, true, latency::run;
+    start::NAME, true, start::run;
+    audit::NAME, true, audit::run;
+};
 
 fn names() -> clap::builder::PossibleValuesParser {
     SCENES
@@ -194,9 +128,10 @@ struct Bench {
     program: PathBuf,
     short: bool,
     fsync: bool,
-    upstream: UpstreamLoop,
-    servers: OnceCell<Servers>,
-    plots: RefCell<Vec<Panel>>,
+    /// What upstream's loop took, once a scene has asked for it.
+    upstream: OnceCell<Took>,
+    /// What the scenes of a short run share.
+    servers: OnceCell<Rc<Servers>>,
     begun: Instant,
 }
 
@@ -208,7 +143,7 @@ impl Bench {
 
     /// Servers of a scene's own: it counts pods, or it restarts them.
     async fn stage_alone(&self) -> Result<Stage> {
-        Stage::on(Servers::start(self.fsync).await?, &self.program).await
+        Stage::on(Servers::start(self.fsync).await?.into(), &self.program).await
     }
 
     /// Servers for a scene that other scenes do not disturb: in a short run, whose time goes into
@@ -217,14 +152,9 @@ impl Bench {
         if !self.short {
             return self.stage_alone().await;
         }
-        let start = || Servers::start(self.fsync);
+        let start = async || Ok::<_, Error>(Rc::new(Servers::start(self.fsync).await?));
         let servers = self.servers.get_or_try_init(start).await?;
-        Stage::on(servers.clone(), &self.program).await
-    }
-
-    /// Keeps charts for the picture.
-    fn plot(&self, panels: Vec<Panel>) {
-        self.plots.borrow_mut().extend(panels);
+        Stage::on(Rc::clone(servers), &self.program).await
     }
 
     /// Tells the person who waits what happens now.
@@ -255,9 +185,8 @@ pub async fn run(args: Args) -> Result<bool> {
         program,
         short: args.short,
         fsync: args.fsync,
-        upstream: UpstreamLoop::default(),
+        upstream: OnceCell::new(),
         servers: OnceCell::new(),
-        plots: RefCell::default(),
         begun: Instant::now(),
     };
     for scene in SCENES {
@@ -285,11 +214,6 @@ pub async fn run(args: Args) -> Result<bool> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report).map_err(Error::malformed("the report"))?;
         fs::write(path, text + "\n").map_err(Error::io(format!("write {}", path.display())))?;
-    }
-    let panels = bench.plots.take();
-    if let Some(path) = args.plot.filter(|_| !panels.is_empty()) {
-        let picture = plot::svg(&panels, &report.head());
-        fs::write(&path, picture).map_err(Error::io(format!("write {}", path.display())))?;
     }
     Ok(report.broken.is_empty() && (!bench.short || report.counts_hold()))
 }

@@ -5,7 +5,9 @@
 //! interfaces lie in different pools, and pods that end one after the other touch all pools alike.
 //! Nothing here asks a server.
 
-use serde_json::json;
+use serde_json::{Value, json};
+
+use super::raw;
 
 /// What made the pods, which decides whether their names return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,6 @@ pub struct Address {
 
 impl Population {
     /// Pods of one address each in one pool, with reservations, made by a ReplicaSet.
-    #[must_use]
     pub fn new(namespace: &str, pods: usize) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -71,13 +72,11 @@ impl Population {
     }
 
     /// All rows.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.pods * self.interfaces
     }
 
     /// The name of a pod, as its controller makes it.
-    #[must_use]
     pub fn pod(&self, number: usize) -> String {
         match self.owner {
             Owner::StatefulSet => format!("{}-{number}", self.prefix),
@@ -86,19 +85,16 @@ impl Population {
     }
 
     /// The name of the node that a pod runs on.
-    #[must_use]
     pub fn node_of(&self, pod: usize) -> String {
         Self::node(pod % self.nodes.max(1))
     }
 
     /// The name of a node.
-    #[must_use]
     pub fn node(number: usize) -> String {
         format!("worker-{number:04}")
     }
 
     /// `namespace/name` of a pod.
-    #[must_use]
     pub fn podref(&self, pod: usize) -> String {
         format!("{}/{}", self.namespace, self.pod(pod))
     }
@@ -138,26 +134,22 @@ impl Population {
     }
 
     /// The range of a pool.
-    #[must_use]
     pub fn range(&self, pool: usize) -> String {
         let ([a, b, c, d], length) = self.network(pool);
         format!("{a}.{b}.{c}.{d}/{length}")
     }
 
     /// The name that whereabouts gives to a pool.
-    #[must_use]
     pub fn pool(&self, pool: usize) -> String {
         self.range(pool).replace('/', "-")
     }
 
     /// The network attachment that leads to a pool.
-    #[must_use]
     pub fn attachment(pool: usize) -> String {
         format!("net-{pool}")
     }
 
     /// The address itself, which is also the name of its reservation.
-    #[must_use]
     pub fn ip(&self, address: Address) -> String {
         let ([a, b, c, d], _) = self.network(address.pool);
         let host = c * 256 + d + address.offset;
@@ -165,7 +157,6 @@ impl Population {
     }
 
     /// The sandbox of a pod: 64 hex digits.
-    #[must_use]
     pub fn sandbox(pod: usize) -> String {
         // An odd factor, so that no two pods have one sandbox.
         const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
@@ -173,18 +164,39 @@ impl Population {
         format!("{id:032x}{:032x}", !id)
     }
 
+    /// A row of a pool, of the pod that holds it.
+    pub fn row(&self, row: Address) -> Value {
+        json!({
+            "id": Self::sandbox(row.pod),
+            "podref": self.podref(row.pod),
+            "ifname": format!("net{}", row.interface),
+        })
+    }
+
+    /// Rows as the `spec.allocations` of a pool.
+    pub fn allocations(&self, rows: impl Iterator<Item = Address>) -> Value {
+        rows.map(|row| (row.offset.to_string(), self.row(row)))
+            .collect()
+    }
+
+    /// The JSON Patch with which ipgc would remove these rows of a pool.
+    pub fn removal(&self, rows: impl IntoIterator<Item = Address>) -> Value {
+        let changes = rows.into_iter().flat_map(|row| {
+            let path = format!("/spec/allocations/{}", row.offset);
+            let test = json!({"op": "test", "path": path, "value": self.row(row)});
+            [test, json!({"op": "remove", "path": path})]
+        });
+        changes.chain([raw::forget_managers()]).collect()
+    }
+
     /// What a pod asks multus for.
-    #[must_use]
     pub fn networks(&self, pod: usize) -> String {
         let names = self.addresses(pod);
-        let names: Vec<_> = names
-            .map(|address| Self::attachment(address.pool))
-            .collect();
-        names.join(",")
+        let names = names.map(|address| Self::attachment(address.pool));
+        names.collect::<Vec<_>>().join(",")
     }
 
     /// What multus reports of a pod, in the form in which it writes it.
-    #[must_use]
     pub fn network_status(&self, pod: usize) -> String {
         let default = json!({
             "name": "cluster-net", "interface": "eth0", "ips": ["10.244.17.23"],
@@ -230,37 +242,23 @@ mod tests {
             pools: 5,
             ..Population::new("bench", 100)
         };
-        let key = |address: Address| {
-            let Address {
-                pool,
-                offset,
-                pod,
-                interface,
-            } = address;
-            (pool, offset, pod, interface)
-        };
-        let of_pods: BTreeSet<_> = (0..100)
-            .flat_map(|pod| population.addresses(pod))
-            .map(key)
-            .collect();
-        let of_pools: BTreeSet<_> = (0..5)
-            .flat_map(|pool| population.rows_of(pool))
-            .map(key)
-            .collect();
+        let key = |row: Address| (row.pool, row.offset, row.pod, row.interface);
+        let all = || (0..100).flat_map(|pod| population.addresses(pod));
+        let of_pods: BTreeSet<_> = all().map(key).collect();
+        let pools = (0..5).flat_map(|pool| population.rows_of(pool));
+        let of_pools: BTreeSet<_> = pools.map(key).collect();
         assert_eq!(of_pods, of_pools);
         assert_eq!(of_pods.len(), 300);
-        let ips: BTreeSet<_> = (0..100)
-            .flat_map(|pod| population.addresses(pod))
-            .map(|address| population.ip(address))
-            .collect();
+        let ips: BTreeSet<_> = all().map(|address| population.ip(address)).collect();
         assert_eq!(ips.len(), 300);
-        assert_eq!(
-            population.ip(population.addresses(7).next().unwrap()),
-            "10.1.0.5"
-        );
+        let first = population.addresses(7).next().unwrap();
+        assert_eq!(population.ip(first), "10.1.0.5");
+        let rows = population.allocations(population.rows_of(0));
+        assert_eq!(rows.as_object().unwrap().len(), 60);
+        assert_eq!(rows["1"]["podref"], population.podref(0));
         assert_eq!(population.pool(1), "10.1.0.0-16");
         let status = population.network_status(7);
-        let entries: Vec<serde_json::Value> = serde_json::from_str(&status).unwrap();
+        let entries: Vec<Value> = serde_json::from_str(&status).unwrap();
         assert_eq!(entries.len(), 4);
         assert_eq!(population.networks(7), "net-1,net-2,net-3");
     }

@@ -14,7 +14,8 @@ use crate::{Error, Result};
 /// Asks for metadata in place of an object.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-const JSON: &str = "application/json";
+/// Asks for objects as JSON.
+pub const JSON: &str = "application/json";
 
 /// The path of all objects of a kind in a namespace.
 pub fn all<K: Resource<DynamicType = ()>>(namespace: &str) -> String {
@@ -81,14 +82,14 @@ pub async fn tell(
     Err(Error::api(what)(kube::Error::Api(status.boxed())))
 }
 
-/// GET of another representation.
-pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<String> {
-    send(client, Method::GET, path, accept, JSON, Vec::new()).await
-}
-
 /// GET.
 pub async fn get(client: &Client, path: &str) -> Result<String> {
-    get_as(client, path, JSON).await
+    send(client, Method::GET, path, JSON, JSON, Vec::new()).await
+}
+
+/// GET, and the JSON of the answer.
+pub async fn read(client: &Client, path: &str) -> Result<Value> {
+    parse(path, &get(client, path).await?)
 }
 
 /// POST, and the answer's text.
@@ -117,7 +118,7 @@ pub async fn patch_for_metadata(client: &Client, path: &str, change: &Value) -> 
     Ok(())
 }
 
-/// The last operation of ipgc's patches of pools: whoever wrote what is forgotten.
+/// The last operation of ipgc's patches of pools: it empties the managed fields.
 pub fn forget_managers() -> Value {
     json!({"op": "add", "path": "/metadata/managedFields", "value": [{}]})
 }

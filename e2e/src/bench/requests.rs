@@ -4,8 +4,6 @@
 //! price of running at all, and so are the renewals of its own Lease; and so are its events, which have a
 //! budget of their own.
 
-use k8s_openapi::jiff::Timestamp;
-
 use crate::{
     Error, Result,
     audit::{AuditLog, Counts, Mark, Request},
@@ -77,9 +75,4 @@ impl Ours {
             .collect();
         format!("{}; {} events", counts.join(", "), self.events)
     }
-}
-
-/// A time of the audit log.
-pub fn time(text: &str) -> Result<Timestamp> {
-    text.parse().map_err(Error::malformed(text))
 }

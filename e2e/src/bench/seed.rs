@@ -10,7 +10,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use ipgc::api::{IpPool, NetworkAttachmentDefinition, Reservation};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::{
@@ -95,19 +95,14 @@ impl Seeder {
 
     /// Nodes that are ready, each with a Lease.
     pub async fn nodes(&self, count: usize) -> Result<()> {
-        let (node, lease) = (
-            template::node(&self.client).await?,
-            template::lease(&self.client).await?,
-        );
-        let objects = (0..count).flat_map(|number| {
-            let name = Population::node(number);
-            [
-                (format!("/registry/minions/{name}"), node.named(&name)),
-                (
-                    format!("/registry/leases/kube-node-lease/{name}"),
-                    lease.named(&name),
-                ),
-            ]
+        let node = template::node(&self.client).await?;
+        let lease = template::lease(&self.client).await?;
+        let kinds = [("minions", node), ("leases/kube-node-lease", lease)];
+        let objects = (0..count).map(Population::node).flat_map(|name| {
+            let of = |(kind, template): &(_, Template)| {
+                (format!("/registry/{kind}/{name}"), template.named(&name))
+            };
+            [of(&kinds[0]), of(&kinds[1])]
         });
         self.etcd.put_all(objects).await?;
         self.counted("/api/v1/nodes", count).await
@@ -122,7 +117,7 @@ impl Seeder {
         let namespace = &population.namespace;
         let path = raw::all::<IpPool>(namespace);
         let spec = |pool| {
-            let allocations = template::allocations(population, rows(population, pool));
+            let allocations = population.allocations(rows(population, pool));
             json!({"range": population.range(pool), "allocations": allocations})
         };
         let first = json!({
@@ -138,13 +133,11 @@ impl Seeder {
         let others = (1..population.pools).map(|pool| {
             let mut object = model.clone();
             let name = population.pool(pool);
-            object["metadata"]["name"] = Value::from(&*name);
-            object["metadata"]["uid"] = Value::from(template::uid());
+            let key = format!("{STORED}/ippools/{namespace}/{name}");
+            object["metadata"]["name"] = name.into();
+            object["metadata"]["uid"] = template::uid().into();
             object["spec"] = spec(pool);
-            (
-                format!("{STORED}/ippools/{namespace}/{name}"),
-                object.to_string(),
-            )
+            (key, object.to_string())
         });
         self.etcd.put_all(others).await?;
         self.counted(&path, population.pools).await
@@ -173,7 +166,7 @@ impl Seeder {
     /// All pods, running; those that are there already are written anew.
     pub async fn pods(&self, population: &Population) -> Result<()> {
         let namespace = &population.namespace;
-        let template = self.pod_template(population).await?;
+        let template = template::pod(&self.client, namespace, population.owner).await?;
         let objects = (0..population.pods).map(|pod| {
             let key = format!("/registry/pods/{namespace}/{}", population.pod(pod));
             (key, template.pod(population, pod))
@@ -183,16 +176,11 @@ impl Seeder {
         self.counted(&path, population.pods).await
     }
 
-    /// The form of a population's pods.
-    pub async fn pod_template(&self, population: &Population) -> Result<Template> {
-        template::pod(&self.client, &population.namespace, population.owner).await
-    }
-
     /// Makes sure that a list has so many items at least, and waits until the server's watch cache has
     /// taken them all in: until then it answers nobody who asks for what is new.
     async fn counted(&self, path: &str, wanted: usize) -> Result<()> {
         let first = format!("{path}?limit=1");
-        let list = raw::parse(&first, &raw::get(&self.client, &first).await?)?;
+        let list = raw::read(&self.client, &first).await?;
         let items = list["items"].as_array().map_or(0, Vec::len);
         let metadata = &list["metadata"];
         let rest = metadata["remainingItemCount"].as_u64().unwrap_or(0);
@@ -257,32 +245,10 @@ impl Drop for Heartbeats {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::Value;
+
     use super::*;
     use crate::Cluster;
-
-    /// A path, what to change there, and how.
-    const CHANGES: [(&str, &str, &str); 4] = [
-        (
-            "pods",
-            "strategic-merge-patch",
-            r#"{"metadata":{"annotations":{"a":"b"}}}"#,
-        ),
-        (
-            "nodes",
-            "strategic-merge-patch",
-            r#"{"metadata":{"annotations":{"a":"b"}}}"#,
-        ),
-        (
-            "ippools",
-            "merge-patch",
-            r#"{"spec":{"allocations":{"1":null}}}"#,
-        ),
-        (
-            "overlappingrangeipreservations",
-            "merge-patch",
-            r#"{"spec":{"podref":"x/y"}}"#,
-        ),
-    ];
 
     #[tokio::test]
     async fn what_is_put_into_etcd_is_as_if_made_by_the_api() -> Result<()> {
@@ -296,29 +262,16 @@ mod tests {
             ..Population::new(&namespace.name, 10)
         };
         seeder.everything(&population).await?;
-        let client = &seeder.client;
+        let (client, home) = (&seeder.client, &namespace.name);
 
-        let home = &namespace.name;
-        let pods = raw::all::<Pod>(home);
-        let pools = raw::all::<IpPool>(home);
-        let reservations = raw::all::<Reservation>(home);
-        let ip = population.ip(population.addresses(3).next().unwrap());
-        let paths = [
-            format!("{pods}/{}", population.pod(3)),
-            format!("/api/v1/nodes/{}", Population::node(1)),
-            format!("{pools}/{}", population.pool(1)),
-            format!("{reservations}/{ip}"),
-        ];
         // The first pool was made through the API, the second was put.
-        let pool = async |number| {
-            let path = format!("{pools}/{}", population.pool(number));
-            raw::parse(&path, &raw::get(client, &path).await?)
-        };
-        let (made, put) = (pool(0).await?, pool(1).await?);
-        assert_eq!(
-            made["metadata"]["managedFields"],
-            put["metadata"]["managedFields"]
+        let pool = |number| raw::one::<IpPool>(home, population.pool(number));
+        let (made, put) = (
+            raw::read(client, &pool(0)).await?,
+            raw::read(client, &pool(1)).await?,
         );
+        let managed = |object: &Value| object["metadata"]["managedFields"].to_string();
+        assert_eq!(managed(&made), managed(&put));
         assert_eq!(put["spec"]["allocations"].as_object().unwrap().len(), 5);
         let fields = |object: &Value| -> Vec<String> {
             let metadata = object["metadata"].as_object().unwrap();
@@ -326,27 +279,37 @@ mod tests {
         };
         assert_eq!(fields(&made), fields(&put));
 
-        for (path, (kind, how, change)) in paths.iter().zip(CHANGES) {
-            let read = raw::parse(path, &raw::get(client, path).await?)?;
-            assert!(path.contains(kind));
-            assert!(read["metadata"]["resourceVersion"].is_string(), "{read}");
-            assert!(read["metadata"]["managedFields"].is_array(), "{read}");
-            let change: Value = serde_json::from_str(change).unwrap();
-            let changed = raw::patch(client, path, how, &change).await?;
-            let changed = raw::parse(path, &changed)?;
-            assert_eq!(changed["metadata"]["uid"], read["metadata"]["uid"]);
-            assert_ne!(
-                changed["metadata"]["resourceVersion"],
-                read["metadata"]["resourceVersion"]
-            );
-        }
-        let template = seeder.pod_template(&population).await?;
-        let (bytes, managed) = template.sizes(&population)?;
+        let pod = raw::one::<Pod>(home, population.pod(3));
+        let stored = raw::read(client, &pod).await?;
+        let (bytes, managed) = (stored.to_string().len(), managed(&stored).len());
         assert!((7_000..9_000).contains(&bytes), "{bytes}");
         assert!((3_300..4_300).contains(&managed), "{managed}");
-        for path in &paths {
-            raw::delete(client, path).await?;
-            let gone = raw::get(client, path).await.unwrap_err();
+
+        let ip = population.ip(population.addresses(3).next().unwrap());
+        let annotate = json!({"metadata": {"annotations": {"a": "b"}}});
+        let node = format!("/api/v1/nodes/{}", Population::node(1));
+        let remove = json!({"spec": {"allocations": {"1": null}}});
+        let claim = json!({"spec": {"podref": "x/y"}});
+        for (path, how, change) in [
+            (pod, "strategic-merge-patch", &annotate),
+            (node, "strategic-merge-patch", &annotate),
+            (pool(1), "merge-patch", &remove),
+            (raw::one::<Reservation>(home, ip), "merge-patch", &claim),
+        ] {
+            let read = raw::read(client, &path).await?;
+            assert!(read["metadata"]["managedFields"].is_array(), "{read}");
+            let changed = raw::patch(client, &path, how, change).await?;
+            let changed = raw::parse(&path, &changed)?;
+            let field =
+                |object: &Value, name: &str| object["metadata"][name].as_str().map(str::to_owned);
+            assert_eq!(field(&changed, "uid"), field(&read, "uid"));
+            assert!(field(&read, "resourceVersion").is_some(), "{read}");
+            assert_ne!(
+                field(&changed, "resourceVersion"),
+                field(&read, "resourceVersion")
+            );
+            raw::delete(client, &path).await?;
+            let gone = raw::get(client, &path).await.unwrap_err();
             assert_eq!(gone.api_code(), Some(404), "{path}");
         }
         Ok(())

@@ -5,19 +5,18 @@ use std::{
     cell::Cell,
     fs,
     net::{SocketAddr, TcpListener},
+    ops::Deref,
     path::{Path, PathBuf},
     rc::Rc,
     time::{Duration, Instant},
 };
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use kube::{Client, Config};
 
-use super::{measure::Meter, population::Population, requests::Ours, seed::Seeder};
+use super::{
+    measure::Meter, population::Population, raw, requests::Ours, seed::Seeder, watch::Emptied,
+};
 use crate::{
     Cluster, ControlPlane, Error, Namespace, Options, Result,
     access::Access,
@@ -47,13 +46,12 @@ const START: Duration = Duration::from_secs(180);
 const STOP: Duration = Duration::from_secs(20);
 
 /// Running servers, the manifests applied.
-#[derive(Clone)]
 pub struct Servers {
-    plane: Rc<ControlPlane>,
-    cluster: Cluster,
+    pub plane: ControlPlane,
+    pub cluster: Cluster,
     account: Access,
     /// Populations so far.
-    populations: Rc<Cell<usize>>,
+    populations: Cell<usize>,
 }
 
 impl Servers {
@@ -66,9 +64,8 @@ impl Servers {
         let plane = ControlPlane::start(options).await?;
         let cluster = Cluster::of(&plane).await?;
         let base = workspace().join("manifests/base");
-        cluster
-            .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
-            .await?;
+        let apply = cluster.kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()]);
+        apply.await?;
         let account = plane.service_account(NAMESPACE, "ipgc").await?;
         let client = &account.client("rights").await?;
         wait::until("the manifests' rights", PATIENCE, || async move {
@@ -84,41 +81,37 @@ impl Servers {
         })
         .await?;
         Ok(Self {
-            plane: plane.into(),
+            plane,
             cluster,
             account,
-            populations: Rc::default(),
+            populations: Cell::default(),
         })
     }
 }
 
 /// Servers, and what a scene needs on them.
 pub struct Stage {
-    pub plane: Rc<ControlPlane>,
-    pub cluster: Cluster,
+    servers: Rc<Servers>,
     pub namespace: Namespace,
     pub seeder: Seeder,
-    account: Access,
-    populations: Rc<Cell<usize>>,
     program: PathBuf,
+}
+
+impl Deref for Stage {
+    type Target = Servers;
+
+    fn deref(&self) -> &Servers {
+        &self.servers
+    }
 }
 
 impl Stage {
     /// A namespace on these servers, for this binary.
-    pub async fn on(servers: Servers, program: &Path) -> Result<Self> {
-        let Servers {
-            plane,
-            cluster,
-            account,
-            populations,
-        } = servers;
+    pub async fn on(servers: Rc<Servers>, program: &Path) -> Result<Self> {
         Ok(Self {
-            seeder: Seeder::of(&plane).await?,
-            namespace: cluster.namespace("bench").await?,
-            plane,
-            cluster,
-            account,
-            populations,
+            seeder: Seeder::of(&servers.plane).await?,
+            namespace: servers.cluster.namespace("bench").await?,
+            servers,
             program: program.to_owned(),
         })
     }
@@ -130,10 +123,9 @@ impl Stage {
 
     /// The same in another namespace. No two populations on the same servers share addresses.
     pub fn population_in(&self, namespace: &Namespace, pods: usize) -> Population {
-        let number = self.populations.get();
-        self.populations.set(number + 1);
         let mut population = Population::new(&namespace.name, pods);
-        population.block += number;
+        population.block += self.populations.get();
+        self.populations.update(|number| number + 1);
         population
     }
 
@@ -149,7 +141,7 @@ impl Stage {
 
     /// Starts `ipgc run` with these flags.
     pub fn start(&self, args: &[&str]) -> Result<Collector> {
-        let (log_from, begun) = (Timestamp::now(), Instant::now());
+        let begun = Timestamp::now();
         // As the manifests run it, on a port that is free.
         let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let admin = admin.map_err(Error::io("find a port"))?;
@@ -164,7 +156,6 @@ impl Stage {
             process,
             admin,
             begun,
-            log_from,
             audit: self.plane.audit(),
         })
     }
@@ -178,9 +169,9 @@ impl Stage {
 
     /// Ends the servers, unless others use them.
     pub async fn stop(self) -> Result<()> {
-        match Rc::try_unwrap(self.plane) {
-            Ok(plane) => plane.stop().await,
-            Err(_) => Ok(()),
+        match Rc::into_inner(self.servers) {
+            Some(servers) => servers.plane.stop().await,
+            None => Ok(()),
         }
     }
 }
@@ -202,8 +193,7 @@ impl Counted {
 pub struct Collector {
     process: Ipgc,
     admin: SocketAddr,
-    begun: Instant,
-    log_from: Timestamp,
+    begun: Timestamp,
     audit: AuditLog,
 }
 
@@ -215,32 +205,18 @@ impl Collector {
 
     /// Reads its metrics, as Prometheus does.
     pub async fn scrape(&self) -> Result<()> {
-        let mut connection = TcpStream::connect(self.admin)
-            .await
-            .map_err(Error::io("connect to ipgc"))?;
-        let request = b"GET /metrics HTTP/1.1\r\nHost: ipgc\r\nConnection: close\r\n\r\n";
-        let mut answer = String::new();
-        let scraped = async {
-            connection.write_all(request).await?;
-            connection.read_to_string(&mut answer).await
-        };
-        scraped.await.map_err(Error::io("read ipgc's metrics"))?;
-        if answer.starts_with("HTTP/1.1 200") {
-            Ok(())
-        } else {
-            Err(Error::Unsupported(format!("/metrics says {answer}")))
-        }
-    }
-
-    /// When it was started.
-    pub fn begun(&self) -> Instant {
-        self.begun
+        let url = format!("http://{}", self.admin);
+        let config = Config::new(url.parse().map_err(Error::malformed(url))?);
+        let client = Client::try_from(config).map_err(Error::api("make a client for ipgc"))?;
+        raw::get(&client, "/metrics").await.map(drop)
     }
 
     /// Waits for its word that it is ready. Returns how long after its start it said so.
     pub async fn ready(&self) -> Result<Duration> {
         let line = self.line(": ready", 1).await?;
-        self.after_start(&line)
+        let stamp = line.split_whitespace().next().unwrap_or_default();
+        let time: Timestamp = stamp.parse().map_err(Error::malformed(line))?;
+        Ok(Duration::try_from(time.duration_since(self.begun)).unwrap_or_default())
     }
 
     /// Waits until so many sweeps have ended since the start. Returns the line of the last of them.
@@ -253,21 +229,13 @@ impl Collector {
         Ok(self.log()?.matches(": sweep ended").count())
     }
 
-    /// How long after the start a line of the log was written.
-    pub fn after_start(&self, line: &str) -> Result<Duration> {
-        let stamp = line.split_whitespace().next().unwrap_or_default();
-        let time: Timestamp = stamp.parse().map_err(Error::malformed(line))?;
-        let after = time.duration_since(self.log_from);
-        Ok(Duration::try_from(after).unwrap_or_default())
-    }
-
     /// Its requests since a mark, watches and events apart.
     pub fn requests(&self, mark: Mark) -> Result<Ours> {
         Ours::since(&self.audit, mark)
     }
 
     /// Waits until its log has so many lines with these words, and returns the last of them.
-    pub async fn line(&self, words: &str, times: usize) -> Result<String> {
+    async fn line(&self, words: &str, times: usize) -> Result<String> {
         let asked = Instant::now();
         loop {
             let log = self.log()?;
@@ -284,7 +252,7 @@ impl Collector {
     }
 
     /// The error for something that it did not do in time, with the end of its log.
-    pub fn late(&self, what: &str) -> Error {
+    fn late(&self, what: &str) -> Error {
         let log = self.process.process();
         log.start_error(format!("it did not {what} in time"))
     }
@@ -294,12 +262,16 @@ impl Collector {
         &self,
         deadline: Duration,
         what: &str,
-        done: impl Future<Output = Result<T>>,
+        done: impl Future<Output = T>,
     ) -> Result<T> {
-        match tokio::time::timeout(deadline, done).await {
-            Ok(done) => done,
-            Err(_) => Err(self.late(what)),
-        }
+        let done = tokio::time::timeout(deadline, done).await;
+        done.map_err(|_| self.late(what))
+    }
+
+    /// Waits until rows or reservations are gone, and returns when that was.
+    pub async fn freed(&self, emptied: Emptied, deadline: Duration) -> Result<Instant> {
+        let freed = emptied.within(deadline).await;
+        freed.map_err(|error| self.late(&format!("free all: {error}")))
     }
 
     /// Ends it in order.

@@ -39,23 +39,21 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     };
     let rows = population.rows();
     let orphans = pods / 100;
-    let seeding =
-        format!("seeding {pods} pods with {rows} rows, and {orphans} of the pods not at all");
-    bench.say(NAME, seeding);
+    bench.say(
+        NAME,
+        format!("seeding {rows} rows of {pods} pods, of which {orphans} are gone"),
+    );
     stage.seeder.everything_but(&population, orphans).await?;
     let (interval, pause) = if bench.short { SHORT } else { LONG };
     let collector = stage.start(&[interval])?;
     let meter = collector.meter();
     collector.ready().await?;
-    let (cpu, ready) = (meter.cpu()?, meter.resident()?);
-    meter.reset_peak()?;
     collector.swept(1).await?;
-    let first_cpu = meter.cpu()?.saturating_sub(cpu);
+    let cpu = meter.cpu()?;
     tokio::time::sleep(pause).await;
-    let first_peak = meter.peak()?;
     let settled = memory::settled(&meter).await?;
     meter.reset_peak()?;
-    let looks = meter.cpu()?.saturating_sub(cpu + first_cpu);
+    let looks = meter.cpu()?.saturating_sub(cpu);
     let cpu = meter.cpu()?;
     let swept = collector.swept(2).await?;
     let second_cpu = meter.cpu()?.saturating_sub(cpu);
@@ -80,16 +78,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
             "CPU of a bare client that reads the same",
             Amount::cpu(transport),
         ),
-        line("parse and judge", Amount::cpu(told(&swept, "judging=")?)),
-        line("CPU of the first sweep", Amount::cpu(first_cpu)),
         line("CPU of the first look at what it found", Amount::cpu(looks)),
-        line("rows a second of CPU", Amount::rate(rows, second_cpu)),
-        line("time of a sweep", Amount::time(told(&swept, "took=")?)),
-        line("memory when ready", Amount::bytes(ready)),
-        line(
-            "peak of the first sweep and its looks above that",
-            Amount::bytes(first_peak.saturating_sub(ready)),
-        ),
         line("memory, settled", Amount::bytes(settled)),
         line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
     ])
@@ -111,39 +100,5 @@ async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
             None | Some("") => return Ok(meter.cpu()?.saturating_sub(cpu)),
             Some(token) => next = format!("{path}&continue={token}"),
         }
-    }
-}
-
-/// A time that a sweep's line tells, as in `took=1.5s`.
-fn told(line: &str, what: &str) -> Result<Duration> {
-    let text = line.split(what).nth(1).unwrap_or_default();
-    let text = text.split_whitespace().next().unwrap_or_default();
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let scale = match &text[digits.len()..] {
-        "s" => 1.0,
-        "ms" => 1e-3,
-        "µs" => 1e-6,
-        "ns" => 1e-9,
-        _ => return Err(Error::Unsupported(format!("no {what} in {line:?}"))),
-    };
-    let value: f64 = digits.parse().map_err(Error::malformed(what))?;
-    Duration::try_from_secs_f64(value * scale).map_err(Error::malformed(what))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_from_a_sweeps_line() {
-        let took = |text: &str| told(&format!("… sweep ended rows=2 took={text}"), "took=");
-        let is = |text: &str, micros| {
-            assert_eq!(took(text).ok(), Some(Duration::from_micros(micros)));
-        };
-        is("1.5s judging=3s", 1_500_000);
-        is("12.25ms orphans=0", 12_250);
-        is("80µs", 80);
-        assert!(took("none").is_err());
-        assert!(told("took=1s", "judging=").is_err());
     }
 }

@@ -8,86 +8,75 @@ use std::{
     time::Duration,
 };
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::measure::Machine;
 
-/// A number with its unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A number with its unit: seconds, bytes, pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Amount {
-    /// In the unit's own size: seconds, bytes, pieces.
     pub value: f64,
-    /// What it counts.
     pub unit: Unit,
 }
 
 /// What a number counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
-    /// Seconds of time.
+    #[serde(rename = "s")]
     Seconds,
     /// Seconds of one core.
+    #[serde(rename = "s CPU")]
     CpuSeconds,
-    /// Bytes of memory or of a file.
+    #[serde(rename = "B")]
     Bytes,
-    /// Pieces.
+    #[serde(rename = "1")]
     Count,
     /// Pieces for each freed address or deleted pod.
+    #[serde(rename = "1/1")]
     Each,
-    /// Pieces a second.
+    #[serde(rename = "1/s")]
     PerSecond,
     /// Part of one core.
+    #[serde(rename = "cores")]
     Cores,
 }
 
 impl Amount {
-    /// An amount of time.
-    #[must_use]
+    /// A value in a unit.
+    pub const fn new(value: f64, unit: Unit) -> Self {
+        Self { value, unit }
+    }
+
     pub fn time(time: Duration) -> Self {
         Self::new(time.as_secs_f64(), Unit::Seconds)
     }
 
-    /// An amount of CPU time.
-    #[must_use]
     pub fn cpu(time: Duration) -> Self {
         Self::new(time.as_secs_f64(), Unit::CpuSeconds)
     }
 
-    /// An amount of memory.
-    #[must_use]
     pub fn bytes(bytes: u64) -> Self {
         Self::new(float(bytes), Unit::Bytes)
     }
 
-    /// A number of pieces.
-    #[must_use]
     pub fn count(count: usize) -> Self {
         Self::new(float(count as u64), Unit::Count)
     }
 
     /// A number of pieces for each of many.
-    #[must_use]
     pub fn each(count: usize, of: usize) -> Self {
         Self::new(float(count as u64) / float(of.max(1) as u64), Unit::Each)
     }
 
     /// A number of pieces in a time.
-    #[must_use]
     pub fn rate(count: usize, time: Duration) -> Self {
         // Never nothing: a rate has to be a number.
         let seconds = time.as_secs_f64().max(0.001);
         Self::new(float(count as u64) / seconds, Unit::PerSecond)
     }
-
-    /// A value in a unit.
-    #[must_use]
-    pub const fn new(value: f64, unit: Unit) -> Self {
-        Self { value, unit }
-    }
 }
 
 /// As a number that can be divided: exact up to 2^53.
-#[must_use]
 #[allow(clippy::cast_precision_loss, reason = "nothing here is that large")]
 pub fn float(number: u64) -> f64 {
     number as f64
@@ -113,59 +102,32 @@ impl fmt::Display for Amount {
     }
 }
 
-impl Serialize for Amount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct as _;
-        let mut amount = serializer.serialize_struct("Amount", 2)?;
-        amount.serialize_field("value", &self.value)?;
-        let unit = match self.unit {
-            Unit::Seconds => "s",
-            Unit::CpuSeconds => "s CPU",
-            Unit::Bytes => "B",
-            Unit::Count => "1",
-            Unit::Each => "1/1",
-            Unit::PerSecond => "1/s",
-            Unit::Cores => "cores",
-        };
-        amount.serialize_field("unit", unit)?;
-        amount.end()
-    }
-}
-
-/// What a figure is compared with.
+/// A figure of the same run, and what it is of, such as `upstream`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Baseline {
-    /// What it is of, such as `upstream`.
     pub of: &'static str,
-    /// Measured in the same run.
     pub amount: Amount,
 }
 
-/// What a line wants.
+/// What a line wants of our figure, or of how many times the baseline it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// Our figure is no larger.
     AtMost(Amount),
-    /// Our figure is so many times the baseline at most.
     RatioAtMost(f64),
-    /// Our figure is so many times the baseline at least.
     RatioAtLeast(f64),
 }
 
 /// One figure of one scene.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// The scene.
     pub scene: &'static str,
     /// What was measured.
     pub what: String,
-    /// Our figure.
     pub ours: Amount,
-    /// What it is compared with, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// What is wanted; a line without it only informs.
+    /// A line without it only informs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
     /// Whether the figure counts what was asked, which no busy machine changes: only such lines can fail
@@ -195,33 +157,28 @@ impl Line {
     }
 
     /// Beside another figure of the same run.
-    #[must_use]
     pub fn against(mut self, of: &'static str, amount: Amount) -> Self {
         self.baseline = Some(Baseline { of, amount });
         self.judged()
     }
 
     /// Which must not be larger.
-    #[must_use]
     pub fn at_most(self, value: f64) -> Self {
         let unit = self.ours.unit;
         self.wanting(Goal::AtMost(Amount::new(value, unit)))
     }
 
     /// Which must not be more times the baseline.
-    #[must_use]
     pub fn ratio_at_most(self, ratio: f64) -> Self {
         self.wanting(Goal::RatioAtMost(ratio))
     }
 
     /// Which must not be fewer times the baseline.
-    #[must_use]
     pub fn ratio_at_least(self, ratio: f64) -> Self {
         self.wanting(Goal::RatioAtLeast(ratio))
     }
 
     /// Which counts, so that a short run may judge it.
-    #[must_use]
     pub fn counted(mut self) -> Self {
         self.is_count = true;
         self
@@ -234,9 +191,8 @@ impl Line {
 
     fn judged(mut self) -> Self {
         let base = self.baseline.as_ref().map(|base| base.amount.value);
-        self.ratio = base
-            .filter(|base| *base != 0.0)
-            .map(|base| self.ours.value / base);
+        let base = base.filter(|base| *base != 0.0);
+        self.ratio = base.map(|base| self.ours.value / base);
         self.pass = self.goal.map(|goal| match (goal, self.ratio) {
             (Goal::AtMost(most), _) => self.ours.value <= most.value,
             (Goal::RatioAtMost(most), Some(ratio)) => ratio <= most,
@@ -251,44 +207,31 @@ impl Line {
         let base = base.map(|base| format!("{} ({})", base.amount, base.of));
         let goal = self.goal.map(|goal| match goal {
             Goal::AtMost(most) => format!("≤ {most}"),
-            Goal::RatioAtMost(most) => format!("≤ {} ×", Times(most)),
-            Goal::RatioAtLeast(least) => format!("≥ {} ×", Times(least)),
+            Goal::RatioAtMost(most) => format!("≤ {}", times(most)),
+            Goal::RatioAtLeast(least) => format!("≥ {}", times(least)),
         });
-        let verdict = match self.pass {
-            None => "",
-            Some(true) => "pass",
-            Some(false) => "FAIL",
-        };
+        let verdict = self.pass.map(|pass| if pass { "pass" } else { "FAIL" });
         [
             self.scene.to_owned(),
             self.what.clone(),
             self.ours.to_string(),
             base.unwrap_or_default(),
-            self.ratio
-                .map(|ratio| format!("{} ×", Times(ratio)))
-                .unwrap_or_default(),
+            self.ratio.map(times).unwrap_or_default(),
             goal.unwrap_or_default(),
-            verdict.to_owned(),
+            verdict.unwrap_or_default().to_owned(),
         ]
     }
 }
 
 /// A ratio with as many digits as mean something.
-struct Times(f64);
-
-impl fmt::Display for Times {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ratio = self.0;
-        if ratio >= 100.0 {
-            write!(f, "{ratio:.0}")
-        } else if ratio >= 10.0 {
-            write!(f, "{ratio:.1}")
-        } else if ratio >= 0.1 || ratio == 0.0 {
-            write!(f, "{ratio:.2}")
-        } else {
-            write!(f, "{ratio:.4}")
-        }
-    }
+fn times(ratio: f64) -> String {
+    let digits = match ratio {
+        100.0.. => 0,
+        10.0.. => 1,
+        0.1.. | 0.0 => 2,
+        _ => 4,
+    };
+    format!("{ratio:.digits$} ×")
 }
 
 /// A whole run.
@@ -313,23 +256,20 @@ const HEADS: [&str; 7] = ["scene", "what", "ours", "baseline", "ratio", "goal", 
 
 impl Report {
     /// Where, when and what, in one line.
-    #[must_use]
     pub fn head(&self) -> String {
-        let Machine {
-            processor,
-            cores,
-            memory,
-            kernel,
-        } = &self.machine;
+        let machine = &self.machine;
+        let size = if self.short {
+            ", a tenth of the size"
+        } else {
+            ""
+        };
         format!(
-            "{}{}; {processor}, {cores} cores, {} of memory, Linux {kernel}; {}",
+            "{}{size}; {}, {} cores, {} of memory, Linux {}; {}",
             self.program,
-            if self.short {
-                ", a tenth of the size"
-            } else {
-                ""
-            },
-            Amount::bytes(*memory),
+            machine.processor,
+            machine.cores,
+            Amount::bytes(machine.memory),
+            machine.kernel,
             self.date,
         )
     }
@@ -337,13 +277,11 @@ impl Report {
     /// Takes away the goals that a busy machine could miss.
     pub fn judge_counts_only(&mut self) {
         for line in self.lines.iter_mut().filter(|line| !line.is_count) {
-            line.goal = None;
-            line.pass = None;
+            (line.goal, line.pass) = (None, None);
         }
     }
 
     /// The table for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut rows = vec![HEADS.map(str::to_owned)];
         let mut last = "";
@@ -381,7 +319,6 @@ impl Report {
     }
 
     /// Whether a short run is as it must be: no scene broke, and no count is over its goal.
-    #[must_use]
     pub fn counts_hold(&self) -> bool {
         let failed = |line: &Line| line.is_count && line.pass == Some(false);
         self.broken.is_empty() && !self.lines.iter().any(failed)
@@ -390,25 +327,29 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn a_line_judges_its_figure_or_its_ratio() {
-        let two = || Line::new("s", "w", Amount::time(Duration::from_secs(2)));
-        let one = Amount::time(Duration::from_secs(1));
-        assert_eq!(two().pass, None);
-        assert_eq!(two().at_most(2.0).pass, Some(true));
-        assert_eq!(two().at_most(1.9).pass, Some(false));
-        assert_eq!(two().ratio_at_most(2.0).pass, Some(false), "no baseline");
-        let against = two().against("other", one);
-        assert_eq!(against.ratio, Some(2.0));
-        assert_eq!(against.clone().ratio_at_most(2.0).pass, Some(true));
-        assert_eq!(against.clone().ratio_at_most(1.5).pass, Some(false));
-        assert_eq!(against.clone().ratio_at_least(2.5).pass, Some(false));
-        assert_eq!(against.ratio_at_least(1.0).pass, Some(true));
+        let seconds = |value| Amount::new(value, Unit::Seconds);
+        let alone = || Line::new("s", "w", seconds(2.0));
+        let beside = || alone().against("other", seconds(1.0));
+        assert_eq!(beside().ratio, Some(2.0));
+        for (line, pass) in [
+            (alone(), None),
+            (alone().at_most(2.0), Some(true)),
+            (alone().at_most(1.9), Some(false)),
+            // It has no baseline.
+            (alone().ratio_at_most(2.0), Some(false)),
+            (beside().ratio_at_most(2.0), Some(true)),
+            (beside().ratio_at_most(1.5), Some(false)),
+            (beside().ratio_at_least(2.5), Some(false)),
+            (beside().ratio_at_least(1.0), Some(true)),
+        ] {
+            assert_eq!(line.pass, pass, "{line:?}");
+        }
+        let texts = [3_456.7, 34.56, 0.125, 0.0, 0.0123].map(times);
+        assert_eq!(texts, ["3457 ×", "34.6 ×", "0.12 ×", "0.00 ×", "0.0123 ×"]);
     }
 
     #[test]
@@ -424,27 +365,15 @@ mod tests {
             broken: Vec::new(),
         };
         let table = report.table();
-        let columns = |line: &str| {
-            line.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
         let lines: Vec<_> = table.lines().collect();
-        assert_eq!(
-            columns(lines[2]),
-            ["mass", "time", "2.50", "s", "≤", "1.00", "s", "FAIL"]
-        );
-        assert_eq!(
-            columns(lines[3]),
-            ["requests", "1.100", "≤", "1.200", "pass"]
-        );
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(lines[2]), "mass time 2.50 s ≤ 1.00 s FAIL");
+        assert_eq!(words(lines[3]), "requests 1.100 ≤ 1.200 pass");
         assert_eq!(lines[2].find("time"), lines[3].find("requests"));
         assert!(report.counts_hold());
         report.judge_counts_only();
-        assert_eq!(
-            (report.lines[0].pass, report.lines[1].pass),
-            (None, Some(true))
-        );
+        let passes = report.lines.iter().map(|line| line.pass);
+        assert_eq!(passes.collect::<Vec<_>>(), [None, Some(true)]);
         report.lines[1] = report.lines[1].clone().at_most(1.0);
         assert!(!report.counts_hold());
     }

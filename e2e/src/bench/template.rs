@@ -4,8 +4,6 @@
 //! the server's defaults, its conditions and its managed fields. All others are copies of its text, with
 //! the placeholders filled. The one object is deleted again.
 
-use std::fmt::Write as _;
-
 use ipgc::api::Reservation;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::Client;
@@ -28,6 +26,10 @@ const STATUS_LIST: &str = "placeholder of the status";
 const PODREF: &str = "placeholder/podref";
 const IFNAME: &str = "placeholder-ifname";
 
+/// The container ID of a running container, and the digest of its image.
+const CONTAINER: &str = "6c1f2f4f3b0f4f0d8f2f1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e1d0c";
+const DIGEST: &str = "0f3c6b1e5a7d9284f1c0b8e7d6a5943f2e1d0c9b8a7f6e5d4c3b2a190807f6e5";
+
 /// The text of an object, and the uid in it.
 #[derive(Clone, Debug)]
 pub struct Template {
@@ -36,51 +38,63 @@ pub struct Template {
 }
 
 impl Template {
+    /// Creates an object through the API, changes its parts as their managers do (path behind the object, kind of
+    /// patch, change), reads it and deletes it.
+    async fn made(
+        client: &Client,
+        all: &str,
+        manager: &str,
+        object: &Value,
+        changes: &[(&str, &str, Value)],
+    ) -> Result<Self> {
+        let one = format!("{all}/{NAME}");
+        raw::create(client, &format!("{all}?fieldManager={manager}"), object).await?;
+        for (path, kind, change) in changes {
+            raw::patch(client, &format!("{one}{path}"), kind, change).await?;
+        }
+        let object = raw::read(client, &one).await?;
+        raw::delete(client, &one).await?;
+        Self::of(object)
+    }
+
     /// From an object as the server answers with it.
     fn of(mut object: Value) -> Result<Self> {
         let metadata = &mut object["metadata"];
-        let uid = metadata["uid"].as_str().map(str::to_owned);
         if let Some(metadata) = metadata.as_object_mut() {
             // Stored objects have none: it is the revision of the key.
             metadata.remove("resourceVersion");
         }
-        Ok(Self {
-            text: object.to_string(),
-            uid: uid.ok_or_else(|| Error::Malformed {
-                what: "an object".into(),
-                why: "it has no uid".into(),
-            })?,
-        })
+        let uid = metadata["uid"].as_str().map(str::to_owned);
+        let uid = uid.ok_or_else(|| Error::malformed("an object")("it has no uid"))?;
+        let text = object.to_string();
+        Ok(Self { text, uid })
     }
 
     /// A copy with a uid of its own and these placeholders filled.
     fn fill(&self, holes: &[(&str, &str)]) -> String {
-        let mut text = self.text.replace(&self.uid, &uid());
-        for (hole, value) in holes {
-            text = text.replace(hole, value);
-        }
-        text
+        let text = self.text.replace(&self.uid, &uid());
+        let fill = |text: String, (hole, value): &(&str, &str)| text.replace(hole, value);
+        holes.iter().fold(text, fill)
     }
 
     /// A copy of a pod's template.
-    #[must_use]
     pub fn pod(&self, population: &Population, pod: usize) -> String {
+        // As it stands in JSON, without the quotes.
+        let status = Value::from(population.network_status(pod)).to_string();
         self.fill(&[
             (NAME, &population.pod(pod)),
             (NODE, &population.node_of(pod)),
             (NETWORK_LIST, &population.networks(pod)),
-            (STATUS_LIST, &escaped(&population.network_status(pod))),
+            (STATUS_LIST, &status[1..status.len() - 1]),
         ])
     }
 
     /// A copy of a node's or a Lease's template.
-    #[must_use]
     pub fn named(&self, name: &str) -> String {
         self.fill(&[(NAME, name)])
     }
 
     /// A copy of a reservation's template.
-    #[must_use]
     pub fn reservation(&self, population: &Population, address: Address) -> String {
         self.fill(&[
             (NAME, &population.ip(address)),
@@ -88,63 +102,23 @@ impl Template {
             (IFNAME, &format!("net{}", address.interface)),
         ])
     }
-
-    /// How large a pod of a population is, and how much of that are managed fields.
-    pub fn sizes(&self, population: &Population) -> Result<(usize, usize)> {
-        let object = raw::parse("a template", &self.text)?;
-        let managed = object["metadata"]["managedFields"].to_string().len();
-        Ok((self.pod(population, 0).len(), managed))
-    }
-}
-
-/// One row of a pool, of the pod that holds it.
-#[must_use]
-pub fn row(population: &Population, row: Address) -> Value {
-    json!({
-        "id": Population::sandbox(row.pod),
-        "podref": population.podref(row.pod),
-        "ifname": format!("net{}", row.interface),
-    })
-}
-
-/// The rows of a pool as its `spec.allocations`, each with the pod that holds it.
-#[must_use]
-pub fn allocations(population: &Population, rows: impl Iterator<Item = Address>) -> Value {
-    let mut text = String::from("{");
-    for row in rows {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        // Writing to a String does not fail.
-        write!(text, r#""{}":{}"#, row.offset, self::row(population, row)).ok();
-    }
-    text.push('}');
-    // What was written above is JSON.
-    serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// A pod that runs, made by its controller, reported by multus and by the kubelet.
 pub async fn pod(client: &Client, namespace: &str, owner: Owner) -> Result<Template> {
     let all = raw::all::<Pod>(namespace);
-    let one = format!("{all}/{NAME}");
-    let (kind, controller) = match owner {
-        Owner::ReplicaSet => ("ReplicaSet", "web-7d4b9c6f5d"),
-        Owner::StatefulSet => ("StatefulSet", "web"),
-    };
-    let manager = "fieldManager=kube-controller-manager";
-    let object = controlled(kind, controller);
-    raw::create(client, &format!("{all}?{manager}"), &object).await?;
-    let multus = format!("{one}?fieldManager=multus");
+    let manager = "kube-controller-manager";
     let reported = json!({"metadata": {"annotations": {NETWORK_STATUS: STATUS_LIST}}});
-    raw::patch(client, &multus, "merge-patch", &reported).await?;
-    let kubelet = format!("{one}/status?fieldManager=kubelet");
-    raw::patch(client, &kubelet, "strategic-merge-patch", &running()).await?;
-    taken(client, &one).await
+    let kubelet = "/status?fieldManager=kubelet";
+    let changes = [
+        ("?fieldManager=multus", "merge-patch", reported),
+        (kubelet, "strategic-merge-patch", running()),
+    ];
+    Template::made(client, &all, manager, &controlled(owner), &changes).await
 }
 
 /// A node that is ready.
 pub async fn node(client: &Client) -> Result<Template> {
-    let (all, one) = ("/api/v1/nodes", format!("/api/v1/nodes/{NAME}"));
     let object = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": NAME, "labels": {
@@ -152,7 +126,6 @@ pub async fn node(client: &Client) -> Result<Template> {
         }},
         "spec": {"podCIDR": "10.244.17.0/24"},
     });
-    raw::create(client, all, &object).await?;
     let condition = |kind: &str, status: &str, reason: &str| {
         json!({
             "type": kind, "status": status, "reason": reason, "message": reason,
@@ -176,9 +149,9 @@ pub async fn node(client: &Client) -> Result<Template> {
             "systemUUID": "0123456789abcdef", "bootID": "0123456789abcdef",
         },
     }});
-    let kubelet = format!("{one}/status?fieldManager=kubelet");
-    raw::patch(client, &kubelet, "strategic-merge-patch", &status).await?;
-    taken(client, &one).await
+    let kubelet = "/status?fieldManager=kubelet";
+    let changes = [(kubelet, "strategic-merge-patch", status)];
+    Template::made(client, "/api/v1/nodes", "ipgc-e2e", &object, &changes).await
 }
 
 /// The Lease of a node, renewed now.
@@ -188,8 +161,7 @@ pub async fn lease(client: &Client) -> Result<Template> {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME},
         "spec": {"holderIdentity": NAME, "leaseDurationSeconds": 40, "renewTime": renewed()},
     });
-    raw::create(client, &format!("{all}?fieldManager=kubelet"), &object).await?;
-    taken(client, &format!("{all}/{NAME}")).await
+    Template::made(client, all, "kubelet", &object, &[]).await
 }
 
 /// A reservation as the plugin makes it.
@@ -199,28 +171,20 @@ pub async fn reservation(client: &Client, namespace: &str) -> Result<Template> {
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
         "metadata": {"name": NAME}, "spec": {"podref": PODREF, "ifname": IFNAME},
     });
-    raw::create(client, &format!("{all}?fieldManager=whereabouts"), &object).await?;
-    taken(client, &format!("{all}/{NAME}")).await
-}
-
-/// Reads an object as a template, and deletes it.
-async fn taken(client: &Client, path: &str) -> Result<Template> {
-    let text = raw::get(client, path).await?;
-    raw::delete(client, path).await?;
-    Template::of(raw::parse(path, &text)?)
+    Template::made(client, &all, "whereabouts", &object, &[]).await
 }
 
 /// What the kubelet writes about a pod whose containers have all ended by themselves.
-#[must_use]
 pub fn ended() -> Value {
     let state = json!({"terminated": {
         "exitCode": 0, "reason": "Completed", "startedAt": now(), "finishedAt": now(),
-        "containerID": "containerd://6c1f2f4f3b0f4f0d8f2f1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e1d0c",
+        "containerID": format!("containerd://{CONTAINER}"),
     }});
     status("Succeeded", "False", &state)
 }
 
-fn running() -> Value {
+/// What the kubelet writes about a pod that runs.
+pub fn running() -> Value {
     status("Running", "True", &json!({"running": {"startedAt": now()}}))
 }
 
@@ -231,9 +195,8 @@ fn status(phase: &str, sandbox: &str, state: &Value) -> Value {
     let container = |name: &str, image: &str| {
         json!({
             "name": name, "state": state, "lastState": {}, "ready": runs, "started": runs,
-            "restartCount": 0, "image": image,
-            "imageID": format!("{image}@sha256:0f3c6b1e5a7d9284f1c0b8e7d6a5943f2e1d0c9b8a7f6e5d4c3b2a190807f6e5"),
-            "containerID": "containerd://6c1f2f4f3b0f4f0d8f2f1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e1d0c",
+            "restartCount": 0, "image": image, "imageID": format!("{image}@sha256:{DIGEST}"),
+            "containerID": format!("containerd://{CONTAINER}"),
         })
     };
     json!({"status": {
@@ -255,13 +218,23 @@ fn status(phase: &str, sandbox: &str, state: &Value) -> Value {
 }
 
 /// A pod as a controller creates it from an ordinary template, with its node already set.
-fn controlled(kind: &str, controller: &str) -> Value {
+pub fn controlled(owner: Owner) -> Value {
+    let (kind, controller) = match owner {
+        Owner::ReplicaSet => ("ReplicaSet", "web-7d4b9c6f5d"),
+        Owner::StatefulSet => ("StatefulSet", "web"),
+    };
     let variable = |number: usize| json!({"name": format!("APP_SETTING_{number:02}"), "value": format!("value-of-setting-{number:02}")});
     let variables: Vec<_> = (0..6).map(variable).collect();
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": 8080}, "initialDelaySeconds": 5, "timeoutSeconds": 2});
     let token = "kube-api-access-x7f2q";
     let token_mount = mount(token, "/var/run/secrets/kubernetes.io/serviceaccount");
+    let toleration = |taint: &str| {
+        json!({
+            "key": format!("node.kubernetes.io/{taint}"), "operator": "Exists",
+            "effect": "NoExecute", "tolerationSeconds": 300,
+        })
+    };
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -306,35 +279,19 @@ fn controlled(kind: &str, controller: &str) -> Value {
                     {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
                 ]}},
             ],
-            "tolerations": [
-                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
-            ],
+            "tolerations": [toleration("not-ready"), toleration("unreachable")],
         },
     })
 }
 
 /// A random uid in the form of Kubernetes.
-#[must_use]
 pub fn uid() -> String {
     let bits: u128 = rand::rng().random();
     // Version 4, variant 1.
     let bits = bits & !(0xf000 << 64 | 0xc000 << 48) | 0x4000 << 64 | 0x8000 << 48;
     let hex = format!("{bits:032x}");
-    let parts = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ];
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
     parts.join("-")
-}
-
-/// A text as it stands in JSON, without the quotes.
-fn escaped(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn now() -> String {
@@ -342,7 +299,6 @@ fn now() -> String {
 }
 
 /// The present moment as a Lease has it.
-#[must_use]
 pub fn renewed() -> String {
     let now = Timestamp::now();
     now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
@@ -361,27 +317,19 @@ mod tests {
         });
         let template = Template::of(object).unwrap();
         let population = Population::new("bench", 10);
-        let copies = [3, 4]
-            .map(|pod| -> Value { serde_json::from_str(&template.pod(&population, pod)).unwrap() });
-        let [third, fourth] = &copies;
+        let copy =
+            |pod| -> Value { serde_json::from_str(&template.pod(&population, pod)).unwrap() };
+        let (third, fourth) = (copy(3), copy(4));
         assert_eq!(third["metadata"]["name"], population.pod(3));
         assert_eq!(third["status"], population.network_status(3));
         assert_ne!(third["metadata"]["uid"], fourth["metadata"]["uid"]);
-        assert_eq!(third["metadata"]["uid"].as_str().unwrap().len(), 36);
         assert_eq!(third["metadata"].get("resourceVersion"), None);
-        let uid = uid();
-        assert_eq!(
-            (&uid[14..15], "89ab".contains(&uid[19..20])),
-            ("4", true),
+        let uid = third["metadata"]["uid"].as_str().unwrap();
+        let parts: Vec<_> = uid.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12], "{uid}");
+        assert!(
+            uid[14..].starts_with('4') && uid[19..].starts_with(['8', '9', 'a', 'b']),
             "{uid}"
         );
-    }
-
-    #[test]
-    fn allocations_hold_the_rows_of_a_pool() {
-        let population = Population::new("bench", 3);
-        let rows = allocations(&population, population.rows_of(0));
-        assert_eq!(rows.as_object().unwrap().len(), 3);
-        assert_eq!(rows["2"]["podref"], population.podref(1));
     }
 }

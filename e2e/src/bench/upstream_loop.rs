@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use ipgc::api::{IpPool, Reservation};
 
-use super::{Bench, load::Kubelet, measure::Meter, population::Population, stage::Stage, watch};
+use super::{Bench, load::Kubelet, measure::Meter, population::Population, watch};
 use crate::{Result, upstream::Upstream};
 
 /// It needs about a second for each address; this is for a machine that is twice as slow.
@@ -25,23 +25,16 @@ pub struct Took {
     pub requests: usize,
 }
 
-/// The measurement, when somebody has asked for it.
-#[derive(Default)]
-pub struct UpstreamLoop(OnceCell<Took>);
-
-impl UpstreamLoop {
-    /// Measures it, the first time.
-    pub async fn get(&self, bench: &Bench) -> Result<Took> {
-        self.0.get_or_try_init(|| measure(bench)).await.copied()
-    }
+/// What it takes here, measured when a scene first asks.
+pub async fn took(bench: &Bench) -> Result<Took> {
+    let measured = bench.upstream.get_or_try_init(|| measure(bench));
+    measured.await.copied()
 }
 
 async fn measure(bench: &Bench) -> Result<Took> {
     let addresses = bench.size(100);
-    bench.say(
-        "upstream",
-        format!("its loop on {addresses} pods of one pool"),
-    );
+    let what = format!("its loop on {addresses} pods of one pool");
+    bench.say("upstream", what);
     let stage = bench.stage().await?;
     let population = stage.population(addresses);
     stage.seeder.everything(&population).await?;
@@ -49,29 +42,27 @@ async fn measure(bench: &Bench) -> Result<Took> {
     let upstream = Upstream::control_loop(&stage.plane, &stage.namespace, &node).await?;
 
     let (client, namespace) = (stage.client("bench").await?, &population.namespace);
-    let mut rows = watch::rows_left(&client, namespace, 1, 0).await?;
-    let mut reservations = watch::reservations_left(&client, namespace, addresses, 0).await?;
+    let rows = watch::emptied::<IpPool>(&client, namespace, 1).await?;
+    let reservations = watch::emptied::<Reservation>(&client, namespace, addresses).await?;
     let mark = stage.plane.audit().mark()?;
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
     let gone = kubelet.end_all(&population, 0..addresses, 16).await?;
-    let took = Took {
-        addresses,
-        rows: rows.within(PATIENCE).await? - gone,
-        reservations: reservations.within(PATIENCE).await? - gone,
-        peak: Meter::of(upstream.process()).peak()?,
-        requests: requests(&stage, mark)?,
-    };
-    upstream.still_up()?;
-    drop(upstream);
-    stage.stop().await?;
-    Ok(took)
-}
-
-fn requests(stage: &Stage, mark: crate::audit::Mark) -> Result<usize> {
+    let rows = rows.within(PATIENCE).await? - gone;
+    let reservations = reservations.within(PATIENCE).await? - gone;
     let mut requests = stage.plane.audit().since(mark)?;
     requests.retain(|request| {
         let its = request.user_agent.starts_with("ip-control-loop/");
         its && request.verb != "watch" && request.resource != "events"
     });
-    Ok(requests.len())
+    let took = Took {
+        addresses,
+        rows,
+        reservations,
+        peak: Meter::of(upstream.process()).peak()?,
+        requests: requests.len(),
+    };
+    upstream.still_up()?;
+    drop(upstream);
+    stage.stop().await?;
+    Ok(took)
 }

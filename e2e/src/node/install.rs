@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, api::ListParams};
 
 use super::{Tier, image};
 use crate::{
@@ -121,18 +121,5 @@ impl Tier {
             }
         }
         Ok(all)
-    }
-
-    /// The nodes on which replicas run.
-    pub async fn ipgc_nodes(&self) -> Result<Vec<String>> {
-        let pods = self.ipgc_pods().await?;
-        Ok(pods
-            .iter()
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-            .map(|pod| {
-                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-                node.unwrap_or_else(|| pod.name_any())
-            })
-            .collect())
     }
 }

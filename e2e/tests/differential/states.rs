@@ -7,6 +7,13 @@
 //! Here is what a state is made of; the states themselves stand by what is right: `gone`, `living`, and `settings` for
 //! those of a kind of their own.
 
+/// A step, from its body.
+macro_rules! step {
+    (|$place:ident| $body:expr) => {
+        |$place| futures::FutureExt::boxed(async move { $body })
+    };
+}
+
 mod gone;
 mod living;
 mod settings;
@@ -14,11 +21,18 @@ mod steps;
 
 use std::fmt;
 
-use futures::FutureExt as _;
-
 pub use self::{gone::*, living::*, settings::*};
 use crate::replica::{Fate, Step};
 use Outcome::{Freed, Kept, ReservationLost, ToldFreed};
+
+/// The state's pod starts.
+const STARTING: Step = step!(|place| place.starting_pod().await);
+
+/// The state's pod runs.
+const RUNNING: Step = step!(|place| place.running_pod().await);
+
+/// It ends as a kubelet ends it, and its DEL is lost.
+const END: Step = step!(|place| place.end().await);
 
 /// A termination grace that no test waits for.
 const LONG: u32 = 300;
@@ -154,21 +168,27 @@ impl Address {
 }
 
 impl State {
-    /// A state of an ordinary setting in which nothing happens any more.
-    fn new(addresses: impl IntoIterator<Item = Address>, build: Step) -> Self {
+    /// A state of an ordinary setting: a pod runs, and nothing happens any more.
+    fn new(addresses: impl IntoIterator<Item = Address>) -> Self {
         Self {
             name: "",
             number: 0,
             setting: Setting::Ordinary,
             addresses: addresses.into_iter().collect(),
-            build,
-            act: |_| async { Ok(()) }.boxed(),
+            build: RUNNING,
+            act: step!(|_place| Ok(())),
         }
     }
 
     /// The address as text.
     pub fn ip(&self, address: &Address) -> String {
         address.ip.replace("{n}", &self.number.to_string())
+    }
+
+    /// With something else than a pod that runs.
+    fn built(mut self, build: Step) -> Self {
+        self.build = build;
+        self
     }
 
     fn then(mut self, act: Step) -> Self {

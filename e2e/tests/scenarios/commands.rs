@@ -12,7 +12,6 @@ use tokio::process::Command;
 
 use crate::{
     byhand::{alone, file, ipgc},
-    networks::plant_slices,
     support::{POOL, Scene, plan},
 };
 
@@ -107,7 +106,15 @@ async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
         .network_name("sliced")
         .with("node_slice_size", "/24");
     scene.attach(&network).await?;
-    plant_slices(&scene).await?;
+    let slices = [
+        ("node-a", "10.4.1.0/24"),
+        ("node-b", "10.4.2.0/24"),
+        ("", "10.4.3.0/24"),
+    ];
+    let namespace = &scene.namespace;
+    namespace
+        .plant_slices("sliced", "10.4.0.0/16", "/24", &slices)
+        .await?;
     let pool = "sliced-node-a-10.4.1.0-24";
     let none = std::collections::BTreeMap::new();
     scene

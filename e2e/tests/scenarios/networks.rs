@@ -1,24 +1,17 @@
-//! Every shape of network that whereabouts knows: the rows and reservations of a pod whose DEL was
-//! lost are given back, and nothing else is touched.
+//! The rows and reservations of a pod whose DEL was lost are given back, and nothing else is touched. Other shapes of
+//! networks are in the differential test, and on real nodes.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Instant};
+use std::time::Instant;
 
 use e2e::{
-    Error, Result,
-    cni::{Network, Sandbox},
+    Result,
+    cni::Network,
     pods::{End, Interface},
-    pools::Row,
     wait,
 };
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, PostParams},
-    core::GroupVersionKind,
-};
-use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{COOLDOWN, POOL, RANGE, Scene, address, plan, rows, wait_of};
+use crate::support::{COOLDOWN, POOL, RANGE, Scene, address, plan, rows};
 
 #[tokio::test]
 async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Result<()> {
@@ -113,40 +106,6 @@ async fn three_interfaces_on_one_network_give_back_three_addresses() -> Result<(
 }
 
 #[tokio::test]
-async fn both_families_of_a_dual_stack_network_are_given_back() -> Result<()> {
-    let scene = Scene::new("dual").await?;
-    let network = Network::ranges("net-a", &[RANGE, "fd00:0:0:10::/64"]);
-    scene.attach(&network).await?;
-    let collecting = scene.collect().await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    let expected = ["10.1.0.1", "fd00:0:0:10::1"].map(address);
-    assert_eq!(started.addresses, expected);
-    let names = ["10.1.0.1", "fd00-0-0-10--1"];
-    scene.namespace.wait_reservations(&names).await?;
-
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    scene
-        .namespace
-        .wait_offsets("fd00-0-0-10---64", &[])
-        .await?;
-    scene.namespace.wait_reservations(&[]).await?;
-    collecting.end().await;
-    assert_eq!(
-        scene.pod_events().await?,
-        [
-            "Normal IPAddressGarbageCollected web-0 \
-             successful cleanup of IP address [10.1.0.1] from network net-a",
-            "Normal IPAddressGarbageCollected web-0 \
-             successful cleanup of IP address [fd00:0:0:10::1] from network net-a",
-        ]
-    );
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_network_name_is_a_domain_of_its_own() -> Result<()> {
     let scene = Scene::new("domain").await?;
     let plain = Network::range("plain", RANGE);
@@ -171,34 +130,6 @@ async fn a_network_name_is_a_domain_of_its_own() -> Result<()> {
     assert_eq!(scene.namespace.rows(POOL).await?, held);
     let counted = collecting.end().await;
     assert_eq!(counted["rows_freed"], 1);
-    Ok(())
-}
-
-/// Upstream looks at the first plugin of a list only; a row does not care.
-#[rstest]
-#[case::whereabouts_first(&["bridge", "tuning"])]
-#[case::whereabouts_last(&["tuning", "bridge"])]
-#[tokio::test]
-async fn a_list_of_plugins_leads_to_the_pool(#[case] plugins: &[&str]) -> Result<()> {
-    let scene = Scene::new("list").await?;
-    let network = Network::range("net-a", RANGE);
-    let plugins: Vec<Value> = plugins
-        .iter()
-        .map(|kind| match *kind {
-            "bridge" => json!({"type": "bridge", "ipam": network.ipam}),
-            kind => json!({"type": kind}),
-        })
-        .collect();
-    let config = json!({"cniVersion": "1.0.0", "name": "net-a", "plugins": plugins});
-    scene.namespace.network_attachment("net-a", &config).await?;
-    let collecting = scene.collect().await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    scene.namespace.wait_reservations(&[]).await?;
-    collecting.end().await;
     Ok(())
 }
 
@@ -260,112 +191,5 @@ async fn a_network_of_another_ipam_costs_no_request_and_gives_no_event() -> Resu
     assert!(lists as u64 <= others, "{others} others: {requests:#?}");
     assert_eq!(requests.len(), lists, "{requests:#?}");
     assert_eq!(scene.pod_events().await?, [""; 0]);
-    Ok(())
-}
-
-/// multus writes no status entry for such a network although its interface is up; only the pod's
-/// request names it, so nobody can say that the address was reported.
-#[tokio::test]
-async fn a_network_without_cni_version_is_given_back_after_the_full_wait() -> Result<()> {
-    let scene = Scene::new("version").await?;
-    let network = Network::range("net-a", RANGE);
-    let mut config = network.config();
-    config.as_object_mut().unwrap().remove("cniVersion");
-    scene.namespace.network_attachment("net-a", &config).await?;
-    let collecting = scene.collect().await?;
-    scene.namespace.pod(&plan("web-0", "net-a")).await?;
-    scene.add("web-0", &[&network]).await?;
-    scene.namespace.run_pod("web-0", &[]).await?;
-
-    let ended = Instant::now();
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    let took = ended.elapsed();
-    assert!(took >= wait_of(1), "freed after {took:?}");
-    scene.namespace.wait_reservations(&[]).await?;
-    collecting.end().await;
-    assert_eq!(
-        scene.pod_events().await?,
-        ["Normal IPAddressGarbageCollected web-0 \
-          successful cleanup of IP address [10.1.0.1] from network net-a"]
-    );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_row_in_a_nodes_own_slice_is_given_back() -> Result<()> {
-    const POOLS: [&str; 2] = ["sliced-node-a-10.4.1.0-24", "sliced-node-b-10.4.2.0-24"];
-    let scene = Scene::new("slice").await?;
-    let network = Network::range("net-a", "10.4.0.0/16")
-        .network_name("sliced")
-        .with("node_slice_size", "/24");
-    scene.attach(&network).await?;
-    plant_slices(&scene).await?;
-    let collecting = scene.collect().await?;
-
-    // Both nodes have a pod whose address has the same offset.
-    let mut held = BTreeMap::new();
-    for (node, pool) in [("node-a", POOLS[0]), ("node-b", POOLS[1])] {
-        let slice = if node == "node-a" { 1 } else { 2 };
-        let pod = format!("pod-{node}");
-        let sandbox = Sandbox::new(&scene.namespace.name, &pod);
-        let row = Row::new(&sandbox.id, sandbox.podref(), "net1");
-        let range = format!("10.4.{slice}.0/24");
-        let row = BTreeMap::from([(7, row)]);
-        scene.namespace.plant_pool(pool, &range, &row).await?;
-        let ip = format!("10.4.{slice}.7");
-        let name = format!("sliced-{ip}");
-        let podref = sandbox.podref();
-        scene
-            .namespace
-            .plant_reservation(&name, &podref, "net1")
-            .await?;
-        let address: IpAddr = address(&ip);
-        let interfaces = scene.interfaces(&[&network], &[vec![address]]);
-        let plan = plan(&pod, "net-a").on(node);
-        scene.namespace.running_pod(&plan, &interfaces).await?;
-        held.insert(node, row);
-    }
-
-    scene
-        .namespace
-        .end_pod("pod-node-a", End::Succeeded)
-        .await?;
-    scene.namespace.wait_offsets(POOLS[0], &[]).await?;
-    scene
-        .namespace
-        .wait_reservations(&["sliced-10.4.2.7"])
-        .await?;
-    assert_eq!(scene.namespace.rows(POOLS[1]).await?, held["node-b"]);
-    collecting.end().await;
-    assert_eq!(
-        scene.pod_events().await?,
-        ["Normal IPAddressGarbageCollected pod-node-a \
-          successful cleanup of IP address [10.4.1.7] from network net-a"]
-    );
-    Ok(())
-}
-
-/// As upstream's node-slice controller leaves it: two nodes, one free slice.
-pub async fn plant_slices(scene: &Scene) -> Result<()> {
-    let kind = GroupVersionKind::gvk("whereabouts.cni.cncf.io", "v1alpha1", "NodeSlicePool");
-    let object: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-        "kind": "NodeSlicePool",
-        "metadata": {"name": "sliced"},
-        "spec": {"range": "10.4.0.0/16", "sliceSize": "/24"},
-        "status": {"allocations": [
-            {"nodeName": "node-a", "sliceRange": "10.4.1.0/24"},
-            {"nodeName": "node-b", "sliceRange": "10.4.2.0/24"},
-            {"nodeName": "", "sliceRange": "10.4.3.0/24"},
-        ]},
-    }))
-    .map_err(Error::malformed("a node slice pool"))?;
-    let client = scene.namespace.client().clone();
-    let name = &scene.namespace.name;
-    Api::<DynamicObject>::namespaced_with(client, name, &ApiResource::from_gvk(&kind))
-        .create(&PostParams::default(), &object)
-        .await
-        .map_err(Error::api("create a node slice pool"))?;
     Ok(())
 }

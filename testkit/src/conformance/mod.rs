@@ -11,15 +11,13 @@ mod reads;
 mod watches;
 mod writes;
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::ApiResource;
+use http::{Method, Request, header};
 use kube::core::response::Status;
-use kube::{Api, Client, Error};
+use kube::{Client, Error};
 use serde_json::{Value, json};
 
 use crate::fixtures;
@@ -48,7 +46,8 @@ macro_rules! checks {
         &[$((
             stringify!($name),
             |client, namespace| Box::pin(async move {
-                $module::$name(&Cluster { client, namespace }).await
+                let shown = $module::$name(&Cluster { client, namespace }).await;
+                shown.map_err(|flaw| flaw.0)
             }),
         )),*]
     };
@@ -135,56 +134,138 @@ pub async fn run_all(client: Client, namespace: &str) -> Vec<CheckResult> {
     results
 }
 
+/// What was not as expected.
+struct Flaw(String);
+
+impl From<String> for Flaw {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Flaw {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<Error> for Flaw {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// How a check ends.
+type Shown<T = ()> = Result<T, Flaw>;
+
+/// What the server answers: JSON, or a refusal.
+type Answer = Result<Value, Error>;
+
 /// What a check works on.
 struct Cluster {
     client: Client,
     namespace: String,
 }
 
+const JSON: &str = "application/json";
+
+/// Asks for metadata in place of objects.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 impl Cluster {
-    fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    fn custom(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "whereabouts.cni.cncf.io".to_owned(),
-            version: "v1alpha1".to_owned(),
-            api_version: "whereabouts.cni.cncf.io/v1alpha1".to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
+    /// The path of a collection of the namespace, with what follows its plural name. An absolute path stays.
+    fn path(&self, what: &str) -> String {
+        if what.starts_with('/') {
+            return what.to_owned();
+        }
+        let group = match what.split(['/', '?']).next() {
+            Some("pods") => "api/v1",
+            Some("leases") => "apis/coordination.k8s.io/v1",
+            Some("events") => "apis/events.k8s.io/v1",
+            _ => "apis/whereabouts.cni.cncf.io/v1alpha1",
         };
-        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        format!("/{group}/namespaces/{}/{what}", self.namespace)
     }
 
-    fn pools(&self) -> Api<DynamicObject> {
-        self.custom("IPPool", "ippools")
+    /// Sends a request with a body of this type.
+    async fn send(&self, method: Method, what: &str, content: &str, body: Vec<u8>) -> Answer {
+        let request = Request::builder().method(method).uri(self.path(what));
+        let request = request.header(header::CONTENT_TYPE, content).body(body);
+        self.client
+            .request(request.map_err(Error::HttpError)?)
+            .await
     }
 
-    fn reservations(&self) -> Api<DynamicObject> {
-        self.custom(
-            "OverlappingRangeIPReservation",
-            "overlappingrangeipreservations",
-        )
+    async fn read(&self, what: &str, accept: &str) -> Answer {
+        let request = Request::get(self.path(what)).header(header::ACCEPT, accept);
+        let request = request.body(Vec::new()).map_err(Error::HttpError)?;
+        self.client.request(request).await
+    }
+
+    async fn get(&self, what: &str) -> Answer {
+        self.read(what, JSON).await
+    }
+
+    async fn is_there(&self, what: &str) -> Shown<bool> {
+        match self.get(what).await {
+            Err(Error::Api(status)) if status.code == 404 => Ok(false),
+            answer => Ok(answer.map(|_| true)?),
+        }
+    }
+
+    /// A list, with these options.
+    async fn list(&self, what: &str, options: &[(&str, &str)]) -> Answer {
+        self.get(&with(what, options)).await
+    }
+
+    async fn create(&self, what: &str, object: &Value) -> Answer {
+        let body = object.to_string().into_bytes();
+        self.send(Method::POST, what, JSON, body).await
+    }
+
+    async fn replace(&self, what: &str, object: &Value) -> Answer {
+        let body = object.to_string().into_bytes();
+        self.send(Method::PUT, what, JSON, body).await
+    }
+
+    async fn merge(&self, what: &str, change: &Value) -> Answer {
+        let body = change.to_string().into_bytes();
+        let content = "application/merge-patch+json";
+        self.send(Method::PATCH, what, content, body).await
+    }
+
+    /// A JSON Patch of a pool.
+    async fn operate(&self, pool: &str, operations: impl Into<Value>) -> Answer {
+        let body = operations.into().to_string().into_bytes();
+        let (content, what) = ("application/json-patch+json", format!("ippools/{pool}"));
+        self.send(Method::PATCH, &what, content, body).await
+    }
+
+    async fn delete(&self, what: &str, options: &Value) -> Answer {
+        let body = options.to_string().into_bytes();
+        self.send(Method::DELETE, what, JSON, body).await
+    }
+
+    /// Creates an object in place of what an earlier run left.
+    async fn fresh(&self, plural: &str, object: &Value) -> Shown<Value> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.clear(&format!("{plural}/{name}")).await?;
+        Ok(self.create(plural, object).await?)
+    }
+
+    /// Removes what an earlier run left.
+    async fn clear(&self, what: &str) -> Shown {
+        if self.is_there(what).await? {
+            let free = json!({ "metadata": { "finalizers": null } });
+            let _ = self.merge(what, &free).await;
+            let _ = self.delete(what, &json!({ "gracePeriodSeconds": 0 })).await;
+        }
+        Ok(())
     }
 
     /// A new pool of this name with rows at the offsets 1 to `rows`.
-    async fn pool(&self, name: &str, rows: u64) -> Result<DynamicObject, String> {
-        fresh(&self.pools(), name, self.pool_of(name, rows)).await
-    }
-
-    /// The same, of which it is known who wrote it.
-    async fn pool_with_managers(&self, name: &str, rows: u64) -> Result<DynamicObject, String> {
-        let mut pool = self.pool_of(name, rows);
-        pool["metadata"]["managedFields"] = json!([{
-            "manager": "whereabouts",
-            "operation": "Update",
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "time": "2026-01-01T00:00:00Z",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": { "f:spec": { "f:range": {} } },
-        }]);
-        fresh(&self.pools(), name, pool).await
+    async fn pool(&self, name: &str, rows: u64) -> Shown<Value> {
+        self.fresh("ippools", &self.pool_of(name, rows)).await
     }
 
     fn pool_of(&self, name: &str, rows: u64) -> Value {
@@ -200,48 +281,16 @@ impl Cluster {
         &self,
         name: &str,
         change: impl FnOnce(fixtures::PodBuilder) -> fixtures::PodBuilder,
-    ) -> Result<Pod, String> {
+    ) -> Shown<Value> {
         let pod = change(fixtures::pod(&self.namespace, name)).build();
-        fresh(&self.pods(), name, pod).await
-    }
-
-    async fn json_patch(&self, pool: &str, operations: Value) -> Result<DynamicObject, Error> {
-        let patch: json_patch::Patch =
-            serde_json::from_value(operations).map_err(Error::SerdeError)?;
-        let params = PatchParams::default();
-        self.pools()
-            .patch(pool, &params, &Patch::Json::<()>(patch))
-            .await
+        self.fresh("pods", &pod).await
     }
 }
 
-/// Creates an object in place of what an earlier run left.
-async fn fresh<K>(api: &Api<K>, name: &str, object: Value) -> Result<K, String>
-where
-    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
-{
-    clear(api, name).await?;
-    let object: K = serde_json::from_value(object).map_err(text)?;
-    api.create(&PostParams::default(), &object)
-        .await
-        .map_err(text)
-}
-
-/// Removes what an earlier run left.
-async fn clear<K>(api: &Api<K>, name: &str) -> Verdict
-where
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    if api.get_opt(name).await.map_err(text)?.is_some() {
-        let free = json!({ "metadata": { "finalizers": null } });
-        let _ = api
-            .patch(name, &PatchParams::default(), &Patch::Merge(free))
-            .await;
-        let _ = api
-            .delete(name, &DeleteParams::default().grace_period(0))
-            .await;
-    }
-    Ok(())
+/// A path with options.
+fn with(path: &str, options: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    format!("{path}?{}", query.extend_pairs(options).finish())
 }
 
 /// The operations that remove the row that [`Cluster::pool`] made at an offset.
@@ -254,39 +303,62 @@ fn removal(offset: u64) -> Vec<Value> {
     ]
 }
 
-fn text(error: impl Display) -> String {
-    error.to_string()
+fn same<A, B>(what: &str, actual: &A, wanted: B) -> Shown
+where
+    A: PartialEq<B> + Debug,
+    B: Debug,
+{
+    let text = || format!("{what}: {actual:?} instead of {wanted:?}");
+    ensure(*actual == wanted, text())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "callers compare temporaries")]
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, actual: T, wanted: T) -> Verdict {
-    if actual == wanted {
-        return Ok(());
+fn ensure(holds: bool, what: impl Display) -> Shown {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.to_string().into())
     }
-    Err(format!("{what}: {actual:?} instead of {wanted:?}"))
 }
 
-fn ensure(holds: bool, what: impl Display) -> Verdict {
-    if holds { Ok(()) } else { Err(what.to_string()) }
+/// Text at a place of an object; empty if there is none.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    crate::write::text(object, pointer)
+}
+
+fn version(object: &Value) -> &str {
+    text(object, "/metadata/resourceVersion")
+}
+
+/// How many objects a list has.
+fn count(list: &Value) -> usize {
+    list["items"].as_array().map_or(0, Vec::len)
 }
 
 /// The Status of a refusal with this code.
-fn refused<T: std::fmt::Debug>(answer: Result<T, Error>, code: u16) -> Result<Box<Status>, String> {
+fn refused(answer: Answer, code: u16) -> Shown<Box<Status>> {
     match answer {
         Err(Error::Api(status)) if status.code == code => Ok(status),
-        Err(other) => Err(format!("{other:?} instead of {code}")),
-        Ok(value) => Err(format!("success instead of {code}: {value:?}")),
+        other => Err(format!("{other:?} instead of {code}").into()),
     }
 }
 
 /// A refusal with this code and reason.
-fn refused_for<T: std::fmt::Debug>(answer: Result<T, Error>, code: u16, reason: &str) -> Verdict {
-    let status = refused(answer, code)?;
-    same("reason", status.reason.as_str(), reason)
+fn refused_for(answer: Answer, code: u16, reason: &str) -> Shown {
+    same("reason", &refused(answer, code)?.reason, reason)
 }
 
-/// The fields that a refusal names as its causes.
-fn fields(status: &Status) -> Vec<&str> {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.map(|cause| cause.field.as_str()).collect()
+/// A refusal with 422 and the fields that it names as its causes.
+fn causes(answer: Answer) -> Shown<Vec<String>> {
+    let status = refused(answer, 422)?;
+    same("reason", &status.reason, "Invalid")?;
+    let causes = status
+        .details
+        .into_iter()
+        .flat_map(|details| details.causes);
+    Ok(causes.map(|cause| cause.field).collect())
+}
+
+/// A refusal with 422 that names these fields.
+fn caused(answer: Answer, fields: &[&str]) -> Shown {
+    same("causes", &causes(answer)?, fields)
 }

@@ -1,286 +1,229 @@
 //! What patches of pools and reservations answer.
 
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use http::Method;
 use serde_json::{Value, json};
 
-use super::{Cluster, Verdict, ensure, fields, fresh, refused, refused_for, removal, same, text};
+use super::{Cluster, Shown, caused, causes, ensure, refused, refused_for, removal, same, version};
 use crate::fixtures;
 
-pub(super) async fn compare_and_remove_works_once(cluster: &Cluster) -> Verdict {
+pub(super) async fn compare_and_remove_works_once(cluster: &Cluster) -> Shown {
     let name = "patch-once";
     cluster.pool(name, 2).await?;
-    let pool = cluster
-        .json_patch(name, removal(1).into())
-        .await
-        .map_err(text)?;
-    ensure(
-        pool.data["spec"]["allocations"].get("1").is_none(),
-        "row is still there",
-    )?;
-    let status = refused(cluster.json_patch(name, removal(1).into()).await, 422)?;
-    same("reason", status.reason.as_str(), "Invalid")?;
-    same("causes", fields(&status), vec![])
+    let pool = cluster.operate(name, removal(1)).await?;
+    let row = &pool["spec"]["allocations"]["1"];
+    ensure(row.is_null(), "row is still there")?;
+    caused(cluster.operate(name, removal(1)).await, &[])?;
+    let status = refused(cluster.operate(name, removal(1)).await, 422)?;
+    let wanted = "the server rejected our request due to an error in our request";
+    same("message", &status.message, wanted)
 }
 
-pub(super) async fn the_last_row_leaves_an_empty_map(cluster: &Cluster) -> Verdict {
+pub(super) async fn the_last_row_leaves_an_empty_map(cluster: &Cluster) -> Shown {
     let name = "patch-last";
     cluster.pool(name, 1).await?;
-    let pool = cluster
-        .json_patch(name, removal(1).into())
-        .await
-        .map_err(text)?;
-    same("allocations", &pool.data["spec"]["allocations"], &json!({}))
+    let pool = cluster.operate(name, removal(1)).await?;
+    same("allocations", &pool["spec"]["allocations"], json!({}))
 }
 
-pub(super) async fn tests_and_removals_of_missing_keys_are_invalid(cluster: &Cluster) -> Verdict {
+pub(super) async fn tests_and_removals_of_missing_keys_are_invalid(cluster: &Cluster) -> Shown {
     let name = "patch-missing";
     cluster.pool(name, 1).await?;
     for operation in [
         json!({ "op": "test", "path": "/spec/allocations/9", "value": { "id": "x" } }),
+        json!({ "op": "test", "path": "/spec/allocations/1", "value": { "podref": "shop/a" } }),
         json!({ "op": "remove", "path": "/spec/allocations/9" }),
         json!({ "op": "test", "path": "/metadata/uid", "value": "another" }),
         json!({ "op": "test", "path": "/metadata/resourceVersion", "value": "1" }),
         json!({ "op": "add", "path": "/spec/nope/1", "value": {} }),
     ] {
-        let status = refused(cluster.json_patch(name, json!([operation])).await, 422)?;
-        same("reason", status.reason.as_str(), "Invalid")?;
-        same("causes", fields(&status), vec![])?;
+        caused(cluster.operate(name, vec![operation]).await, &[])?;
     }
     Ok(())
 }
 
-pub(super) async fn a_test_against_null_passes_for_a_missing_key(cluster: &Cluster) -> Verdict {
+pub(super) async fn a_test_against_null_passes_for_a_missing_key(cluster: &Cluster) -> Shown {
     let name = "patch-null";
     cluster.pool(name, 1).await?;
     let add = json!([
         { "op": "test", "path": "/spec/allocations/9", "value": null },
         { "op": "add", "path": "/spec/allocations/9", "value": fixtures::row("x", "shop/b", "net1") },
     ]);
-    cluster.json_patch(name, add.clone()).await.map_err(text)?;
-    refused_for(cluster.json_patch(name, add).await, 422, "Invalid")
+    cluster.operate(name, add.clone()).await?;
+    refused_for(cluster.operate(name, add).await, 422, "Invalid")
 }
 
-pub(super) async fn an_adopted_row_fails_the_test_of_the_whole_row(cluster: &Cluster) -> Verdict {
+pub(super) async fn an_adopted_row_fails_the_test_of_the_whole_row(cluster: &Cluster) -> Shown {
     let name = "patch-adopted";
     cluster.pool(name, 1).await?;
     let adopt = json!([{ "op": "replace", "path": "/spec/allocations/1/id", "value": fixtures::sandbox(77) }]);
-    cluster.json_patch(name, adopt).await.map_err(text)?;
-    refused_for(
-        cluster.json_patch(name, removal(1).into()).await,
-        422,
-        "Invalid",
-    )
+    cluster.operate(name, adopt).await?;
+    refused_for(cluster.operate(name, removal(1)).await, 422, "Invalid")
 }
 
-pub(super) async fn one_failed_test_rejects_the_whole_batch(cluster: &Cluster) -> Verdict {
+pub(super) async fn one_failed_test_rejects_the_whole_batch(cluster: &Cluster) -> Shown {
     let name = "patch-batch";
     let before = cluster.pool(name, 2).await?;
-    let mut operations = removal(1);
-    operations.extend(removal(3));
-    refused_for(
-        cluster.json_patch(name, operations.into()).await,
-        422,
-        "Invalid",
-    )?;
-    let after = cluster.pools().get(name).await.map_err(text)?;
-    same(
-        "resourceVersion",
-        after.metadata.resource_version,
-        before.metadata.resource_version,
-    )
+    let operations = [removal(1), removal(3)].concat();
+    refused_for(cluster.operate(name, operations).await, 422, "Invalid")?;
+    let after = cluster.get("ippools/patch-batch").await?;
+    same("resourceVersion", &version(&after), version(&before))
 }
 
-pub(super) async fn a_patch_of_a_missing_pool_is_not_found(cluster: &Cluster) -> Verdict {
-    let answer = cluster.json_patch("patch-no-pool", removal(1).into()).await;
+pub(super) async fn a_patch_of_a_missing_pool_is_not_found(cluster: &Cluster) -> Shown {
+    let answer = cluster.operate("patch-no-pool", removal(1)).await;
     refused_for(answer, 404, "NotFound")
 }
 
-pub(super) async fn more_than_10000_operations_are_too_large(cluster: &Cluster) -> Verdict {
+pub(super) async fn more_than_10000_operations_are_too_large(cluster: &Cluster) -> Shown {
     let name = "patch-many";
     cluster.pool(name, 1).await?;
     let test = json!({ "op": "test", "path": "/metadata/name", "value": name });
-    let most = Value::from(vec![test.clone(); 10_000]);
-    cluster.json_patch(name, most).await.map_err(text)?;
-    let more = Value::from(vec![test; 10_001]);
-    refused_for(
-        cluster.json_patch(name, more).await,
-        413,
-        "RequestEntityTooLarge",
-    )
+    cluster.operate(name, vec![test.clone(); 10_000]).await?;
+    let answer = cluster.operate(name, vec![test; 10_001]).await;
+    refused_for(answer, 413, "RequestEntityTooLarge")
 }
 
-pub(super) async fn a_patch_against_the_schema_names_its_causes(cluster: &Cluster) -> Verdict {
+pub(super) async fn a_patch_against_the_schema_names_its_causes(cluster: &Cluster) -> Shown {
     let name = "patch-schema";
     cluster.pool(name, 1).await?;
-    let operations = json!([{ "op": "remove", "path": "/spec/allocations/1/podref" }]);
-    let status = refused(cluster.json_patch(name, operations).await, 422)?;
-    same("causes", fields(&status), vec!["spec.allocations.1.podref"])?;
-    let operations = json!([{ "op": "replace", "path": "/spec/range", "value": 7 }]);
-    let status = refused(cluster.json_patch(name, operations).await, 422)?;
-    same("causes", fields(&status), vec!["spec.range"])
+    let operation = json!([{ "op": "remove", "path": "/spec/allocations/1/podref" }]);
+    let cause = "spec.allocations.1.podref";
+    caused(cluster.operate(name, operation).await, &[cause])?;
+    let operation = json!([{ "op": "replace", "path": "/spec/range", "value": 7 }]);
+    caused(cluster.operate(name, operation).await, &["spec.range"])
 }
 
-pub(super) async fn a_patch_that_changes_nothing_keeps_the_version(cluster: &Cluster) -> Verdict {
+pub(super) async fn a_patch_that_changes_nothing_keeps_the_version(cluster: &Cluster) -> Shown {
     let name = "patch-nothing";
     let before = cluster.pool(name, 1).await?;
-    let operations = json!([{ "op": "replace", "path": "/spec/range", "value": "10.0.0.0/16" }]);
-    let after = cluster.json_patch(name, operations).await.map_err(text)?;
-    same(
-        "resourceVersion",
-        after.metadata.resource_version,
-        before.metadata.resource_version,
-    )
+    let operation = json!([{ "op": "replace", "path": "/spec/range", "value": "10.0.0.0/16" }]);
+    let after = cluster.operate(name, operation).await?;
+    same("resourceVersion", &version(&after), version(&before))
 }
 
-pub(super) async fn emptied_managed_fields_stay_empty(cluster: &Cluster) -> Verdict {
+pub(super) async fn emptied_managed_fields_stay_empty(cluster: &Cluster) -> Shown {
     let name = "patch-managers";
-    let made = cluster.pool_with_managers(name, 3).await?;
-    ensure(
-        made.metadata
-            .managed_fields
-            .is_some_and(|it| !it.is_empty()),
-        "nobody is known to have written it",
-    )?;
+    let mut pool = cluster.pool_of(name, 3);
+    pool["metadata"]["managedFields"] = json!([{
+        "manager": "whereabouts",
+        "operation": "Update",
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": { "f:spec": { "f:range": {} } },
+    }]);
+    let managers = |pool: &Value| {
+        pool["metadata"]["managedFields"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    let made = cluster.fresh("ippools", &pool).await?;
+    ensure(managers(&made) > 0, "nobody is known to have written it")?;
     for (offset, wish) in [(1, true), (2, false), (3, true)] {
         let mut operations = removal(offset);
         if wish {
             let path = "/metadata/managedFields";
             operations.push(json!({ "op": "add", "path": path, "value": [{}] }));
         }
-        let patched = cluster.json_patch(name, operations.into()).await;
-        let managers = patched.map_err(text)?.metadata.managed_fields;
-        same("managed fields", managers.unwrap_or_default().len(), 0)?;
+        let patched = cluster.operate(name, operations).await?;
+        same("managed fields", &managers(&patched), 0)?;
     }
     Ok(())
 }
 
-pub(super) async fn the_uid_is_immutable(cluster: &Cluster) -> Verdict {
+pub(super) async fn the_uid_is_immutable(cluster: &Cluster) -> Shown {
     let name = "patch-uid";
     cluster.pool(name, 1).await?;
-    let operations = json!([{ "op": "replace", "path": "/metadata/uid", "value": "another" }]);
-    let status = refused(cluster.json_patch(name, operations).await, 422)?;
+    let operation = json!([{ "op": "replace", "path": "/metadata/uid", "value": "another" }]);
     // The real server finds it twice.
+    let causes = causes(cluster.operate(name, operation).await)?;
     same(
         "cause",
-        fields(&status).first().copied(),
+        &causes.first().map(String::as_str),
         Some("metadata.uid"),
     )
 }
 
-pub(super) async fn a_merge_patch_with_a_stale_version_conflicts(cluster: &Cluster) -> Verdict {
-    let name = "patch-stale";
-    let old = cluster.pool(name, 1).await?;
-    let merge = async |patch: Value| {
-        let params = PatchParams::default();
-        cluster
-            .pools()
-            .patch(name, &params, &Patch::Merge(patch))
-            .await
-    };
-    merge(json!({ "metadata": { "annotations": { "a": "1" } } }))
-        .await
-        .map_err(text)?;
+pub(super) async fn a_merge_patch_with_a_stale_version_conflicts(cluster: &Cluster) -> Shown {
+    let pool = "ippools/patch-stale";
+    let old = cluster.pool("patch-stale", 1).await?;
+    let change = json!({ "metadata": { "annotations": { "a": "1" } } });
+    cluster.merge(pool, &change).await?;
     let stale = json!({ "metadata": {
-        "resourceVersion": old.metadata.resource_version,
+        "resourceVersion": version(&old),
         "annotations": { "a": "2" },
     } });
-    refused_for(merge(stale).await, 409, "Conflict")
+    refused_for(cluster.merge(pool, &stale).await, 409, "Conflict")
 }
 
-pub(super) async fn a_reservation_can_be_claimed_and_deleted(cluster: &Cluster) -> Verdict {
-    let name = "10.1.0.1";
-    let api = cluster.reservations();
-    let object = fixtures::reservation(&cluster.namespace, name, "shop/a", "net1");
-    let before = fresh(&api, name, object).await?;
-    let claim: json_patch::Patch = serde_json::from_value(json!([
-        { "op": "test", "path": "/metadata/uid", "value": before.metadata.uid },
+pub(super) async fn a_reservation_can_be_claimed_and_deleted(cluster: &Cluster) -> Shown {
+    let path = "overlappingrangeipreservations/10.1.0.1";
+    let object = fixtures::reservation(&cluster.namespace, "10.1.0.1", "shop/a", "net1");
+    let before = cluster
+        .fresh("overlappingrangeipreservations", &object)
+        .await?;
+    let uid = &before["metadata"]["uid"];
+    let claim = json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid },
         { "op": "test", "path": "/spec/podref", "value": "shop/a" },
         { "op": "replace", "path": "/spec/podref", "value": "ipgc.dev/releasing" },
         { "op": "add", "path": "/metadata/annotations", "value": { "ipgc.dev/podref": "shop/a" } },
-    ]))
-    .map_err(text)?;
-    let claim = Patch::Json::<()>(claim);
-    let params = PatchParams::default();
-    let claimed = api.patch(name, &params, &claim).await.map_err(text)?;
-    same(
-        "podref",
-        &claimed.data["spec"]["podref"],
-        &json!("ipgc.dev/releasing"),
-    )?;
-    refused_for(api.patch(name, &params, &claim).await, 422, "Invalid")?;
-    let delete = |version: Option<String>| DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: before.metadata.uid.clone(),
-            resource_version: version,
-        }),
-        ..DeleteParams::default()
+    ]);
+    let claim = async || {
+        let body = claim.to_string().into_bytes();
+        cluster
+            .send(Method::PATCH, path, "application/json-patch+json", body)
+            .await
     };
-    let stale = delete(before.metadata.resource_version.clone());
-    refused_for(api.delete(name, &stale).await, 409, "Conflict")?;
-    let right = delete(claimed.metadata.resource_version);
-    let answer = api.delete(name, &right).await.map_err(text)?;
-    let status = answer.right().ok_or("an object instead of a Status")?;
-    ensure(status.is_success(), format!("{status:?}"))
+    let claimed = claim().await?;
+    same("podref", &claimed["spec"]["podref"], "ipgc.dev/releasing")?;
+    refused_for(claim().await, 422, "Invalid")?;
+    let delete = async |object: &Value| {
+        let conditions = json!({ "uid": uid, "resourceVersion": version(object) });
+        cluster
+            .delete(path, &json!({ "preconditions": conditions }))
+            .await
+    };
+    refused_for(delete(&before).await, 409, "Conflict")?;
+    same("status", &delete(&claimed).await?["status"], "Success")
 }
 
-pub(super) async fn annotations_have_a_limit_of_256_kib(cluster: &Cluster) -> Verdict {
-    let name = "patch-annotations";
-    cluster.pool(name, 1).await?;
-    for (size, fits) in [(262_143, true), (262_144, false)] {
-        let patch =
-            Patch::Merge(json!({ "metadata": { "annotations": { "a": "x".repeat(size) } } }));
-        let answer = cluster
-            .pools()
-            .patch(name, &PatchParams::default(), &patch)
-            .await;
-        if fits {
-            answer.map_err(text)?;
-        } else {
-            let status = refused(answer, 422)?;
-            same(
-                "cause",
-                fields(&status).first().copied(),
-                Some("metadata.annotations"),
-            )?;
-        }
-    }
-    Ok(())
+pub(super) async fn annotations_have_a_limit_of_256_kib(cluster: &Cluster) -> Shown {
+    let pool = "ippools/patch-annotations";
+    cluster.pool("patch-annotations", 1).await?;
+    let annotate = |size| json!({ "metadata": { "annotations": { "a": "x".repeat(size) } } });
+    cluster.merge(pool, &annotate(262_143)).await?;
+    let causes = causes(cluster.merge(pool, &annotate(262_144)).await)?;
+    let wanted = Some("metadata.annotations");
+    same("cause", &causes.first().map(String::as_str), wanted)
 }
 
-pub(super) async fn broken_patches_are_bad_requests(cluster: &Cluster) -> Verdict {
-    let name = "patch-broken";
-    cluster.pool(name, 1).await?;
-    let path = format!(
-        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{}/ippools/{name}",
-        cluster.namespace
-    );
-    for (content_type, body, code) in [
+pub(super) async fn broken_patches_are_bad_requests(cluster: &Cluster) -> Shown {
+    cluster.pool("patch-broken", 1).await?;
+    let unknown = r#"[{"op":"nope","path":"/a"}]"#;
+    for (content, body, code) in [
         ("application/json-patch+json", "{}", 400),
         ("application/json-patch+json", "[", 400),
-        (
-            "application/json-patch+json",
-            "[{\"op\":\"nope\",\"path\":\"/a\"}]",
-            422,
-        ),
+        ("application/json-patch+json", unknown, 422),
         ("application/strategic-merge-patch+json", "{}", 415),
         ("text/plain", "{}", 415),
     ] {
-        let request = http::Request::patch(&path)
-            .header("content-type", content_type)
-            .body(body.as_bytes().to_vec())
-            .map_err(text)?;
-        refused(cluster.client.request_text(request).await, code)?;
+        let body = body.as_bytes().to_vec();
+        let answer = cluster
+            .send(Method::PATCH, "ippools/patch-broken", content, body)
+            .await;
+        refused(answer, code)?;
     }
     Ok(())
 }
 
-pub(super) async fn a_body_over_3_mib_is_too_large(cluster: &Cluster) -> Verdict {
+pub(super) async fn a_body_over_3_mib_is_too_large(cluster: &Cluster) -> Shown {
     let name = "patch-big";
     cluster.pool(name, 1).await?;
     let big = "x".repeat(3 * 1024 * 1024);
-    let operations = json!([{ "op": "test", "path": "/metadata/name", "value": big }]);
+    let operation = json!([{ "op": "test", "path": "/metadata/name", "value": big }]);
     refused_for(
-        cluster.json_patch(name, operations).await,
+        cluster.operate(name, operation).await,
         413,
         "RequestEntityTooLarge",
     )

@@ -1,338 +1,229 @@
 //! What creations and replacements answer.
 
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event as CoreEvent, Pod};
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use http::Method;
 use serde_json::{Value, json};
 
-use super::{Cluster, Verdict, clear, ensure, fields, fresh, refused, refused_for, same, text};
+use super::{Cluster, JSON, Shown, caused, count, ensure, refused, refused_for, same, text};
 use crate::fixtures;
 
-fn object(value: Value) -> Result<DynamicObject, String> {
-    serde_json::from_value(value).map_err(text)
+pub(super) async fn creating_an_existing_object_conflicts(cluster: &Cluster) -> Shown {
+    cluster.pool("write-twice", 0).await?;
+    let again = cluster.pool_of("write-twice", 0);
+    refused_for(
+        cluster.create("ippools", &again).await,
+        409,
+        "AlreadyExists",
+    )
 }
 
-pub(super) async fn creating_an_existing_object_conflicts(cluster: &Cluster) -> Verdict {
-    let name = "write-twice";
-    cluster.pool(name, 0).await?;
-    let again = fixtures::pool(&cluster.namespace, "10.0.0.0/16")
-        .name(name)
-        .build();
-    let answer = cluster
-        .pools()
-        .create(&PostParams::default(), &object(again)?)
-        .await;
-    refused_for(answer, 409, "AlreadyExists")
-}
-
-pub(super) async fn names_are_dns_subdomains(cluster: &Cluster) -> Verdict {
+pub(super) async fn names_are_dns_subdomains(cluster: &Cluster) -> Shown {
     for name in ["--1", "Upper-10.0.0.0-24", "a_b"] {
-        let pool = fixtures::pool(&cluster.namespace, "10.0.0.0/24")
-            .name(name)
-            .build();
-        let answer = cluster
-            .pools()
-            .create(&PostParams::default(), &object(pool)?)
-            .await;
-        let status = refused(answer, 422)?;
-        same("causes", fields(&status), vec!["metadata.name"])?;
+        let answer = cluster.create("ippools", &cluster.pool_of(name, 0)).await;
+        caused(answer, &["metadata.name"])?;
     }
     Ok(())
 }
 
-pub(super) async fn a_prefix_for_names_must_not_end_in_a_dot(cluster: &Cluster) -> Verdict {
+pub(super) async fn a_prefix_for_names_must_not_end_in_a_dot(cluster: &Cluster) -> Shown {
     let mut event = event(cluster);
     event["metadata"]["generateName"] = "conformance.".into();
-    let event: Event = serde_json::from_value(event).map_err(text)?;
-    let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let status = refused(events.create(&PostParams::default(), &event).await, 422)?;
-    same("causes", fields(&status), vec!["metadata.generateName"])
+    let answer = cluster.create("events", &event).await;
+    caused(answer, &["metadata.generateName"])
 }
 
-pub(super) async fn objects_in_the_wrong_place_are_bad_requests(cluster: &Cluster) -> Verdict {
-    let pool = || {
-        fixtures::pool(&cluster.namespace, "10.0.0.0/16")
-            .name("write-place")
-            .build()
+pub(super) async fn objects_in_the_wrong_place_are_bad_requests(cluster: &Cluster) -> Shown {
+    let changed = |pointer: &str, value: Value| {
+        let mut pool = cluster.pool_of("write-place", 0);
+        if let Some(place) = pool.pointer_mut(pointer) {
+            *place = value;
+        }
+        pool.to_string()
     };
-    let mut elsewhere = pool();
-    elsewhere["metadata"]["namespace"] = "elsewhere".into();
-    let mut no_kind = pool();
-    no_kind["kind"] = Value::Null;
-    let mut other = pool();
-    other["apiVersion"] = "v1".into();
-    let path = format!(
-        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{}/ippools",
-        cluster.namespace
-    );
     for body in [
-        elsewhere.to_string(),
-        no_kind.to_string(),
-        other.to_string(),
+        changed("/metadata/namespace", "elsewhere".into()),
+        changed("/kind", Value::Null),
+        changed("/apiVersion", "v1".into()),
         "{".to_owned(),
     ] {
-        let request = http::Request::post(&path)
-            .header("content-type", "application/json")
-            .body(body.into_bytes())
-            .map_err(text)?;
-        let status = refused(cluster.client.request_text(request).await, 400)?;
-        same("reason", status.reason.as_str(), "BadRequest")?;
+        let answer = cluster
+            .send(Method::POST, "ippools", JSON, body.into_bytes())
+            .await;
+        refused_for(answer, 400, "BadRequest")?;
     }
-    let mut versioned = pool();
+    let mut versioned = cluster.pool_of("write-place", 0);
     versioned["metadata"]["resourceVersion"] = "5".into();
-    let answer = cluster
-        .pools()
-        .create(&PostParams::default(), &object(versioned)?)
-        .await;
-    refused(answer, 500).map(drop)
+    refused(cluster.create("ippools", &versioned).await, 500).map(drop)
 }
 
-pub(super) async fn storage_takes_about_1_5_mib(cluster: &Cluster) -> Verdict {
+pub(super) async fn storage_takes_about_1_5_mib(cluster: &Cluster) -> Shown {
     let name = "write-huge";
-    clear(&cluster.pools(), name).await?;
+    cluster.clear("ippools/write-huge").await?;
     let mut pool = fixtures::pool(&cluster.namespace, "10.0.0.0/8").name(name);
     for offset in 1..=14_000 {
-        pool = pool.row(
-            offset,
-            &fixtures::sandbox(offset),
-            "shop/some-deployment-0",
-            "net1",
-        );
+        let podref = "shop/some-deployment-0";
+        pool = pool.row(offset, &fixtures::sandbox(offset), podref, "net1");
     }
-    let answer = cluster
-        .pools()
-        .create(&PostParams::default(), &object(pool.build())?)
-        .await;
-    let status = refused(answer, 500)?;
+    let status = refused(cluster.create("ippools", &pool.build()).await, 500)?;
     same(
         "message",
-        status.message.as_str(),
+        &status.message,
         "etcdserver: request is too large",
     )
 }
 
-pub(super) async fn unknown_fields_are_pruned(cluster: &Cluster) -> Verdict {
-    let name = "write-pruned";
+pub(super) async fn unknown_fields_are_pruned(cluster: &Cluster) -> Shown {
     let mut pool = fixtures::pool(&cluster.namespace, "10.0.0.0/16")
-        .name(name)
+        .name("write-pruned")
         .raw_row("1", json!({ "id": "a", "podref": "shop/a", "claim": "c" }))
         .build();
     pool["spec"]["extra"] = json!(true);
     pool["other"] = json!({});
-    let pool = fresh(&cluster.pools(), name, pool).await?;
-    same(
-        "spec",
-        &pool.data["spec"],
-        &json!({ "range": "10.0.0.0/16", "allocations": { "1": { "id": "a", "podref": "shop/a" } } }),
-    )?;
-    ensure(pool.data.get("other").is_none(), "top-level field was kept")
+    let pool = cluster.fresh("ippools", &pool).await?;
+    let row = json!({ "id": "a", "podref": "shop/a" });
+    let spec = json!({ "range": "10.0.0.0/16", "allocations": { "1": row } });
+    same("spec", &pool["spec"], spec)?;
+    ensure(pool.get("other").is_none(), "top-level field was kept")
 }
 
-pub(super) async fn a_creation_against_the_schema_names_its_causes(cluster: &Cluster) -> Verdict {
-    let group = "whereabouts.cni.cncf.io/v1alpha1";
-    let reservations = cluster.reservations();
-    let reservation = json!({
-        "apiVersion": group,
-        "kind": "OverlappingRangeIPReservation",
-        "metadata": { "name": "10.9.9.9" },
-        "spec": {},
-    });
-    let answer = reservations
-        .create(&PostParams::default(), &object(reservation)?)
-        .await;
-    same(
-        "causes",
-        fields(&*refused(answer, 422)?),
-        vec!["spec.podref"],
-    )?;
-    let slices = json!({
-        "apiVersion": group,
-        "kind": "NodeSlicePool",
-        "metadata": { "name": "write-slices" },
-        "spec": { "range": "10.0.0.0/8", "sliceSize": "/24" },
-        "status": { "allocations": [{ "nodeName": "" }] },
-    });
-    let api = cluster.custom("NodeSlicePool", "nodeslicepools");
-    let answer = api.create(&PostParams::default(), &object(slices)?).await;
-    let status = refused(answer, 422)?;
-    same(
-        "causes",
-        fields(&status),
-        vec!["status.allocations[0].sliceRange"],
-    )
+pub(super) async fn a_creation_against_the_schema_names_its_causes(cluster: &Cluster) -> Shown {
+    let (pools, slices) = (("IPPool", "ippools"), ("NodeSlicePool", "nodeslicepools"));
+    let reservations = (
+        "OverlappingRangeIPReservation",
+        "overlappingrangeipreservations",
+    );
+    let of_rows = |rows: Value| json!({ "range": "10.0.0.0/24", "allocations": rows });
+    let size = json!({ "range": "10.0.0.0/8", "sliceSize": "/24" });
+    let no_range = json!({ "allocations": [{ "nodeName": "" }] });
+    let no_podref = of_rows(json!({ "1": { "id": "a" } }));
+    let range_7 = json!({ "range": 7, "allocations": {} });
+    let no_rows = json!({ "range": "10.0.0.0/24" });
+    let no_size = json!({ "range": "10.0.0.0/8" });
+    for ((kind, plural), spec, status, cause) in [
+        (pools, no_podref, Value::Null, "spec.allocations.1.podref"),
+        (pools, no_rows, Value::Null, "spec.allocations"),
+        (pools, range_7, Value::Null, "spec.range"),
+        (reservations, json!({}), Value::Null, "spec.podref"),
+        (slices, no_size, Value::Null, "spec.sliceSize"),
+        (slices, size, no_range, "status.allocations[0].sliceRange"),
+    ] {
+        let mut object = json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+            "kind": kind,
+            "metadata": { "name": "write-schema" },
+            "spec": spec,
+        });
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        caused(cluster.create(plural, &object).await, &[cause])?;
+    }
+    Ok(())
 }
 
-pub(super) async fn a_missing_namespace_is_not_found(cluster: &Cluster) -> Verdict {
-    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "no-such-namespace");
+pub(super) async fn a_missing_namespace_is_not_found(cluster: &Cluster) -> Shown {
+    let path = "/api/v1/namespaces/no-such-namespace/pods";
     let pod = fixtures::pod("no-such-namespace", "a").build();
-    let pod: Pod = serde_json::from_value(pod).map_err(text)?;
-    refused_for(
-        pods.create(&PostParams::default(), &pod).await,
-        404,
-        "NotFound",
-    )?;
-    let list = pods.list(&ListParams::default()).await.map_err(text)?;
-    same("items", list.items.len(), 0)
+    refused_for(cluster.create(path, &pod).await, 404, "NotFound")?;
+    same("items", &count(&cluster.get(path).await?), 0)
 }
 
 pub(super) async fn custom_resources_are_never_replaced_without_a_version(
     cluster: &Cluster,
-) -> Verdict {
-    let name = "write-versionless";
-    let mut pool = cluster.pool(name, 1).await?;
-    let api = cluster.pools();
-    let version = pool.metadata.resource_version.take();
-    pool.metadata.annotations = Some([("a".to_owned(), "b".to_owned())].into());
-    let status = refused(api.replace(name, &PostParams::default(), &pool).await, 422)?;
-    same("causes", fields(&status), vec!["metadata.resourceVersion"])?;
-    pool.metadata.resource_version = version;
-    api.replace(name, &PostParams::default(), &pool)
-        .await
-        .map_err(text)?;
-    refused_for(
-        api.replace(name, &PostParams::default(), &pool).await,
-        409,
-        "Conflict",
-    )
+) -> Shown {
+    let path = "ippools/write-versionless";
+    let mut pool = cluster.pool("write-versionless", 1).await?;
+    let version = pool["metadata"]["resourceVersion"].take();
+    pool["metadata"]["annotations"]["a"] = "b".into();
+    caused(
+        cluster.replace(path, &pool).await,
+        &["metadata.resourceVersion"],
+    )?;
+    pool["metadata"]["resourceVersion"] = version;
+    cluster.replace(path, &pool).await?;
+    refused_for(cluster.replace(path, &pool).await, 409, "Conflict")
 }
 
-pub(super) async fn leases_are_replaced_by_version(cluster: &Cluster) -> Verdict {
-    let name = "write-lease";
-    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let lease = fixtures::lease(
-        &cluster.namespace,
-        name,
-        "one",
-        "2026-01-01T00:00:00.000000Z",
-    );
-    let first = fresh(&leases, name, lease).await?;
-    let mut second = first.clone();
-    second.spec.get_or_insert_default().holder_identity = Some("two".to_owned());
-    leases
-        .replace(name, &PostParams::default(), &second)
-        .await
-        .map_err(text)?;
-    let mut late = first;
-    late.spec.get_or_insert_default().holder_identity = Some("late".to_owned());
-    let answer = leases.replace(name, &PostParams::default(), &late).await;
-    refused_for(answer, 409, "Conflict")?;
-    late.metadata.resource_version = None;
-    refused_for(
-        leases.replace(name, &PostParams::default(), &late).await,
-        422,
-        "Invalid",
-    )
+pub(super) async fn leases_are_replaced_by_version(cluster: &Cluster) -> Shown {
+    let path = "leases/write-lease";
+    let time = "2026-01-01T00:00:00.000000Z";
+    let lease = fixtures::lease(&cluster.namespace, "write-lease", "one", time);
+    let mut lease = cluster.fresh("leases", &lease).await?;
+    lease["spec"]["holderIdentity"] = "two".into();
+    let second = cluster.replace(path, &lease).await?;
+    same("holder", &second["spec"]["holderIdentity"], "two")?;
+    lease["spec"]["holderIdentity"] = "late".into();
+    refused_for(cluster.replace(path, &lease).await, 409, "Conflict")?;
+    lease["metadata"]["resourceVersion"] = Value::Null;
+    refused_for(cluster.replace(path, &lease).await, 422, "Invalid")
 }
 
-pub(super) async fn changes_of_the_spec_count_as_generations(cluster: &Cluster) -> Verdict {
-    let name = "write-generation";
-    let made = cluster.pool(name, 1).await?;
-    same("created", made.metadata.generation, Some(1))?;
+pub(super) async fn changes_of_the_spec_count_as_generations(cluster: &Cluster) -> Shown {
+    let path = "ippools/write-generation";
+    let made = cluster.pool("write-generation", 1).await?;
+    same("created", &made["metadata"]["generation"], 1)?;
     let annotate = json!({ "metadata": { "annotations": { "a": "b" } } });
-    let params = PatchParams::default();
-    let api = cluster.pools();
-    let pool = api
-        .patch(name, &params, &Patch::Merge(annotate))
-        .await
-        .map_err(text)?;
-    same("annotated", pool.metadata.generation, Some(1))?;
+    let pool = cluster.merge(path, &annotate).await?;
+    same("annotated", &pool["metadata"]["generation"], 1)?;
+    same("annotation", &pool["metadata"]["annotations"]["a"], "b")?;
     let remove = json!({ "spec": { "allocations": { "1": null } } });
-    let pool = api
-        .patch(name, &params, &Patch::Merge(remove))
-        .await
-        .map_err(text)?;
-    same("spec changed", pool.metadata.generation, Some(2))
+    let pool = cluster.merge(path, &remove).await?;
+    same("rows", &pool["spec"]["allocations"], json!({}))?;
+    same("spec changed", &pool["metadata"]["generation"], 2)
 }
 
-pub(super) async fn the_status_of_a_new_pod_is_not_the_clients(cluster: &Cluster) -> Verdict {
+pub(super) async fn the_status_of_a_new_pod_is_not_the_clients(cluster: &Cluster) -> Shown {
     let pod = cluster
         .pod("write-status", |pod| pod.node("n1").running())
         .await?;
-    let status = pod.status.unwrap_or_default();
-    same("phase", status.phase.as_deref(), Some("Pending"))?;
-    same(
-        "grace",
-        pod.spec
-            .and_then(|spec| spec.termination_grace_period_seconds),
-        Some(30),
-    )
+    same("phase", &pod["status"]["phase"], "Pending")?;
+    same("grace", &pod["spec"]["terminationGracePeriodSeconds"], 30)
 }
 
-pub(super) async fn status_and_spec_have_paths_of_their_own(cluster: &Cluster) -> Verdict {
-    let name = "write-sides";
-    cluster.pod(name, |pod| pod.node("n1")).await?;
-    let pods = cluster.pods();
-    let params = PatchParams::default();
+pub(super) async fn status_and_spec_have_paths_of_their_own(cluster: &Cluster) -> Shown {
+    cluster.pod("write-sides", |pod| pod.node("n1")).await?;
     let patch = json!({
         "metadata": { "annotations": { "a": "b" } },
         "spec": { "activeDeadlineSeconds": 500 },
         "status": { "phase": "Running" },
     });
-    let pod = pods
-        .patch_status(name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(text)?;
-    let deadline = pod.spec.and_then(|spec| spec.active_deadline_seconds);
-    same("deadline", deadline, None)?;
+    let pod = cluster.merge("pods/write-sides/status", &patch).await?;
     same(
-        "phase",
-        pod.status.and_then(|status| status.phase).as_deref(),
-        Some("Running"),
+        "deadline",
+        &pod["spec"]["activeDeadlineSeconds"],
+        Value::Null,
     )?;
-    let annotated = pod
-        .metadata
-        .annotations
-        .is_some_and(|map| map.contains_key("a"));
-    ensure(annotated, "annotation was dropped")?;
+    same("phase", &pod["status"]["phase"], "Running")?;
+    same("annotation", &pod["metadata"]["annotations"]["a"], "b")?;
     let patch =
         json!({ "spec": { "activeDeadlineSeconds": 500 }, "status": { "phase": "Failed" } });
-    let pod = pods
-        .patch(name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(text)?;
-    let deadline = pod.spec.and_then(|spec| spec.active_deadline_seconds);
-    same("deadline", deadline, Some(500))?;
-    same(
-        "phase",
-        pod.status.and_then(|status| status.phase).as_deref(),
-        Some("Running"),
-    )
+    let pod = cluster.merge("pods/write-sides", &patch).await?;
+    same("deadline", &pod["spec"]["activeDeadlineSeconds"], 500)?;
+    same("phase", &pod["status"]["phase"], "Running")
 }
 
-pub(super) async fn generated_names_get_a_suffix(cluster: &Cluster) -> Verdict {
+pub(super) async fn generated_names_get_a_suffix(cluster: &Cluster) -> Shown {
     let mut pod = fixtures::pod(&cluster.namespace, "x").build();
     pod["metadata"] = json!({ "generateName": "generated-" });
-    let pod: Pod = serde_json::from_value(pod).map_err(text)?;
-    let made = cluster
-        .pods()
-        .create(&PostParams::default(), &pod)
-        .await
-        .map_err(text)?;
-    let name = made.metadata.name.unwrap_or_default();
-    clear(&cluster.pods(), &name).await?;
-    same("length", name.len(), "generated-".len() + 5)
+    let made = [
+        cluster.create("pods", &pod).await?,
+        cluster.create("pods", &pod).await?,
+    ];
+    let [one, two] = made.each_ref().map(|pod| text(pod, "/metadata/name"));
+    for name in [one, two] {
+        cluster.clear(&format!("pods/{name}")).await?;
+        same("length", &name.len(), "generated-".len() + 5)?;
+    }
+    ensure(one != two, "the same name twice")
 }
 
-pub(super) async fn a_dry_run_writes_nothing(cluster: &Cluster) -> Verdict {
-    let name = "write-dry";
-    clear(&cluster.pools(), name).await?;
-    let pool = fixtures::pool(&cluster.namespace, "10.0.0.0/16")
-        .name(name)
-        .build();
-    let params = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    cluster
-        .pools()
-        .create(&params, &object(pool)?)
-        .await
-        .map_err(text)?;
-    let found = cluster.pools().get_opt(name).await.map_err(text)?;
-    ensure(found.is_none(), "the pool exists")
+pub(super) async fn a_dry_run_writes_nothing(cluster: &Cluster) -> Shown {
+    cluster.clear("ippools/write-dry").await?;
+    let pool = cluster.pool_of("write-dry", 0);
+    cluster.create("ippools?dryRun=All", &pool).await?;
+    ensure(
+        !cluster.is_there("ippools/write-dry").await?,
+        "the pool exists",
+    )
 }
 
 fn event(cluster: &Cluster) -> Value {
@@ -351,52 +242,44 @@ fn event(cluster: &Cluster) -> Value {
     })
 }
 
-pub(super) async fn events_have_two_faces(cluster: &Cluster) -> Verdict {
-    let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let new: Event = serde_json::from_value(event(cluster)).map_err(text)?;
-    let made = events
-        .create(&PostParams::default(), &new)
-        .await
-        .map_err(text)?;
-    let core: Api<CoreEvent> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let name = made.metadata.name.unwrap_or_default();
-    let seen = core.get(&name).await.map_err(text)?;
-    same("message", seen.message.as_deref(), Some("freed"))?;
-    same("object", seen.involved_object.name.as_deref(), Some("a"))?;
-    same(
-        "reporter",
-        seen.reporting_component.as_deref(),
-        Some("ipgc.dev/ipgc"),
-    )?;
-    let by_object =
-        ListParams::default().fields("involvedObject.name=a,reason=IPAddressGarbageCollected");
-    let found = core.list(&by_object).await.map_err(text)?;
-    ensure(!found.items.is_empty(), "not found by its object")
+pub(super) async fn events_have_two_faces(cluster: &Cluster) -> Shown {
+    let made = cluster.create("events", &event(cluster)).await?;
+    same("note", &made["note"], "freed")?;
+    let core = format!("/api/v1/namespaces/{}/events", cluster.namespace);
+    let seen = cluster
+        .get(&format!("{core}/{}", text(&made, "/metadata/name")))
+        .await?;
+    same("message", &seen["message"], "freed")?;
+    same("object", &seen["involvedObject"]["name"], "a")?;
+    same("reporter", &seen["reportingComponent"], "ipgc.dev/ipgc")?;
+    let by_object = "involvedObject.name=a,reason=IPAddressGarbageCollected";
+    let found = cluster.list(&core, &[("fieldSelector", by_object)]).await?;
+    ensure(count(&found) > 0, "not found by its object")?;
+    let listed = cluster.get("events").await?;
+    let mut items = listed["items"].as_array().into_iter().flatten();
+    ensure(items.any(|event| event["note"] == "freed"), "not in a list")
 }
 
-pub(super) async fn events_are_validated(cluster: &Cluster) -> Verdict {
-    let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let create = async |change: fn(&mut Value)| {
-        let mut value = event(cluster);
-        change(&mut value);
-        let new: Event = serde_json::from_value(value).map_err(text)?;
-        Ok::<_, String>(events.create(&PostParams::default(), &new).await)
-    };
-    let refusal = refused(create(|event| event["action"] = "".into()).await?, 422)?;
-    same("causes", fields(&refusal), vec!["action"])?;
-    let refusal = refused(create(|event| event["type"] = "Odd".into()).await?, 422)?;
-    same("causes", fields(&refusal), vec!["type"])?;
-    let long = |event: &mut Value| event["note"] = "x".repeat(1025).into();
-    let refusal = refused(create(long).await?, 422)?;
-    same("causes", fields(&refusal), vec!["message"])?;
-    let nowhere = |event: &mut Value| event["regarding"]["namespace"] = "".into();
-    let refusal = refused(create(nowhere).await?, 422)?;
-    same("causes", fields(&refusal), vec!["involvedObject.namespace"])
+pub(super) async fn events_are_validated(cluster: &Cluster) -> Shown {
+    let long = "x".repeat(1025);
+    for (pointer, value, cause) in [
+        ("/action", "", "action"),
+        ("/type", "Odd", "type"),
+        ("/note", &*long, "message"),
+        ("/regarding/namespace", "", "involvedObject.namespace"),
+    ] {
+        let mut event = event(cluster);
+        if let Some(place) = event.pointer_mut(pointer) {
+            *place = value.into();
+        }
+        caused(cluster.create("events", &event).await, &[cause])?;
+    }
+    Ok(())
 }
 
-pub(super) async fn access_reviews_are_answered(cluster: &Cluster) -> Verdict {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client.clone());
-    let review = serde_json::from_value(json!({
+pub(super) async fn access_reviews_are_answered(cluster: &Cluster) -> Shown {
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "metadata": {},
@@ -406,15 +289,7 @@ pub(super) async fn access_reviews_are_answered(cluster: &Cluster) -> Verdict {
             "resource": "ippools",
             "namespace": cluster.namespace,
         } },
-    }))
-    .map_err(text)?;
-    let review = reviews
-        .create(&PostParams::default(), &review)
-        .await
-        .map_err(text)?;
-    same(
-        "allowed",
-        review.status.map(|status| status.allowed),
-        Some(true),
-    )
+    });
+    let review = cluster.create(path, &review).await?;
+    same("allowed", &review["status"]["allowed"], true)
 }
