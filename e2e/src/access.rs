@@ -10,7 +10,6 @@ use http::{
     Uri,
     header::{HeaderValue, USER_AGENT},
 };
-use k8s_openapi::ByteString;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -47,8 +46,7 @@ const MOUNT: &str = "mount -t tmpfs e2e /run
 impl Access {
     /// Access by bearer token.
     pub fn with_token(url: &str, ca_pem: &[u8], user: &str, token: &str) -> Result<Self> {
-        // In JSON it is base64.
-        let ca = ByteString(ca_pem.to_vec());
+        let ca = base64(ca_pem);
         let kubeconfig = serde_json::from_value(json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -173,4 +171,41 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
         .write_all(content)
         .map_err(failed())?;
     fs::rename(&fresh, path).map_err(failed())
+}
+
+/// Base64, padded.
+pub(crate) fn base64(data: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
+    for chunk in data.chunks(3) {
+        let word = chunk
+            .iter()
+            .fold(0_usize, |word, byte| word << 8 | usize::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for position in 0..4 {
+            if position <= chunk.len() {
+                text.push(char::from(ALPHABET[word >> (18 - 6 * position) & 63]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn base64_of_every_remainder() {
+        let cases = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ];
+        for (plain, encoded) in cases {
+            assert_eq!(super::base64(plain.as_bytes()), encoded);
+        }
+    }
 }

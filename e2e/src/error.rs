@@ -32,6 +32,18 @@ pub enum Error {
         /// What the parser said.
         why: String,
     },
+    /// The Go toolchain is needed, and it is not there or too old.
+    #[error("{tool} has to be built and {found}: install Go {go} or newer from go.dev/dl{assets}")]
+    NoGo {
+        /// The tool that was wanted.
+        tool: &'static str,
+        /// What there is instead.
+        found: String,
+        /// The Go version that builds all tools.
+        go: String,
+        /// A second way out, if the tool has one.
+        assets: &'static str,
+    },
     /// `KUBEBUILDER_ASSETS` points to a place without the tool.
     #[error("KUBEBUILDER_ASSETS is set, but {} is no file", path.display())]
     Assets {

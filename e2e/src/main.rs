@@ -15,8 +15,10 @@ struct Arguments {
 enum Command {
     /// Find or build every tool and print where it is
     Tools,
-    /// Bring up a cluster with real nodes, print its kubeconfig, and hold it until Ctrl-C
+    /// Bring up a cluster with real nodes, in the background, and print its kubeconfig
     Up(e2e::up::Up),
+    /// Take down what `up` brought up
+    Down,
     /// Remove from a foreign cluster what earlier runs left there
     Clean,
     /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
@@ -28,6 +30,7 @@ async fn main() -> std::process::ExitCode {
     let result = match Arguments::parse().command {
         Command::Tools => tools().await,
         Command::Up(up) => e2e::up::up(&up).await,
+        Command::Down => e2e::up::down().await,
         Command::Clean => clean().await,
         Command::Bench(args) => match e2e::bench::run(args).await {
             Ok(true) => Ok(()),

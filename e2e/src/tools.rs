@@ -1,20 +1,22 @@
 //! Finds the programs that tests run beside ipgc, or builds them with Go, once.
 //!
-//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), an earlier build in
+//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), the `PATH` (only for kubectl and
+//! promtool, in a version that fits, see `found.rs`), an earlier build in
 //! the cache, `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
 //! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
 //! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
 //!
 //! It writes only below the cache (and Go's own caches), never into the source tree, and it never looks
-//! into `PATH`: a test must know which version it runs against.
+//! into `PATH` for a server: a test must know which version it runs against.
 
 mod build;
+mod found;
 
 pub(crate) use build::lock;
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -61,17 +63,17 @@ struct Recipe {
     /// The Go module whose version is the tool's version.
     module: &'static str,
     /// The main package.
-    package: String,
+    package: &'static str,
     /// How long it takes on two cores, for the person who waits.
     duration: &'static str,
+    /// Whether `KUBEBUILDER_ASSETS` may hold it.
+    in_assets: bool,
 }
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
 const PROMETHEUS: &str = "github.com/prometheus/prometheus";
-
-/// Where the main packages of our own are.
-const OWN: &str = "ipgc.dev/e2e/tools/";
+const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
@@ -93,60 +95,110 @@ impl Tool {
     /// Those that only real nodes need.
     const OF_NODES: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::Multus];
 
-    /// Those that `KUBEBUILDER_ASSETS` may hold.
-    const IN_ASSETS: [Self; 3] = [Self::Etcd, Self::KubeApiserver, Self::KubeControllerManager];
-
-    fn recipe(self) -> Recipe {
-        let (name, folder, place, duration) = match self {
-            Self::Etcd => ("etcd", "etcd", "", "half a minute"),
-            Self::KubeApiserver => ("kube-apiserver", "kubernetes", "/cmd/", "4 minutes"),
-            Self::KubeControllerManager => {
-                ("kube-controller-manager", "kubernetes", "/cmd/", "1 minute")
-            }
-            Self::Whereabouts => ("whereabouts", "whereabouts", "/cmd", "1 minute"),
-            Self::IpControlLoop => (
-                "ip-control-loop",
-                "whereabouts",
-                "/cmd/controlloop",
-                "20 seconds",
-            ),
-            Self::IpReconciler => (
-                "ip-reconciler",
-                "whereabouts",
-                "/cmd/reconciler",
-                "20 seconds",
-            ),
-            Self::Definitions => ("definitions", "whereabouts", OWN, "20 seconds"),
-            Self::Kubectl => ("kubectl", "kubernetes", "/cmd/", "half a minute"),
-            Self::Promtool => ("promtool", "prometheus", "/cmd/", "1.5 minutes"),
-            Self::KubeScheduler => ("kube-scheduler", "kubernetes", "/cmd/", "1 minute"),
-            Self::Kubelet => ("kubelet", "kubernetes", "/cmd/", "2 minutes"),
-            Self::Multus => ("multus", "multus", "/cmd/", "1 minute"),
-        };
-        let module = match folder {
-            "etcd" => "go.etcd.io/etcd/server/v3",
-            "kubernetes" => KUBERNETES,
-            "whereabouts" => WHEREABOUTS,
-            "prometheus" => PROMETHEUS,
-            _ => "gopkg.in/k8snetworkplumbingwg/multus-cni.v4",
-        };
-        let package = match place {
-            OWN => format!("{OWN}{folder}/{name}"),
-            "/cmd/" => format!("{module}/cmd/{name}"),
-            place => format!("{module}{place}"),
-        };
-        Recipe {
-            name,
-            folder,
-            module,
-            package,
-            duration,
+    const fn recipe(self) -> Recipe {
+        match self {
+            Self::Etcd => Recipe {
+                name: "etcd",
+                folder: "etcd",
+                module: "go.etcd.io/etcd/server/v3",
+                package: "go.etcd.io/etcd/server/v3",
+                duration: "half a minute",
+                in_assets: true,
+            },
+            Self::KubeApiserver => Recipe {
+                name: "kube-apiserver",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-apiserver",
+                duration: "4 minutes",
+                in_assets: true,
+            },
+            Self::KubeControllerManager => Recipe {
+                name: "kube-controller-manager",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+                duration: "1 minute",
+                in_assets: true,
+            },
+            Self::Whereabouts => Recipe {
+                name: "whereabouts",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd",
+                duration: "1 minute",
+                in_assets: false,
+            },
+            Self::IpControlLoop => Recipe {
+                name: "ip-control-loop",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::IpReconciler => Recipe {
+                name: "ip-reconciler",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::Definitions => Recipe {
+                name: "definitions",
+                folder: "whereabouts",
+                module: WHEREABOUTS,
+                package: "ipgc.dev/e2e/tools/whereabouts/definitions",
+                duration: "20 seconds",
+                in_assets: false,
+            },
+            Self::Kubectl => Recipe {
+                name: "kubectl",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kubectl",
+                duration: "half a minute",
+                in_assets: false,
+            },
+            Self::Promtool => Recipe {
+                name: "promtool",
+                folder: "prometheus",
+                module: PROMETHEUS,
+                package: "github.com/prometheus/prometheus/cmd/promtool",
+                duration: "1.5 minutes",
+                in_assets: false,
+            },
+            Self::KubeScheduler => Recipe {
+                name: "kube-scheduler",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kube-scheduler",
+                duration: "1 minute",
+                in_assets: false,
+            },
+            Self::Kubelet => Recipe {
+                name: "kubelet",
+                folder: "kubernetes",
+                module: KUBERNETES,
+                package: "k8s.io/kubernetes/cmd/kubelet",
+                duration: "2 minutes",
+                in_assets: false,
+            },
+            Self::Multus => Recipe {
+                name: "multus",
+                folder: "multus",
+                module: MULTUS,
+                package: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus",
+                duration: "1 minute",
+                in_assets: false,
+            },
         }
     }
 
     /// The name of the binary.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         self.recipe().name
     }
 
@@ -156,23 +208,35 @@ impl Tool {
         Pins::read(recipe.folder)?.version(recipe.module)
     }
 
-    /// Where the tool is; builds it first if that must be. Blocks, for minutes at worst.
-    pub fn path_blocking(self) -> Result<PathBuf> {
-        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
-        if let Some(assets) = assets.filter(|_| Self::IN_ASSETS.contains(&self)) {
-            let path = PathBuf::from(assets).join(self.name());
+    /// Where the tool is, if it needs no build.
+    pub fn locate(self) -> Result<Option<PathBuf>> {
+        let recipe = self.recipe();
+        if recipe.in_assets
+            && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty())
+        {
+            let path = PathBuf::from(assets).join(recipe.name);
             if path.is_file() {
-                return Ok(path);
+                return Ok(Some(path));
             }
             // envtest's own archives hold no controller manager; everything else there is a mistake.
             if self != Self::KubeControllerManager {
                 return Err(Error::Assets { path });
             }
         }
-        let target = self.cached()?;
-        if !target.is_file() {
-            build::go_build(&self.recipe(), &target)?;
+        if let Some(path) = found::on_path(self)? {
+            return Ok(Some(path));
         }
+        let cached = self.cached()?;
+        Ok(cached.is_file().then_some(cached))
+    }
+
+    /// Where the tool is; builds it first if that must be. Blocks, for minutes at worst.
+    pub fn path_blocking(self) -> Result<PathBuf> {
+        if let Some(path) = self.locate()? {
+            return Ok(path);
+        }
+        let target = self.cached()?;
+        build::go_build(&self.recipe(), &target)?;
         Ok(target)
     }
 
@@ -188,7 +252,7 @@ impl Tool {
         let version = pins.version(recipe.module)?;
         let mut parts = build::flags(&recipe, &version);
         // A program of ours changes with its source, which the pins do not tell.
-        if let Some(own) = recipe.package.strip_prefix(OWN) {
+        if let Some(own) = recipe.package.strip_prefix("ipgc.dev/e2e/tools/") {
             let path = source(own).join("main.go");
             let text = fs::read_to_string(&path);
             parts.push(text.map_err(Error::io(format!("read {}", path.display())))?);
@@ -297,6 +361,17 @@ impl Pins {
             })
     }
 
+    /// The least Go version that the go.mod allows.
+    fn go(&self) -> Result<GoVersion> {
+        self.go_mod
+            .lines()
+            .find_map(|line| GoVersion::parse(line.strip_prefix("go ")?))
+            .ok_or_else(|| Error::Malformed {
+                what: "go.mod".into(),
+                why: "it names no Go version".into(),
+            })
+    }
+
     /// Twelve hex digits that change with anything that decides about the binary.
     fn key(&self, flags: &str) -> String {
         let mut hash = Context::new(&SHA256);
@@ -309,6 +384,49 @@ impl Pins {
             .iter()
             .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         format!("{short:012x}")
+    }
+}
+
+/// A version of the Go toolchain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GoVersion([u32; 3]);
+
+impl GoVersion {
+    /// Reads `1.26.0` and what follows `go` in `go1.26`, `go1.26rc1`, `go1.26.8 X:boringcrypto`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = [0; 3];
+        let mut parts = text.trim().split('.');
+        for (index, number) in numbers.iter_mut().enumerate() {
+            let Some(part) = parts.next() else {
+                // Only the last number may be left out.
+                return (index == 2).then_some(Self(numbers));
+            };
+            let end = part
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(part.len());
+            *number = part[..end].parse().ok()?;
+        }
+        Some(Self(numbers))
+    }
+
+    /// The one that builds every tool.
+    fn for_all_tools() -> Result<Self> {
+        let mut newest = Self([0; 3]);
+        for tool in Tool::ALL {
+            newest = newest.max(Pins::read(tool.recipe().folder)?.go()?);
+        }
+        Ok(newest)
+    }
+}
+
+impl fmt::Display for GoVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.0;
+        write!(f, "{major}.{minor}")?;
+        if patch > 0 {
+            write!(f, ".{patch}")?;
+        }
+        Ok(())
     }
 }
 
@@ -327,5 +445,31 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Err(error) => Err(Error::Unsupported(format!(
             "the work was cut short: {error}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::GoVersion;
+
+    #[test]
+    fn go_versions_are_read_and_compared() {
+        let parse = |text| GoVersion::parse(text).unwrap();
+        assert!(parse("1.25.5") < parse("1.26.0"));
+        assert!(parse("1.9") < parse("1.26"));
+        assert_eq!(parse("1.26"), parse("1.26.0"));
+        assert_eq!(parse("1.26rc1"), parse("1.26"));
+        assert!(parse("1.26.8 X:boringcrypto") > parse("1.26.7"));
+        assert_eq!(parse("1.26.0").to_string(), "1.26");
+        assert_eq!(parse("1.26.3").to_string(), "1.26.3");
+        assert!(GoVersion::parse("1").is_none());
+        assert!(GoVersion::parse("tip").is_none());
+    }
+
+    #[test]
+    fn every_go_mod_names_its_go_version() {
+        assert!(GoVersion::for_all_tools().unwrap() >= GoVersion([1, 26, 0]));
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     control_plane::ADMIN,
     process::{self, Process},
     tools::Tool,
-    wait,
+    wait::{self, Probe},
 };
 
 /// Where a pod finds its service account.
@@ -107,6 +107,21 @@ impl Upstream {
         schedule: &str,
     ) -> Result<Self> {
         Self::start(user, plane, pools, Tool::IpReconciler, Some(schedule), None).await
+    }
+
+    /// Waits until it has logged a line with this text.
+    pub async fn says(&self, text: &str) -> Result<()> {
+        let what = format!("upstream to log {text:?}");
+        wait::until(&what, START, || async move {
+            self.still_up()?;
+            let log = self.log()?;
+            Ok(if log.contains(text) {
+                Probe::Done(())
+            } else {
+                Probe::NotYet(process::tail(self.process.log(), 10))
+            })
+        })
+        .await
     }
 
     /// All it has logged.

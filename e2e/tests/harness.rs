@@ -1,18 +1,25 @@
-//! The harness itself, where scenarios would not notice: what ADD leaves alone, what the audit log counts, how
-//! servers fail and end.
+//! The harness itself: servers come up, the plugin writes rows, the audit log counts, processes end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Error, Namespace, Options, Result,
     cni::{Cni, Network, Sandbox},
+    control_plane::IPGC,
+    pods::{End, Interface, NETWORK_STATUS, PodPlan},
     pools::Row,
     wait,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{ConfigMap, Node, Pod},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{ListParams, PostParams},
 };
 
@@ -23,6 +30,101 @@ async fn scene(prefix: &str) -> Result<(Namespace, Cni)> {
     let namespace = Cluster::get().await?.namespace(prefix).await?;
     let cni = Cni::new(&namespace).await?;
     Ok((namespace, cni))
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[tokio::test]
+async fn crds_are_established_and_kubectl_knows_them() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client().clone());
+    let names: Vec<String> = crds
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect();
+    for name in [
+        "ippools.whereabouts.cni.cncf.io",
+        "network-attachment-definitions.k8s.cni.cncf.io",
+        "nodeslicepools.whereabouts.cni.cncf.io",
+        "overlappingrangeipreservations.whereabouts.cni.cncf.io",
+    ] {
+        assert!(
+            names.iter().any(|found| found == name),
+            "{name} is not in {names:?}"
+        );
+    }
+    let version = cluster.kubectl(["version"]).await?;
+    assert!(version.contains("Server Version: v1."), "{version}");
+    let namespace = cluster.namespace("kubectl").await?;
+    namespace
+        .network_attachment("net-a", &Network::range("net-a", RANGE).config())
+        .await?;
+    let listed = namespace
+        .kubectl(&["get", "net-attach-def", "-o", "name"])
+        .await?;
+    assert!(listed.contains("/net-a"), "{listed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn add_makes_a_row_and_a_reservation_and_del_removes_them() -> Result<()> {
+    let (namespace, cni) = scene("add-del").await?;
+    let network = Network::range("net-a", RANGE);
+    let sandbox = Sandbox::new(&namespace.name, "web-0");
+    let ips = cni.add(&network, &sandbox, "net1").await?;
+    assert_eq!(ips, [address("10.1.0.1")]);
+
+    let row = Row::new(&sandbox.id, sandbox.podref(), "net1");
+    let pool = namespace.pool(POOL).await?.expect("ADD made no pool");
+    assert_eq!(pool.range, RANGE);
+    assert_eq!(pool.rows, BTreeMap::from([(1, row)]));
+    let reservations = namespace.reservations().await?;
+    assert_eq!(reservations["10.1.0.1"].podref, sandbox.podref());
+    assert_eq!(reservations["10.1.0.1"].ifname.as_deref(), Some("net1"));
+
+    cni.del(&network, &sandbox, "net1").await?;
+    namespace.wait_offsets(POOL, &[]).await?;
+    namespace.wait_reservations(&[]).await
+}
+
+#[tokio::test]
+async fn two_interfaces_have_two_rows() -> Result<()> {
+    let (namespace, cni) = scene("two").await?;
+    let network = Network::range("net-a", RANGE);
+    let other = Network::ranges("net-b", &["10.2.0.0/24", "fd00:0:0:10::/64"])
+        .network_name("blue")
+        .without_reservations();
+    let sandbox = Sandbox::new(&namespace.name, "web-0");
+    assert_eq!(
+        cni.add(&network, &sandbox, "net1").await?,
+        [address("10.1.0.1")]
+    );
+    assert_eq!(
+        cni.add(&network, &sandbox, "net2").await?,
+        [address("10.1.0.2")]
+    );
+    assert_eq!(
+        cni.add(&other, &sandbox, "net3").await?,
+        [address("10.2.0.1"), address("fd00:0:0:10::1")]
+    );
+    let rows = namespace.wait_offsets(POOL, &[1, 2]).await?;
+    assert_eq!(rows[&2].ifname.as_deref(), Some("net2"));
+    namespace.wait_offsets("blue-10.2.0.0-24", &[1]).await?;
+    namespace
+        .wait_offsets("blue-fd00-0-0-10---64", &[1])
+        .await?;
+    namespace
+        .wait_reservations(&["10.1.0.1", "10.1.0.2"])
+        .await?;
+
+    cni.del(&network, &sandbox, "net1").await?;
+    namespace.wait_offsets(POOL, &[2]).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -58,6 +160,82 @@ async fn add_again_with_the_same_sandbox_writes_nothing() -> Result<()> {
     cni.add(&network, &sandbox, "net1").await?;
     assert_eq!(namespace.pool(POOL).await?, before);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_full_range_is_a_cni_error() -> Result<()> {
+    let (namespace, cni) = scene("full").await?;
+    let network = Network::range("net-a", "10.9.0.0/30");
+    for pod in ["a", "b"] {
+        cni.add(&network, &Sandbox::new(&namespace.name, pod), "net1")
+            .await?;
+    }
+    let refused = cni
+        .add(&network, &Sandbox::new(&namespace.name, "c"), "net1")
+        .await;
+    match refused {
+        Err(Error::Cni { message, .. }) => {
+            assert!(message.contains("Could not allocate IP in range"));
+        }
+        other => panic!("{other:?}"),
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn planted_rows_and_reservations_are_read_back() -> Result<()> {
+    let namespace = Cluster::get().await?.namespace("plant").await?;
+    let old = Row {
+        ifname: None,
+        ..Row::new("", "gone/pod", "")
+    };
+    namespace
+        .plant_pool(
+            POOL,
+            RANGE,
+            &BTreeMap::from([(-1, old.clone()), (7, old.clone())]),
+        )
+        .await?;
+    namespace
+        .plant_row(POOL, 8, &Row::new("ab", "gone/pod", "net1"))
+        .await?;
+    namespace.pull_row(POOL, 7).await?;
+    let rows = namespace.wait_offsets(POOL, &[-1, 8]).await?;
+    assert_eq!(rows[&-1], old);
+    namespace
+        .plant_reservation("10.1.0.8", "gone/pod", "net1")
+        .await?;
+    namespace.wait_reservations(&["10.1.0.8"]).await?;
+    namespace.pull_reservation("10.1.0.8").await?;
+    namespace.wait_reservations(&[]).await
+}
+
+#[tokio::test]
+async fn pods_end_as_with_a_kubelet() -> Result<()> {
+    let namespace = Cluster::get().await?.namespace("pods").await?;
+    let plan = PodPlan::new("web-0").networks("net-a");
+    let interface = Interface {
+        network: format!("{}/net-a", namespace.name),
+        interface: "net1".into(),
+        ips: vec!["10.1.0.1".into()],
+    };
+    namespace.pod(&plan).await?;
+    namespace.prepare_pod("web-0").await?;
+    let pod = namespace.run_pod("web-0", &[interface]).await?;
+    assert_eq!(phase(&pod), "Running");
+    assert!(pod.annotations()[NETWORK_STATUS].contains("10.1.0.1"));
+
+    namespace.delete_pod("web-0", None).await?;
+    let pod = namespace.pods().get("web-0").await.unwrap();
+    assert!(pod.metadata.deletion_timestamp.is_some());
+    assert_eq!(phase(&pod), "Running");
+    let pod = namespace.finish_pod("web-0", End::Failed).await?;
+    assert_eq!(phase(&pod), "Failed");
+    namespace.force_delete_pod("web-0").await?;
+    namespace.pod_gone("web-0").await?;
+
+    namespace.running_pod(&plan, &[]).await?;
+    namespace.end_pod("web-0", End::Succeeded).await
 }
 
 #[tokio::test]
@@ -101,6 +279,34 @@ async fn the_audit_log_counts_by_user_agent() -> Result<()> {
         .find(|request| request.verb == "get")
         .unwrap();
     assert_eq!((missing.name.as_str(), missing.code), ("none", 404));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_user_has_no_rights_and_a_service_account_has_a_token() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    if cluster.is_foreign() {
+        return Ok(());
+    }
+    let plane = ControlPlane::shared().await?;
+    let namespace = cluster.namespace("rights").await?;
+    namespace.service_account("ipgc").await?;
+    let of_user = plane.client(IPGC).await?;
+    let of_account = plane
+        .service_account(&namespace.name, "ipgc")
+        .await?
+        .client("rights")
+        .await?;
+    for (client, who) in [(of_user, "ipgc"), (of_account, "system:serviceaccount:")] {
+        let refused = Api::<Pod>::all(client).list(&ListParams::default()).await;
+        match refused {
+            Err(kube::Error::Api(status)) => {
+                assert_eq!(status.code, 403, "{}", status.message);
+                assert!(status.message.contains(who), "{}", status.message);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     Ok(())
 }
 
@@ -213,6 +419,43 @@ fn nodes_need_root_and_say_so() {
     assert!(!answer.status.success(), "{error}");
     assert!(error.contains("run it as root"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[tokio::test]
+async fn a_live_nodes_lease_changes_until_it_is_silenced() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    let node = cluster.live_node("lives").await?;
+    let ready = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+        let ready = conditions.and_then(|all| all.iter().find(|one| one.type_ == "Ready"));
+        ready.map(|condition| condition.status.clone())
+    };
+    let nodes: Api<Node> = Api::all(cluster.client().clone());
+    let found = nodes.get(&node.name).await.unwrap();
+    assert_eq!(ready(&found).as_deref(), Some("True"));
+
+    let leases: Api<Lease> = Api::namespaced(cluster.client().clone(), "kube-node-lease");
+    let version = || async { Ok(leases.get(&node.name).await.unwrap().resource_version()) };
+    let first = version().await?;
+    let changed = |now: &Option<String>| *now != first;
+    wait::until_state("a heartbeat", wait::PATIENCE, version, changed).await?;
+
+    node.silence().await?;
+    // A beat that was on its way may still arrive.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let last = version().await?;
+    let same = |now: &Option<String>| *now == last;
+    wait::holds_for("the lease", Duration::from_secs(3), version, same).await?;
+    let found = nodes.get(&node.name).await.unwrap();
+    assert_eq!(ready(&found).as_deref(), Some("Unknown"));
+    Ok(())
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 fn alive(id: u32) -> bool {

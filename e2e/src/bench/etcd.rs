@@ -5,12 +5,10 @@
 //! watch cache does not expect. Nothing here knows what an object means.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::ByteString;
 use kube::{Client, Config};
-use serde_json::json;
 
 use super::raw;
-use crate::{ControlPlane, Error, Result};
+use crate::{ControlPlane, Error, Result, access::base64};
 
 /// Puts in flight. More do not make etcd faster.
 const CONCURRENCY: usize = 16;
@@ -32,10 +30,10 @@ impl Etcd {
 
     /// Puts one object.
     pub async fn put(&self, key: &str, object: &str) -> Result<()> {
-        // In JSON they are base64.
-        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-        let body = json!({"key": bytes(key), "value": bytes(object)});
-        raw::post(&self.0, "/v3/kv/put", body.to_string().into_bytes()).await?;
+        let key = base64(key.as_bytes());
+        let value = base64(object.as_bytes());
+        let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#).into_bytes();
+        raw::post(&self.0, "/v3/kv/put", body).await?;
         Ok(())
     }
 

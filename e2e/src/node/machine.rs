@@ -283,7 +283,8 @@ impl Machine {
         Ok(command)
     }
 
-    async fn start_containerd(&self) -> Result<()> {
+    /// Starts containerd; after a kill of it, the shims of before are taken over.
+    pub async fn start_containerd(&self) -> Result<()> {
         let command = self.command("containerd")?;
         let log = self.folder.join("containerd.log");
         let containerd = self.namespaces()?.start("containerd", command, &log)?;
@@ -342,6 +343,15 @@ impl Machine {
         let kubelet = lock(&self.kubelet).take();
         match kubelet {
             Some(kubelet) => kubelet.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Kills containerd; the sandboxes live on.
+    pub async fn kill_containerd(&self) -> Result<()> {
+        let containerd = lock(&self.containerd).take();
+        match containerd {
+            Some(containerd) => containerd.kill().await,
             None => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{KUBERNETES, PROMETHEUS, Pins, Recipe, WHEREABOUTS, cache, source};
+use super::{GoVersion, KUBERNETES, PROMETHEUS, Pins, Recipe, WHEREABOUTS, cache, source};
 use crate::{Error, Result, process};
 
 /// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
@@ -59,13 +59,15 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
     if target.is_file() {
         return Ok(());
     }
-    let version = Pins::read(recipe.folder)?.version(recipe.module)?;
+    let pins = Pins::read(recipe.folder)?;
+    let go = go_present(recipe, &pins)?;
+    let version = pins.version(recipe.module)?;
     let temporary = beside(target, "new");
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
     }
     say(&format!(
-        "building {} {} with Go, about {} on 2 cores; once",
+        "building {} {} with {go}, about {} on 2 cores; once",
         recipe.name,
         version.trim_start_matches('v'),
         recipe.duration
@@ -75,7 +77,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         .args(flags(recipe, &version))
         .arg("-o")
         .arg(&temporary)
-        .arg(&recipe.package);
+        .arg(recipe.package);
     let started = Instant::now();
     run_with_progress(command, recipe.name, &beside(target, "log"))?;
     fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))?;
@@ -94,6 +96,9 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
     if target.is_dir() {
         return Ok(());
     }
+    let pins = Pins::read("whereabouts")?;
+    let recipe = super::Tool::Whereabouts.recipe();
+    go_present(&recipe, &pins)?;
     // A fresh module cache knows nothing of a module until it is downloaded.
     let mut download = go_command("whereabouts");
     download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
@@ -139,6 +144,47 @@ fn go_command(folder: &str) -> Command {
         .env("GOFLAGS", "-mod=readonly -buildvcs=false")
         .stdin(Stdio::null());
     command
+}
+
+/// The version text of the Go command, or the one clear error.
+fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
+    let needed = pins.go()?;
+    let all = GoVersion::for_all_tools()?;
+    let refuse = |found| Error::NoGo {
+        tool: recipe.name,
+        found,
+        go: all.to_string(),
+        assets: if recipe.in_assets {
+            ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
+        } else {
+            ""
+        },
+    };
+    // In the folder of the go.mod an old Go fetches a newer one, where it may and can.
+    let mut version = String::new();
+    for toolchain in [None, Some("local")] {
+        let answer = Command::new("go")
+            .args(["env", "GOVERSION"])
+            .current_dir(source(recipe.folder))
+            .envs(toolchain.map(|value| ("GOTOOLCHAIN", value)))
+            .output()
+            .map_err(|_| refuse("there is no `go` command".to_owned()))?;
+        String::from_utf8_lossy(&answer.stdout)
+            .trim()
+            .clone_into(&mut version);
+        if !version.is_empty() {
+            break;
+        }
+    }
+    if version.is_empty() {
+        return Err(refuse("`go env GOVERSION` names no version".to_owned()));
+    }
+    // What has no number is a development version: Go itself judges it.
+    let number = version.split_once("go").map_or("", |(_, number)| number);
+    match GoVersion::parse(number) {
+        Some(found) if found < needed => Err(refuse(format!("{version} is too old for it"))),
+        _ => Ok(version),
+    }
 }
 
 fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()> {
