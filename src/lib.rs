@@ -1,11 +1,22 @@
 //! ipgc gives back the IP addresses that the CNI IPAM plugin whereabouts still holds for pods that
 //! are gone, and never takes one from a pod that may still answer.
 //!
-//! Data flows one way:
+//! The way of one address, from the end of its pod to the freed row:
 //!
 //! ```text
-//! watch ─▶ evidence ─▶ planner ─▶ turn ─▶ report
+//!  watch::follow           the API server tells that the pod was deleted
+//!  PodSink::delete         its end goes into the evidence, and to the planner
+//!  Planner::take_end       it waits for its first look
+//!  Resolver::resolve       its networks lead to pools
+//!  Cases::open             a case for each pool                               (core)
+//!  Lanes::ready            the cases of a pool that gathered are one batch    (core)
+//!  turn::work              observes the pool (PoolApi), then proves (Prover)
+//!  Turn::judge             asks for each row, with the evidence of that moment
+//!  Proof::release          the only way to a row that may go                  (core)
+//!  PoolApi::free           the guarded patch; then release: the reservations
 //! ```
+//!
+//! The answers go back to the planner, which closes the case or looks at it again.
 //!
 //! | module | what lives there |
 //! |---|---|
