@@ -82,6 +82,7 @@ enum Place {
         nodes: Arc<[Box<str>]>,
         read: Option<Moment>,
     },
+    /// In the lane of its pool.
     Queued,
     /// In the batch with this number.
     InFlight(u64),
@@ -289,28 +290,29 @@ impl Cases {
         }
     }
 
-    /// A sweep found this of an owner in a pool. One that is open waits for its own time, unless there is a reservation
-    /// that was not known.
+    /// A sweep found this of an owner in a pool. A case that waits does so until its own time, unless there is a
+    /// reservation that was not known. Of a case in flight that is asked when it is given back.
     pub fn find(&mut self, key: CaseKey, now: Moment, work: Work) {
-        let Some(case) = self.by_key.get_mut(&key) else {
+        let Some((known, case)) = self.by_key.get_key_value(&key) else {
             self.open(key, now, work);
             return;
         };
-        if work.orphans.is_subset(&case.work.orphans) {
-            case.work.orphans = work.orphans;
-            case.work.siblings = work.siblings;
-        } else {
+        let known = Arc::clone(known);
+        let is_known = |name: &String| case.work.orphans.contains(name) || case.work.releases(name);
+        let is_waiting = matches!(case.place, Place::Waits { .. });
+        if is_waiting && !work.orphans.iter().all(is_known) {
             self.open(key, now, work);
+        } else if let Some(case) = self.by_key.get_mut(&known) {
+            case.work.add(work);
         }
     }
 
     /// The next case that is due, which is queued from then on.
     pub fn take_due(&mut self, now: Moment) -> Option<Arc<CaseKey>> {
-        let (due, key) = self.due.first()?;
-        if *due > now {
+        if self.next_due()? > now {
             return None;
         }
-        let key = Arc::clone(key);
+        let (_, key) = self.due.pop_first()?;
         self.leave(&key);
         Some(key)
     }
@@ -343,19 +345,25 @@ impl Cases {
             return Next::Closed;
         };
         let key = Arc::clone(key);
-        let Some(case) = self.by_key.get_mut(&key) else {
+        let case = self.by_key.get_mut(&key);
+        let Some(case) = case.filter(|case| matches!(case.place, Place::InFlight(_))) else {
             return Next::Closed;
         };
+        let known = work.orphans.len();
         work.add(std::mem::take(&mut case.work));
+        let found = (work.orphans.len() > known).then_some(now);
         case.work = work;
-        let again = case.again.take();
+        let again = case.again.take().into_iter().chain(found).min();
         let at = |moment| Waiting {
             until: Some(moment),
             ..Waiting::default()
         };
         let (next, waiting) = match outcome {
             Outcome::Done => (Next::Closed, Waiting::default()),
-            Outcome::Waiting(waiting) => (Next::Waits(now), waiting),
+            Outcome::Waiting(waiting) => {
+                case.tries = 0;
+                (Next::Waits(now), waiting)
+            }
             Outcome::Postponed(wait) => (Next::Waits(now), at(now + wait)),
             Outcome::Retry { later, .. } if case.tries >= retries.most => (Next::GivenUp, later),
             Outcome::Retry { at_least, .. } => {
@@ -403,10 +411,10 @@ impl Cases {
     /// A read of the Leases that was asked for at this moment was taken in: the cases that wait for it are due.
     pub fn take_in_read(&mut self, asked: Moment, now: Moment) {
         self.last_read = asked;
-        while let Some((wanted, key)) = self.reads.first()
+        while let Some((wanted, _)) = self.reads.first()
             && *wanted <= asked
+            && let Some((_, key)) = self.reads.pop_first()
         {
-            let key = Arc::clone(key);
             self.put(&key, now, Waiting::default());
         }
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    address::may_reserve,
     evidence::Ended,
     fact::Fact,
     judge::{Release, Stale},
@@ -33,8 +34,9 @@ pub struct Work {
     pub routes: Vec<Route>,
     /// Names of reservations of the owner that had no row in the network of the pool.
     pub orphans: BTreeSet<String>,
-    /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox.
-    pub siblings: Option<Arc<[RowContent]>>,
+    /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox; and the number of the
+    /// sweep that found them. A later sweep knows better.
+    pub siblings: Option<(u64, Arc<[RowContent]>)>,
     /// Rows whose removal was asked for and whose reservations are not done.
     pub removed: Vec<Removed>,
     /// Reservations without a row that were claimed and wait.
@@ -107,6 +109,15 @@ impl Work {
         !(self.orphans.is_empty() && self.claimed.is_empty()) || removed.any(|it| it.confirmed)
     }
 
+    /// Whether a reservation of this name may be one that is being released for a row that is gone, or was claimed.
+    #[must_use]
+    pub fn releases(&self, reservation: &str) -> bool {
+        let removed = self.removed.iter().map(|removed| removed.content.address);
+        let claimed = self.claimed.iter().map(|wanted| wanted.row.address);
+        let mut addresses = removed.chain(claimed);
+        addresses.any(|address| may_reserve(reservation, address))
+    }
+
     /// Takes in work of the same owner and pool that came later.
     pub fn add(&mut self, later: Self) {
         for end in later.ended {
@@ -119,7 +130,9 @@ impl Work {
                 self.routes.push(route);
             }
         }
-        self.orphans.extend(later.orphans);
+        let found = later.orphans.into_iter();
+        let found: Vec<_> = found.filter(|name| !self.releases(name)).collect();
+        self.orphans.extend(found);
         self.siblings = later.siblings.or(self.siblings.take());
         self.removed.extend(later.removed);
         self.claimed.extend(later.claimed);

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     cases::{CaseKey, Cases, Next, Outcome, Retries, Waiting},
+    fact::Fact,
     lanes::Lanes,
-    pool::PoolKey,
+    pool::{PoolKey, RowContent},
     time::Moment,
-    work::Work,
+    work::{Wanted, Work},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -122,6 +123,46 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
     cases.give_back(&key, work, Outcome::not_before(at(60)), &retries, at(11));
     cases.find(key, at(20), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
+}
+
+/// A claim without an end looks like a reservation without a row.
+#[test]
+fn a_reservation_that_is_being_released_is_no_news() {
+    let (mut cases, key) = one();
+    let (_, mut work) = begin(&mut cases, at(1), 1).remove(0);
+    work.claimed.push(Wanted {
+        row: RowContent {
+            address: "10.0.0.1".parse().unwrap(),
+            sandbox: "s".into(),
+            podref: key.1.clone(),
+            interface: None,
+        },
+        networks: BTreeSet::new(),
+        name_may_return: true,
+        fact: Fact::Absent,
+    });
+    cases.find(key.clone(), at(2), orphan("10.0.0.1"));
+    let retries = Retries {
+        most: 0,
+        wait: &|_| SECOND,
+    };
+    cases.give_back(&key, work, Outcome::not_before(at(60)), &retries, at(3));
+    cases.find(key.clone(), at(4), orphan("10.0.0.1"));
+    assert_eq!(cases.next_due(), Some(at(60)));
+    cases.find(key, at(5), orphan("10.0.0.2"));
+    assert_eq!(cases.next_due(), Some(at(5)), "another one");
+}
+
+#[test]
+fn a_reservation_that_is_found_while_the_case_is_in_flight_is_looked_at_after_that() {
+    let (mut cases, key) = one();
+    begin(&mut cases, at(1), 1);
+    cases.find(key.clone(), at(2), orphan("10.0.0.1"));
+    give_back(&mut cases, &key, Outcome::Done, at(3));
+    assert_eq!(begin(&mut cases, at(3), 2).len(), 1);
+    cases.find(key.clone(), at(4), Work::default());
+    give_back(&mut cases, &key, Outcome::Done, at(5));
+    assert!(cases.is_empty());
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::evidence::{Evidence, Known};
 
 /// What a turn tells the planner.
 #[derive(Debug)]
-pub enum Answer {
+pub enum FromTurn {
     /// Nothing is left to do about rows; the requests on the pool took so long.
     RowsDone {
         /// The pool.
@@ -62,7 +62,9 @@ impl Batch {
         let known = self.works.iter().map(|(podref, work)| {
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();
             let mut known = evidence.of(podref, &work.ended, here);
-            known.siblings.clone_from(&work.siblings);
+            let siblings = work.siblings.as_ref();
+            let siblings = siblings.filter(|(sweep, _)| *sweep == evidence.sweeps);
+            known.siblings = siblings.map(|(_, rows)| Arc::clone(rows));
             (podref.clone(), known)
         });
         known.collect()

@@ -55,6 +55,8 @@ pub struct Evidence {
     pub definitions: NadIndex,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
+    /// How many sweeps have told what they found.
+    pub sweeps: u64,
     /// When the last read of the Leases that was taken in was asked for.
     pub leases_read: Moment,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
@@ -180,6 +182,7 @@ impl Evidence {
             networks: KnownNetworks::default(),
             definitions: NadIndex::default(),
             freshness,
+            sweeps: 0,
             leases_read: Moment::EPOCH,
             trusted_since: Moment::EPOCH,
         }

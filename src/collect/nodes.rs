@@ -1,5 +1,5 @@
-//! Keeps the knowledge of nodes: which existed at a gap in the pod watch, whether their kubelets
-//! are at work, and who waits for something to happen on them.
+//! Keeps the knowledge of nodes: which existed at a gap in the pod watch, and whether their kubelets
+//! are at work.
 //!
 //! Leases are read only while something waits for nodes, and for one wait after a gap, so that later
 //! ends need not wait for it: all in one list, since the resourceVersion of a Lease changes whenever its kubelet

@@ -260,13 +260,15 @@ impl Picked {
         self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
     }
 
-    /// All that can be done for a pod in a pool now is done, its reservations included.
-    pub fn settled(&self, pool: &PoolKey, podref: &PodRef) {
-        self.each_of(pool, podref, |pick, fate| match (&pick.subject, fate) {
-            (_, Fate::Freed(stale)) | (Subject::Reservation { .. }, Fate::Asked(stale)) => {
-                Some(Fate::Done(stale.clone()))
+    /// All that can be done for a pod in a pool now is done, its reservations included, and those without a row.
+    pub fn settled(&self, pool: &PoolKey, podref: &PodRef, orphans: &BTreeSet<String>) {
+        self.each_of((pool, podref, orphans), |pick, fate| {
+            match (&pick.subject, fate) {
+                (_, Fate::Freed(stale)) | (Subject::Reservation { .. }, Fate::Asked(stale)) => {
+                    Some(Fate::Done(stale.clone()))
+                }
+                _ => None,
             }
-            _ => None,
         });
     }
 
@@ -306,8 +308,15 @@ impl Picked {
     }
 
     /// Something failed for a pod in a pool; `is_given_up` when it is not tried again.
-    pub fn failed(&self, pool: &PoolKey, podref: &PodRef, reason: &str, is_given_up: bool) {
-        self.each_of(pool, podref, |_, fate| match fate {
+    pub fn failed(
+        &self,
+        pool: &PoolKey,
+        podref: &PodRef,
+        orphans: &BTreeSet<String>,
+        reason: &str,
+        is_given_up: bool,
+    ) {
+        self.each_of((pool, podref, orphans), |_, fate| match fate {
             _ if fate.is_final() => None,
             // The row is gone, and its reservation is an orphan that a sweep of a collector finds.
             Fate::Freed(stale) => is_given_up.then(|| Fate::Left(stale.clone(), reason.to_owned())),
@@ -323,16 +332,17 @@ impl Picked {
 
     fn each_of(
         &self,
-        pool: &PoolKey,
-        podref: &PodRef,
+        (pool, podref, orphans): (&PoolKey, &PodRef, &BTreeSet<String>),
         next: impl Fn(&Pick, &Fate) -> Option<Fate>,
     ) {
         let mut fates = lock(&self.fates);
         let picks = self.by_podref.get(podref).into_iter().flatten();
-        // A reservation without a row may be of no pool, or of several.
-        let is_in = |pick: &Pick| match pick.subject {
+        // A reservation without a row may be of no pool; the case that releases it knows its name.
+        let is_in = |pick: &Pick| match &pick.subject {
             Subject::Row { .. } => pick.pool == *pool,
-            Subject::Reservation { .. } => pick.pool.namespace == pool.namespace,
+            Subject::Reservation { name, .. } => {
+                pick.pool.namespace == pool.namespace && orphans.contains(name)
+            }
         };
         for at in picks.filter(|at| is_in(&self.picks[**at])) {
             if let Some(fate) = next(&self.picks[*at], &fates[*at]) {

@@ -18,8 +18,9 @@ use ipgc_core::{
     lanes::{Lanes, Ready},
     networks::{Request, Status},
     node::Standing,
-    patch::Answer as Refusal,
+    patch::Answer,
     podref::PodRef,
+    pool::PoolKey,
     time::Moment,
     work::{Work, Works},
 };
@@ -32,7 +33,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    batch::{Answer, Batch},
+    batch::{Batch, FromTurn},
     context::Context,
     evidence::Evidence,
     gate::Access,
@@ -66,7 +67,7 @@ pub struct Plan {
     pub interest: watch::Sender<Interest>,
     /// Told how many cases there are.
     pub depth: Arc<AtomicUsize>,
-    /// Most cases at a time.
+    /// Most ends and cases at a time, though an end may open several cases.
     pub capacity: usize,
     /// How often a case is tried again after a failure.
     pub max_retries: u32,
@@ -79,12 +80,17 @@ pub struct Plan {
 }
 
 /// The end of an incarnation whose pools are not known yet.
-struct Unresolved {
+struct PendingEnd {
     ended: Arc<Ended>,
     tries: u32,
 }
 
-type ResolvedEnds = Vec<(Unresolved, Result<Resolved, CallError>)>;
+/// Ends that were followed to their pools, up to the first failure.
+struct ResolvedEnds {
+    all: Vec<(PendingEnd, Result<Resolved, CallError>)>,
+    /// Those that were not tried.
+    left: Vec<PendingEnd>,
+}
 
 /// The task.
 pub struct Planner {
@@ -92,10 +98,13 @@ pub struct Planner {
     cases: Cases,
     lanes: Lanes,
     /// Ends whose pools are not known yet, by when these are looked up, and by the uid of the pod.
-    ends: BTreeMap<(Moment, Box<str>), Unresolved>,
-    /// Pods of which it was told that their retries are used up.
-    given_up: HashSet<PodRef>,
-    answers: mpsc::UnboundedSender<Answer>,
+    ends: BTreeMap<(Moment, Box<str>), PendingEnd>,
+    /// The pods whose ends are being followed to their pools.
+    resolving: Vec<PodRef>,
+    /// Pods, and the pools, of which it was told that the retries are used up.
+    given_up: HashSet<(Option<PoolKey>, PodRef)>,
+    /// None once nothing new is begun.
+    answers: Option<mpsc::UnboundedSender<FromTurn>>,
 }
 
 impl Planner {
@@ -109,8 +118,9 @@ impl Planner {
             cases: Cases::default(),
             lanes: Lanes::default(),
             ends: BTreeMap::new(),
+            resolving: Vec::new(),
             given_up: HashSet::new(),
-            answers,
+            answers: Some(answers),
         };
         let mut resolving = JoinSet::new();
         loop {
@@ -122,7 +132,7 @@ impl Planner {
             let next = next.map_or(Duration::MAX, |next| planner.plan.context.clock.until(next));
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 Some(answer) = answered.recv() => {
                     planner.take_answer(answer);
                     while let Ok(answer) = answered.try_recv() {
@@ -131,7 +141,11 @@ impl Planner {
                 }
                 Some(resolved) = resolving.join_next() => match resolved {
                     Ok(resolved) => planner.take_resolved(resolved),
-                    Err(error) => warn!(%error, "ends of pods are left to the sweep"),
+                    Err(error) => {
+                        warn!(%error, "ends of pods are left to the sweep");
+                        planner.resolving.clear();
+                        planner.plan.sweeps.request();
+                    }
                 },
                 Some(input) = inputs.recv() => {
                     planner.take(input);
@@ -141,6 +155,11 @@ impl Planner {
                 }
                 () = sleep(next) => {}
             }
+        }
+        // The turns in flight end, and what they did is told.
+        planner.answers = None;
+        while let Some(answer) = answered.recv().await {
+            planner.take_answer(answer);
         }
     }
 
@@ -187,13 +206,18 @@ impl Planner {
         }
         let due = ended.first_look(&self.plan.context.policy).since_epoch();
         let due = Moment::new(due.saturating_sub(LEAD));
-        let unresolved = Unresolved { ended, tries: 0 };
-        self.ends
-            .insert((due, unresolved.ended.last.uid.clone()), unresolved);
+        let key = (due, ended.last.uid.clone());
+        self.ends.insert(key, PendingEnd { ended, tries: 0 });
     }
 
     fn take_found(&mut self, found: BTreeMap<PodRef, Found>, now: Moment) {
+        let sweep = {
+            let mut evidence = self.plan.context.evidence();
+            evidence.sweeps += 1;
+            evidence.sweeps
+        };
         for (podref, Found { pools, siblings }) in found {
+            let siblings = siblings.map(|rows| (sweep, rows));
             for (pool, orphans) in pools {
                 let key = (pool, podref.clone());
                 if !self.cases.contains(&key) && self.is_full() {
@@ -214,6 +238,7 @@ impl Planner {
     fn forget(&self, begun: Moment, before: Moment, now: Moment) {
         let mut in_work = self.cases.owners();
         in_work.extend(self.ends.values().map(|end| end.ended.podref()));
+        in_work.extend(&self.resolving);
         let context = &self.plan.context;
         let Evidence {
             first_seen,
@@ -240,14 +265,15 @@ impl Planner {
             && let Some(first) = self.ends.first_entry()
             && first.key().0 <= now
         {
-            let unresolved = first.remove();
+            let end = first.remove();
             // Other incarnations of its name, too: it may have taken over their rows.
-            let own = &unresolved.ended;
+            let own = &end.ended;
             let mut all = self.plan.context.evidence().pods.ended(own.podref());
             if !all.iter().any(|end| end.last.uid == own.last.uid) {
                 all.push(Arc::clone(own));
             }
-            due.push((unresolved, all));
+            self.resolving.push(own.podref().clone());
+            due.push((end, all));
         }
         if due.is_empty() {
             return;
@@ -255,17 +281,31 @@ impl Planner {
         let resolver = Arc::clone(&self.plan.resolver);
         resolving.spawn(async move {
             let mut all = Vec::with_capacity(due.len());
-            for (unresolved, incarnations) in due {
+            let mut due = due.into_iter();
+            for (end, incarnations) in due.by_ref() {
                 let pools = resolver.resolve(&incarnations).await;
-                all.push((unresolved, pools));
+                let has_failed = pools.is_err();
+                all.push((end, pools));
+                // The others do not wait for a server that does not answer.
+                if has_failed {
+                    break;
+                }
             }
-            all
+            ResolvedEnds {
+                all,
+                left: due.map(|(end, _)| end).collect(),
+            }
         });
     }
 
     fn take_resolved(&mut self, resolved: ResolvedEnds) {
         let now = self.plan.context.clock.now();
-        for (Unresolved { ended, tries }, resolved) in resolved {
+        self.resolving.clear();
+        for end in resolved.left {
+            let key = (now, end.ended.last.uid.clone());
+            self.ends.insert(key, end);
+        }
+        for (PendingEnd { ended, tries }, resolved) in resolved.all {
             match resolved {
                 Ok(resolved) => {
                     self.report_unresolved(&ended, &resolved);
@@ -275,16 +315,16 @@ impl Planner {
                         self.cases.open(key, now, work);
                     }
                 }
-                Err(error) => self.take_unresolved(Unresolved { ended, tries }, &error, now),
+                Err(error) => self.retry_end(PendingEnd { ended, tries }, &error, now),
             }
         }
         self.tell();
     }
 
-    fn take_unresolved(&mut self, unresolved: Unresolved, error: &CallError, now: Moment) {
-        let Unresolved { ended, mut tries } = unresolved;
+    fn retry_end(&mut self, end: PendingEnd, error: &CallError, now: Moment) {
+        let PendingEnd { ended, mut tries } = end;
         let pod = ended.podref().clone();
-        let wait = if error.answer() == Refusal::Forbidden {
+        let wait = if error.answer() == Answer::Forbidden {
             let gate = &self.plan.context.gate;
             gate.refused(Access::Read, "look for pools", error);
             gate.wait()
@@ -296,11 +336,11 @@ impl Planner {
             wait
         } else {
             let reason = format!("could not look for pools: {error}");
-            self.give_up(&pod, Some(&ended), &reason);
+            self.give_up(None, &pod, Some(&ended), &reason);
             return;
         };
         let key = (now + wait, ended.last.uid.clone());
-        self.ends.insert(key, Unresolved { ended, tries });
+        self.ends.insert(key, PendingEnd { ended, tries });
     }
 
     /// All cases that are due go to the lanes of their pools, and all lanes that are ready begin a batch.
@@ -309,7 +349,9 @@ impl Planner {
         while let Some(key) = self.cases.take_due(now) {
             self.lanes.add(key, now);
         }
-        let next_due = [self.cases.next_due(), self.next_end()];
+        // Ends that are due already wait for their pools, and no lane waits for them.
+        let next_end = self.next_end().filter(|due| *due > now);
+        let next_due = [self.cases.next_due(), next_end];
         let next_due = next_due.into_iter().flatten().min();
         for ready in self.lanes.ready(now, next_due) {
             self.begin(ready);
@@ -317,6 +359,9 @@ impl Planner {
     }
 
     fn begin(&mut self, ready: Ready) {
+        let Some(answers) = self.answers.clone() else {
+            return;
+        };
         let Ready {
             pool,
             number,
@@ -341,29 +386,28 @@ impl Planner {
             ..
         } = &self.plan;
         let (context, releaser) = (Arc::clone(context), Arc::clone(releaser));
-        let (stop, answers) = (stop.clone(), self.answers.clone());
-        let lost = answers.clone();
+        let (stop, lost) = (stop.clone(), answers.clone());
         let turn = tasks.spawn(async move {
             turn::work(&context, &releaser, &stop, batch, &answers).await;
         });
         tasks.spawn(async move {
             if turn.await.is_err() {
                 // The planner may have ended.
-                let _ = lost.send(Answer::Lost(pool, number));
+                let _ = lost.send(FromTurn::Lost(pool, number));
             }
         });
     }
 
-    fn take_answer(&mut self, answer: Answer) {
+    fn take_answer(&mut self, answer: FromTurn) {
         let now = self.plan.context.clock.now();
         match answer {
-            Answer::RowsDone { pool, number, took } => self.lanes.done(&pool, number, took, now),
-            Answer::Cases(pool, cases) => {
+            FromTurn::RowsDone { pool, number, took } => self.lanes.done(&pool, number, took, now),
+            FromTurn::Cases(pool, cases) => {
                 for (podref, work, outcome) in cases {
                     self.give_back(&(pool.clone(), podref), work, outcome, now);
                 }
             }
-            Answer::Lost(pool, number) => {
+            FromTurn::Lost(pool, number) => {
                 self.lanes.done(&pool, number, Duration::ZERO, now);
                 for key in self.cases.in_batch(number) {
                     let outcome = Outcome::retry("its turn ended early".to_owned(), Duration::ZERO);
@@ -381,8 +425,10 @@ impl Planner {
             && matches!(outcome, Outcome::Done | Outcome::Waiting(_))
             && !work.is_begun()
         {
-            picked.settled(pool, pod);
+            picked.settled(pool, pod, &work.orphans);
         }
+        let orphans = picked.as_ref().map(|_| work.orphans.clone());
+        let orphans = orphans.unwrap_or_default();
         let ended = work.last_end().cloned();
         let reason = match &outcome {
             Outcome::Retry { reason, .. } => reason.clone(),
@@ -394,14 +440,14 @@ impl Planner {
         };
         match self.cases.give_back(key, work, outcome, &retries, now) {
             Next::Closed => {
-                self.given_up.remove(pod);
+                self.given_up.remove(&(Some(pool.clone()), pod.clone()));
             }
             Next::Waits(until) => {
                 debug!(%pod, %pool, wait = ?until.since(now), "not free to go yet");
             }
             Next::Retries(wait) => {
                 if let Some(picked) = picked {
-                    picked.failed(pool, pod, &reason, false);
+                    picked.failed(pool, pod, &orphans, &reason, false);
                     debug!(%pod, %pool, reason, ?wait, "will try again");
                 } else {
                     warn!(%pod, %pool, reason, ?wait, "will try again");
@@ -409,15 +455,21 @@ impl Planner {
             }
             Next::GivenUp => {
                 if let Some(picked) = picked {
-                    picked.failed(pool, pod, &reason, true);
+                    picked.failed(pool, pod, &orphans, &reason, true);
                 }
-                self.give_up(pod, ended.as_ref(), &reason);
+                self.give_up(Some(pool), pod, ended.as_ref(), &reason);
             }
         }
     }
 
     /// Says it once: sweeps try again as long as the failure lasts, and fail again.
-    fn give_up(&mut self, pod: &PodRef, ended: Option<&Arc<Ended>>, reason: &str) {
+    fn give_up(
+        &mut self,
+        pool: Option<&PoolKey>,
+        pod: &PodRef,
+        ended: Option<&Arc<Ended>>,
+        reason: &str,
+    ) {
         let context = &self.plan.context;
         warn!(%pod, reason, "retries are used up");
         context.counters.retries_exhausted.increment();
@@ -432,7 +484,7 @@ impl Planner {
         if self.given_up.len() >= REMEMBERED {
             self.given_up.clear();
         }
-        if self.given_up.insert(pod.clone()) {
+        if self.given_up.insert((pool.cloned(), pod.clone())) {
             let uid = ended.map_or("", |ended| &ended.last.uid);
             context.events.collection_failed(pod, uid);
         }

@@ -3,8 +3,8 @@
 //! It needs no definition and no event, so it finds what leaked while nobody looked, what a deleted
 //! or edited definition hides, and what was given up after too many failures. It reads pools a few
 //! at a time and keeps nothing but what may go; a pool that cannot be read stands alone. It frees
-//! nothing itself: what it finds goes into the queue, to the same writers that serve the ends of
-//! pods, unless it is there already and waits for its own time.
+//! nothing itself: what it finds goes to the planner, which opens a case for it unless one is open
+//! already and waits for its own time.
 //!
 //! A sweep has no state of its own. Cut off at any point, the next one finds the same.
 
@@ -71,7 +71,7 @@ pub struct SweepHealth {
 
 /// Sweeps.
 pub struct Sweeper {
-    /// What the writers work with, too.
+    /// What turns work with, too.
     pub context: Arc<Context>,
     /// Where what is found goes.
     pub planner: mpsc::Sender<Input>,

@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
-    batch::{Answer as ToPlanner, Batch},
+    batch::{Batch, FromTurn},
     context::Context,
     gate::Access,
     picked::Fate,
@@ -78,7 +78,7 @@ pub async fn work(
     releaser: &Arc<Releaser>,
     stop: &CancellationToken,
     batch: Batch,
-    answers: &mpsc::UnboundedSender<ToPlanner>,
+    answers: &mpsc::UnboundedSender<FromTurn>,
 ) {
     let (pool, number) = (batch.pool.clone(), batch.number);
     let mut turn = Turn::new(context, stop, &pool, batch);
@@ -88,7 +88,7 @@ pub async fn work(
         // Nobody listens any more when we are shutting down.
         let _ = answers.send(answer);
     };
-    tell(ToPlanner::RowsDone {
+    tell(FromTurn::RowsDone {
         pool: pool.clone(),
         number,
         took: turn.took,
@@ -430,7 +430,7 @@ impl<'t> Turn<'t> {
     }
 
     /// Each of these cases, with its outcome.
-    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> ToPlanner {
+    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> FromTurn {
         let common = match freed {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
@@ -453,7 +453,7 @@ impl<'t> Turn<'t> {
             let outcome = outcome(&podref);
             (podref, work, outcome)
         });
-        ToPlanner::Cases(self.key.clone(), cases.collect())
+        FromTurn::Cases(self.key.clone(), cases.collect())
     }
 
     /// A failure, or no failure but a refusal, after which all has to wait.

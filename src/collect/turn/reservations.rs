@@ -90,7 +90,9 @@ impl Turn<'_> {
         }
         for (podref, reason, again) in outcome.kept {
             if let Some(picked) = &self.context.picked {
-                picked.failed(self.key, &podref, &reason, true);
+                let orphans = self.batch.works.get(&podref).map(|work| &work.orphans);
+                let orphans = orphans.cloned().unwrap_or_default();
+                picked.failed(self.key, &podref, &orphans, &reason, true);
             }
             // Otherwise a sweep finds it again.
             if let Some(again) = again {
