@@ -50,6 +50,8 @@ use crate::{backoff::Backoff, calls::CallError};
 const REMEMBERED: usize = 10_000;
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
+/// Looking pools up takes less, as long as the API server answers.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// Most ends that are resolved together.
 const RESOLVED_TOGETHER: usize = 1_000;
 
@@ -99,8 +101,9 @@ pub struct Planner {
     lanes: Lanes,
     /// Ends whose pools are not known yet, by when these are looked up, and by the uid of the pod.
     ends: BTreeMap<(Moment, Box<str>), PendingEnd>,
-    /// The pods whose ends are being followed to their pools.
+    /// The pods whose ends are being followed to their pools, and since when.
     resolving: Vec<PodRef>,
+    resolving_since: Moment,
     /// Pods, and the pools, of which it was told that the retries are used up.
     given_up: HashSet<(Option<PoolKey>, PodRef)>,
     /// None once nothing new is begun.
@@ -119,6 +122,7 @@ impl Planner {
             lanes: Lanes::default(),
             ends: BTreeMap::new(),
             resolving: Vec::new(),
+            resolving_since: Moment::EPOCH,
             given_up: HashSet::new(),
             answers: Some(answers),
         };
@@ -278,6 +282,7 @@ impl Planner {
         if due.is_empty() {
             return;
         }
+        self.resolving_since = now;
         let resolver = Arc::clone(&self.plan.resolver);
         resolving.spawn(async move {
             let mut all = Vec::with_capacity(due.len());
@@ -349,9 +354,14 @@ impl Planner {
         while let Some(key) = self.cases.take_due(now) {
             self.lanes.add(key, now);
         }
-        // Ends that are due already wait for their pools, and no lane waits for them.
-        let next_end = self.next_end().filter(|due| *due > now);
-        let next_due = [self.cases.next_due(), next_end];
+        // The cases of ends whose pools are being looked up come at once, unless the API server hangs.
+        let comes_at_once = !self.resolving.is_empty() && now.since(self.resolving_since) < AT_ONCE;
+        let next_end = self.next_end().filter(|due| *due > now || comes_at_once);
+        let next_due = [
+            self.cases.next_due(),
+            next_end,
+            comes_at_once.then_some(now),
+        ];
         let next_due = next_due.into_iter().flatten().min();
         for ready in self.lanes.ready(now, next_due) {
             self.begin(ready);
