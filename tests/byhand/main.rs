@@ -37,7 +37,7 @@ use ipgc::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use testkit::{Match, Server, Verb, fixtures};
+use testkit::{Failure, Match, Server, Verb, fixtures};
 use tokio::time::Instant;
 
 /// A server with a definition, a pool of these rows with reservations, and a node that is at work.
