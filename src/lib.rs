@@ -6,9 +6,9 @@
 //! ```text
 //!  watch::follow           the API server tells that the pod was deleted
 //!  PodSink::delete         its end goes into the evidence, and to the planner
-//!  Planner::take_end       it waits for its first look
-//!  Resolver::resolve       its networks lead to pools
-//!  Cases::open             a case for each pool                               (core)
+//!  Planner::take_end       its case is to be opened
+//!  Routes::of              its networks lead to pools                         (core)
+//!  Cases::open             a case for each pool waits for its first look      (core)
 //!  Lanes::ready            the cases of a pool that gathered are one batch    (core)
 //!  turn::work              observes the pool (PoolApi), then proves (Prover)
 //!  Turn::judge             asks for each row, with the evidence of that moment
@@ -32,7 +32,7 @@
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`audit`] | judgement of a snapshot: reports and explanations |
 //! | [`byhand`] | what a person decides: rows that are to go, reservations that are to be made |
-//! | [`config`], [`run`] | settings; start, stop, and the state of a run |
+//! | [`config`], [`run`], [`once`] | settings; start, stop, and the state of a run; a run that ends by itself |
 //! | [`cli`] | the command line |
 //!
 //! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
@@ -53,6 +53,7 @@ mod history;
 pub mod leader;
 mod lock;
 pub mod metrics;
+pub mod once;
 mod pulse;
 pub mod report;
 pub mod run;

@@ -6,11 +6,11 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use ipgc_core::node::Nodes;
+use ipgc_core::{node::Nodes, routes::KnownPools};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -26,19 +26,17 @@ use crate::{
     clock::Clock,
     collect::{
         context::Context,
-        directory::Directory,
         evidence::{Evidence, SharedEvidence},
         gate::Gate,
         input::Input,
         intake::{NadSink, NodeSink, PodSink},
         nodes::{Interest, NodeKeeper},
-        planner::{Plan, Planner},
+        planner::{Outlook, Plan, Planner},
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
         release::Releaser,
         reservation_api::ReservationApi,
-        resolve::Resolver,
         sweep::{SweepHealth, SweepRequests, Sweeper},
     },
     config::Config,
@@ -88,9 +86,11 @@ pub struct Collector {
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
+    clock: Clock,
     phase: watch::Receiver<Phase>,
     may_write: watch::Receiver<bool>,
     sweeps: watch::Receiver<SweepHealth>,
+    outlook: watch::Receiver<Outlook>,
     vitals: Arc<Vitals>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
@@ -101,6 +101,7 @@ pub struct Running {
 struct Shown {
     gate: Arc<Gate>,
     sweep: watch::Sender<SweepHealth>,
+    outlook: watch::Sender<Outlook>,
     stop: CancellationToken,
 }
 
@@ -161,6 +162,7 @@ impl Collector {
         let gate = Arc::new(Gate::new(self.clock, self.leadership.clone()));
         let may_write = gate.subscribe();
         let (sweep, sweeps) = watch::channel(SweepHealth::default());
+        let (outlook, outlooks) = watch::channel(Outlook::default());
         vitals.begin(Course {
             phase: phases.clone(),
             may_write: may_write.clone(),
@@ -169,13 +171,17 @@ impl Collector {
         let shown = Shown {
             gate,
             sweep,
+            outlook,
             stop: stop.clone(),
         };
+        let clock = self.clock;
         let run = self.run(phase, shown);
         Running {
+            clock,
             phase: phases,
             may_write,
             sweeps,
+            outlook: outlooks,
             vitals,
             stop,
             task: tokio::spawn(run),
@@ -194,7 +200,12 @@ impl Collector {
         reason = "one thing after the other, each said once"
     )]
     async fn stages(self, phase: &watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let Shown { gate, sweep, stop } = shown;
+        let Shown {
+            gate,
+            sweep,
+            outlook,
+            stop,
+        } = shown;
         let Self {
             requests,
             watches,
@@ -232,9 +243,10 @@ impl Collector {
         let requests = while_leading(requests, leadership.clone());
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let depth = Arc::new(AtomicUsize::new(0));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let mut evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let namespace = config.pool_namespace.as_deref();
+        evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
         let node_news = Arc::new(Notify::new());
         let (interest, interested) = watch::channel(Interest::default());
@@ -305,7 +317,7 @@ impl Collector {
                 ("nodes", nodes_ready.clone()),
                 ("network-attachment-definitions", nads_ready.clone()),
             ],
-            depth: Arc::clone(&depth),
+            outlook: outlook.subscribe(),
             evidence: evidence.clone(),
         });
         let caches = async {
@@ -350,12 +362,9 @@ impl Collector {
             counters: Arc::clone(&counters),
             picked: config.picked.clone(),
         });
-        let directory = Directory::new(requests, config.pool_namespace.clone(), clock, history);
-        let directory = Arc::new(directory);
         let sweeper = Sweeper {
             context: Arc::clone(&context),
             planner: planner.clone(),
-            directory: Arc::clone(&directory),
             namespace: config.pool_namespace,
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
@@ -369,10 +378,9 @@ impl Collector {
         let plan = Plan {
             context,
             releaser: Arc::new(releaser),
-            resolver: Arc::new(Resolver::new(evidence, directory)),
             sweeps,
             interest,
-            depth,
+            outlook,
             capacity: config.queue_capacity,
             max_retries: config.max_retries,
             backoff: Backoff::new(config.retry_from, config.retry_to),
@@ -442,6 +450,18 @@ impl Running {
     #[must_use]
     pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
         self.sweeps.clone()
+    }
+
+    /// How much work is open, now and from now on.
+    #[must_use]
+    pub fn outlook(&self) -> watch::Receiver<Outlook> {
+        self.outlook.clone()
+    }
+
+    /// The clock of the run.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Whether the run gets on: see [`Vitals::is_alive`].

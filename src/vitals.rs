@@ -6,10 +6,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -20,6 +17,7 @@ use crate::{
     clock::Clock,
     collect::{
         evidence::SharedEvidence,
+        planner::Outlook,
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,
@@ -69,7 +67,7 @@ pub struct Caches {
     /// Each watch, by the resource, and whether its first list is complete.
     pub synced: [(&'static str, watch::Receiver<bool>); 3],
     /// How much work is open.
-    pub depth: Arc<AtomicUsize>,
+    pub outlook: watch::Receiver<Outlook>,
     /// What is known, of which the number of pods is shown.
     pub evidence: SharedEvidence,
 }
@@ -178,8 +176,8 @@ impl Vitals {
     /// Ends of pods and cases in work or waiting.
     #[must_use]
     pub fn queue_depth(&self) -> usize {
-        let depth = self.caches.get().map(|caches| &caches.depth);
-        depth.map_or(0, |depth| depth.load(Ordering::Relaxed))
+        let caches = self.caches.get();
+        caches.map_or(0, |caches| caches.outlook.borrow().open)
     }
 
     /// Live pods that can have rows.

@@ -282,8 +282,9 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
         "/24",
         &slices,
     ));
-    let bench = Bench::start(server).await;
     let name = "sliced-node-1-10.8.3.0-24";
+    server.put(fixtures::pool(NS, "10.8.3.0/24").name(name).build());
+    let bench = Bench::start(server).await;
     let row =
         |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
     bench

@@ -200,7 +200,8 @@ async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
     bench.server.clear_requests();
     seconds(120).await;
     let looks = bench.sent(Match::get("ippools")).len();
-    assert!((1..10).contains(&looks), "{looks}");
+    // One in five seconds.
+    assert!((1..30).contains(&looks), "{looks}");
     assert_eq!(bench.rows(POOL).len(), 2);
     rule.remove();
     goes_after(&bench, POOL, "1", W + 120).await;

@@ -21,7 +21,7 @@ const PROGRAM: &[&[&str]] = &[
     &["config", "snapshot", "vitals"],
     &["audit", "metrics"],
     &["admin", "run"],
-    &["byhand"],
+    &["byhand", "once"],
     &["cli"],
 ];
 
@@ -37,8 +37,8 @@ const COLLECT: &[&[&str]] = &[
         "refusals",
         "reservation_api",
     ],
-    &["batch", "directory", "pool_api", "roll"],
-    &["prover", "resolve"],
+    &["batch", "pool_api", "roll"],
+    &["prover"],
     &["nodes"],
     &["context"],
     &["second_look"],
@@ -74,7 +74,7 @@ const CORE: &[&[&str]] = &[
     &["judge"],
     &["fact", "patch"],
     &["work"],
-    &["cases"],
+    &["cases", "routes"],
     &["lanes"],
 ];
 

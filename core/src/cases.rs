@@ -1,6 +1,6 @@
 //! All open work: a case is one owner in one pool. Here is when each case is looked at next.
 //!
-//! A case waits for a moment, for a node, or for a read of the Leases; or it is queued for its pool, or in flight. It is
+//! A case waits for a moment or for a node; or it is queued for its pool, or in flight. It is
 //! opened by the end of a pod or by a sweep, and closed when nothing is left to do. Nothing here looks at evidence.
 
 use std::{
@@ -50,8 +50,6 @@ pub struct Waiting {
     pub nodes: Arc<[Box<str>]>,
     /// Whether that only brings the moment forward.
     pub goes_anyway: bool,
-    /// A read of the Leases that is asked for at this moment or later.
-    pub read: Option<Moment>,
 }
 
 /// What becomes of a case that was given back.
@@ -80,7 +78,6 @@ enum Place {
     Waits {
         due: Moment,
         nodes: Arc<[Box<str>]>,
-        read: Option<Moment>,
     },
     /// In the lane of its pool.
     Queued,
@@ -103,9 +100,6 @@ pub struct Cases {
     by_key: HashMap<Arc<CaseKey>, Case>,
     due: BTreeSet<(Moment, Arc<CaseKey>)>,
     on_node: HashMap<Box<str>, BTreeSet<Arc<CaseKey>>>,
-    reads: BTreeSet<(Moment, Arc<CaseKey>)>,
-    /// The last read of the Leases that was taken in.
-    last_read: Moment,
 }
 
 impl Waiting {
@@ -115,11 +109,23 @@ impl Waiting {
         self.until.is_none() && self.nodes.is_empty()
     }
 
+    /// When a case is looked at that waits for this from now on.
+    fn due(&self, now: Moment) -> Moment {
+        if self.nodes.is_empty() {
+            return self.until.unwrap_or(now);
+        }
+        let look = if self.goes_anyway {
+            LOOK_FOR_FENCE
+        } else {
+            LOOK_AT_NODES
+        };
+        self.until.map_or(now + look, |until| until.min(now + look))
+    }
+
     fn or(mut self, other: Self) -> Self {
         let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
         self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         self.until = self.until.into_iter().chain(other.until).min();
-        self.read = self.read.into_iter().chain(other.read).min();
         self.nodes = union(self.nodes, other.nodes);
         self
     }
@@ -139,22 +145,16 @@ impl Outcome {
     /// A row may go at this moment.
     #[must_use]
     pub fn not_before(moment: Moment) -> Self {
-        Self::not_before_or_told(moment, Arc::default(), None)
+        Self::not_before_or_fenced(moment, Arc::default())
     }
 
-    /// A row may go at this moment, or when one of these nodes is fenced, or when a read of the Leases was taken in that
-    /// was asked for at `read` or later.
+    /// A row may go at this moment, or when one of these nodes is fenced.
     #[must_use]
-    pub fn not_before_or_told(
-        moment: Moment,
-        nodes: Arc<[Box<str>]>,
-        read: Option<Moment>,
-    ) -> Self {
+    pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
         Self::Waiting(Waiting {
             until: Some(moment),
             nodes,
             goes_anyway: true,
-            read,
         })
     }
 
@@ -172,7 +172,6 @@ impl Outcome {
             until,
             nodes: nodes.get(one).cloned().into_iter().collect(),
             goes_anyway: false,
-            read: None,
         })
     }
 
@@ -237,6 +236,12 @@ impl Cases {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
+    }
+
+    /// Whether one is queued for its pool, or in flight.
+    #[must_use]
+    pub fn at_work(&self) -> bool {
+        self.due.len() < self.by_key.len()
     }
 
     /// Whether one waits for a node.
@@ -383,7 +388,7 @@ impl Cases {
         let due = if is_over && waiting.is_empty() {
             again.unwrap_or(now)
         } else {
-            let due = self.due_of(&waiting, now);
+            let due = waiting.due(now);
             again.map_or(due, |again| again.min(due))
         };
         self.put(&key, due, waiting);
@@ -408,51 +413,19 @@ impl Cases {
         }
     }
 
-    /// A read of the Leases that was asked for at this moment was taken in: the cases that wait for it are due.
-    pub fn take_in_read(&mut self, asked: Moment, now: Moment) {
-        self.last_read = asked;
-        while let Some((wanted, _)) = self.reads.first()
-            && *wanted <= asked
-            && let Some((_, key)) = self.reads.pop_first()
-        {
-            self.put(&key, now, Waiting::default());
-        }
-    }
-
-    /// When a case is looked at that waits for this from now on.
-    fn due_of(&self, waiting: &Waiting, now: Moment) -> Moment {
-        // A read that was taken in between the look and now may tell already.
-        if waiting.read.is_some_and(|read| read <= self.last_read) {
-            return now;
-        }
-        if waiting.nodes.is_empty() {
-            return waiting.until.unwrap_or(now);
-        }
-        let look = if waiting.goes_anyway {
-            LOOK_FOR_FENCE
-        } else {
-            LOOK_AT_NODES
-        };
-        waiting
-            .until
-            .map_or(now + look, |until| until.min(now + look))
-    }
-
     /// From now on a case waits for this, and until then at the latest.
     fn put(&mut self, key: &Arc<CaseKey>, due: Moment, waiting: Waiting) {
         self.leave(key);
         let Some(case) = self.by_key.get_mut(key) else {
             return;
         };
-        let Waiting { nodes, read, .. } = waiting;
-        let read = read.filter(|read| *read > self.last_read);
+        let nodes = waiting.nodes;
         for node in nodes.iter() {
             let waiting = self.on_node.entry(node.clone()).or_default();
             waiting.insert(Arc::clone(key));
         }
-        self.reads.extend(read.map(|read| (read, Arc::clone(key))));
         self.due.insert((due, Arc::clone(key)));
-        case.place = Place::Waits { due, nodes, read };
+        case.place = Place::Waits { due, nodes };
     }
 
     /// The case waits for nothing more.
@@ -461,13 +434,10 @@ impl Cases {
             return;
         };
         let place = std::mem::replace(&mut case.place, Place::Queued);
-        let Place::Waits { due, nodes, read } = place else {
+        let Place::Waits { due, nodes } = place else {
             return;
         };
         self.due.remove(&(due, Arc::clone(key)));
-        if let Some(read) = read {
-            self.reads.remove(&(read, Arc::clone(key)));
-        }
         for node in nodes.iter() {
             if let Some(waiting) = self.on_node.get_mut(node) {
                 waiting.remove(key);

@@ -12,7 +12,7 @@ pub use self::wait::{Wait, union};
 use crate::{
     definitions::Scope,
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Sandboxes, Unfenced},
-    node::{Block, Blocked, Nodes, Standing},
+    node::{Blocked, Nodes, Standing, by_lease},
     pod::PodState,
     pool::RowContent,
     sighting::Sighting,
@@ -88,9 +88,6 @@ pub struct Clearance {
     /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost: when
     /// it would have gone otherwise. Until then a DEL that is not lost frees it.
     pub endless: Option<Moment>,
-    /// Where a kubelet's Lease has to show that the wait is over: the moment from which on a read must be asked for
-    /// to show it.
-    pub shown_from: Option<Moment>,
 }
 
 impl Clearance {
@@ -100,14 +97,6 @@ impl Clearance {
             wait,
             watched: true,
             endless: None,
-            shown_from: None,
-        }
-    }
-
-    fn of_block(grade: Grade, block: Block) -> Self {
-        Self {
-            shown_from: block.shown_from,
-            ..Self::new(grade, Wait::Until(block.until))
         }
     }
 
@@ -131,7 +120,6 @@ impl Clearance {
             wait: self.wait.and(other.wait),
             watched: self.watched && other.watched,
             endless: self.endless.max(other.endless),
-            shown_from: self.shown_from.max(other.shown_from),
         }
     }
 
@@ -376,12 +364,12 @@ impl Subject<'_> {
                 let until = since + wait;
                 // A kubelet that died within its W had not all of it: that it lived through must
                 // be seen.
-                let block = if last < until {
-                    Block::by_lease(since, wait, self.now)
+                let until = if last < until {
+                    by_lease(since, wait, self.now)
                 } else {
-                    Block::of(until)
+                    until
                 };
-                Clearance::of_block(Grade::Witnessed, block)
+                Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
             Standing::Listening => {
                 // Whatever W is: what it does there is not known yet.
@@ -414,13 +402,13 @@ impl Subject<'_> {
         let unwitnessed = |wait| Clearance::new(Grade::Unwitnessed, wait);
         let blocked = match (blockers, capped) {
             (None, _) => unwitnessed(free_at.clone()),
-            (Some(Blocked::Until(block)), Some(cap)) if block.until >= cap => {
+            (Some(Blocked::Until(until)), Some(cap)) if until >= cap => {
                 unwitnessed(Wait::Until(cap))
             }
             (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => {
                 unwitnessed(Wait::AtMost(nodes, cap))
             }
-            (Some(Blocked::Until(block)), _) => Clearance::of_block(Grade::Unwitnessed, block),
+            (Some(Blocked::Until(until)), _) => unwitnessed(Wait::Until(until)),
             (Some(Blocked::By(nodes)), _) => unwitnessed(Wait::For(nodes)),
         };
         let mut all = unwitnessed(free_at).and(blocked);

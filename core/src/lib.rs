@@ -33,6 +33,7 @@
 //! | [`refusal`] | writes that the server refuses though we may make them |
 //! | [`reservation`] | the reservation of a freed row: claim, prove, delete |
 //! | [`fact`] | what must be true of a pod when its reservation goes |
+//! | [`routes`] | from the end of a pod to its pools |
 //! | [`work`], [`cases`], [`lanes`] | open work, when each case is looked at, and how the cases of a pool gather |
 //! | [`time`] | moments without a clock |
 
@@ -62,6 +63,7 @@ pub mod pool;
 pub mod proof;
 pub mod refusal;
 pub mod reservation;
+pub mod routes;
 pub mod sighting;
 pub mod text;
 pub mod time;

@@ -10,7 +10,8 @@ mod stock;
 
 use std::time::Duration;
 
-pub use self::nodes::{Block, Blocked, Nodes, Pulse};
+pub(crate) use self::nodes::by_lease;
+pub use self::nodes::{Blocked, Nodes, Pulse};
 use crate::time::{Moment, look_again};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
@@ -406,17 +407,17 @@ impl Node {
         clippy::option_option,
         reason = "whether it blocks, and whether there is a moment until which"
     )]
-    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Block>> {
+    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect.as_ref()?;
         if self.longest(suspect, now) >= wait {
             return None;
         }
         Some(match (&self.state, self.alive(now)) {
-            (None, _) => Some(Block::of(self.since.max(suspect.since) + wait)),
-            (Some(_), Some(beat)) => Some(Block::by_lease(beat.since(suspect.since), wait, now)),
+            (None, _) => Some(self.since.max(suspect.since) + wait),
+            (Some(_), Some(beat)) => Some(by_lease(beat.since(suspect.since), wait, now)),
             (Some(_), None) if self.is_silent(now) => None,
             // Its Lease has not been watched long enough to tell.
-            (Some(_), None) => Some(Block::of(now + wait.max(look_again(wait)))),
+            (Some(_), None) => Some(now + wait.max(look_again(wait))),
         })
     }
 }

@@ -8,7 +8,7 @@ mod common;
 use common::{
     TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
 };
-use ipgc_core::node::{Block, Blocked, NodeState, Nodes, Standing};
+use ipgc_core::node::{Blocked, NodeState, Nodes, Standing};
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
 
@@ -27,21 +27,9 @@ fn by(names: &[&str]) -> Option<Blocked> {
     ))
 }
 
-/// Time alone ends it.
+/// It is looked at again then.
 fn until(second: u64) -> Option<Blocked> {
-    let (until, shown_from) = (at(second), None);
-    Some(Blocked::Until(Block { until, shown_from }))
-}
-
-/// A Lease has to change after that.
-fn shown(second: u64) -> Option<Blocked> {
-    looked_for(second, second)
-}
-
-/// A Lease has to change after `end`, which is looked for then.
-fn looked_for(end: u64, then: u64) -> Option<Blocked> {
-    let (until, shown_from) = (at(then), Some(at(end)));
-    Some(Blocked::Until(Block { until, shown_from }))
+    Some(Blocked::Until(at(second)))
 }
 
 fn blockers(nodes: &Nodes, now: u64) -> Option<Blocked> {
@@ -114,17 +102,17 @@ fn a_suspect_blocks_until_it_has_worked_for_w() {
     // Nobody has listened to it yet.
     assert_eq!(blockers(&nodes, 100), until(100 + W));
     beat(&mut nodes, "a", 110, 120);
-    assert_eq!(blockers(&nodes, 120), shown(120 + W));
+    assert_eq!(blockers(&nodes, 120), until(120 + W));
     beat(&mut nodes, "a", 130, 110 + W);
-    assert_eq!(blockers(&nodes, 119 + W), shown(120 + W));
+    assert_eq!(blockers(&nodes, 119 + W), until(120 + W));
     // That it worked until then is yet to be seen.
-    assert_eq!(blockers(&nodes, 120 + W), looked_for(120 + W, 125 + W));
+    assert_eq!(blockers(&nodes, 120 + W), until(125 + W));
     beat(&mut nodes, "a", 120 + W, 120 + W);
     assert_eq!(blockers(&nodes, 120 + W), None);
     // Longer waits still wait, and what it did for W is not undone.
     assert_eq!(
         nodes.blockers(None, secs(2 * W), at(120 + W)),
-        shown(120 + 2 * W)
+        until(120 + 2 * W)
     );
     nodes.apply("a", not_ready(), at(120 + W));
     assert_eq!(blockers(&nodes, 120 + W), None);
@@ -139,7 +127,7 @@ fn work_before_the_gap_does_not_count() {
     nodes.suspect(["a"], at(310));
     beat(&mut nodes, "a", 310, 400);
     // Of a series that began before, two changes may not have come after the gap.
-    assert_eq!(blockers(&nodes, 400), shown(300 + TWO_BEATS + W));
+    assert_eq!(blockers(&nodes, 400), until(300 + TWO_BEATS + W));
     // Nor when that stretch ends.
     nodes.apply("a", not_ready(), at(401));
     assert_eq!(nodes.blockers(None, secs(80), at(401)), None);
@@ -165,7 +153,7 @@ fn work_with_a_break_starts_anew(#[case] not_ready_at_all: bool) {
     beat(&mut nodes, "a", 370, 500);
     let standing = nodes.standing("a", at(0), at(500));
     assert!(matches!(standing, Standing::Alive { since, .. } if since == at(370)));
-    assert_eq!(blockers(&nodes, 500), shown(370 + W));
+    assert_eq!(blockers(&nodes, 500), until(370 + W));
 }
 
 #[test]
@@ -216,7 +204,7 @@ fn a_new_gap_begins_everything_anew() {
     assert_eq!(blockers(&nodes, 500), None);
     nodes.gap(at(500));
     nodes.suspect(["a"], at(505));
-    assert_eq!(blockers(&nodes, 505), shown(500 + TWO_BEATS + W));
+    assert_eq!(blockers(&nodes, 505), until(500 + TWO_BEATS + W));
 }
 
 #[test]

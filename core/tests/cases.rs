@@ -234,34 +234,10 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
 }
 
 #[test]
-fn a_read_tells_the_cases_that_wait_for_one_that_is_asked_for_late_enough() {
-    let mut cases = Cases::default();
-    for (owner, read) in [("web-0", 10), ("web-1", 20), ("web-2", 21)] {
-        cases.open(key("a", owner), at(0), Work::default());
-        begin(&mut cases, at(0), 1);
-        let waits = Outcome::not_before_or_told(at(100), Arc::default(), Some(at(read)));
-        assert_eq!(
-            give_back(&mut cases, &key("a", owner), waits, at(1)),
-            Next::Waits(at(100))
-        );
-    }
-    cases.take_in_read(at(20), at(22));
-    assert_eq!(begin(&mut cases, at(22), 2).len(), 2);
-    // A read that was taken in between the look and now may tell already.
-    let waits = Outcome::not_before_or_told(at(100), Arc::default(), Some(at(20)));
-    assert_eq!(
-        give_back(&mut cases, &key("a", "web-0"), waits, at(23)),
-        Next::Waits(at(23))
-    );
-    cases.take_in_read(at(30), at(31));
-    assert_eq!(begin(&mut cases, at(31), 3).len(), 2);
-}
-
-#[test]
 fn a_row_goes_anyway_unless_it_waits_with_one_that_does_not() {
     let node = nodes(&["a"]);
     let moment = Outcome::not_before(Moment::EPOCH);
-    let sooner = Outcome::not_before_or_told(Moment::EPOCH, Arc::clone(&node), None);
+    let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
     let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
     let goes = |outcome: Outcome| match outcome {
         Outcome::Waiting(waiting) => waiting.goes_anyway,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ipgc_core::{
-    node::{Block, Blocked, NodeState, Nodes, SILENCE, Standing},
+    node::{Blocked, NodeState, Nodes, SILENCE, Standing},
     time::Moment,
 };
 
@@ -84,10 +84,7 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
     };
     // It was at work before the gap: of the next two changes one comes after it.
     let over = 100 + 20 + 180;
-    let looked_for = |then| {
-        let (until, shown_from) = (at(then), Some(at(over)));
-        Some(Blocked::Until(Block { until, shown_from }))
-    };
+    let looked_for = |then| Some(Blocked::Until(at(then)));
     assert_eq!(blocked(1_000, 290), looked_for(over));
     assert_eq!(blocked(1_000, over), None);
     assert_eq!(

@@ -6,7 +6,7 @@ use kube::Client;
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
-    Ended, block_on, cluster, log,
+    Ended, block_on, cluster, log, print,
     signals::Signals,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
@@ -21,19 +21,25 @@ use crate::{
         evidence::{Policy, Unfenced},
     },
     leader::lacks_namespace,
+    once,
     run::Collector,
     snapshot::neighbours,
 };
 
 const EXAMPLES: &str = "\
-Exit code: 0 ended by a signal, 1 the run failed, 2 error in flags, configuration or rights
+Exit code: 0 ended by a signal, 1 the run failed, 2 error in flags, configuration or rights. With --once:
+0 nothing is left that should go, 1 something is left or the run failed
 
 Examples:
-  ipgc run --dry-run --leader-elect=false    tell what would be freed, from this machine
+  ipgc run --once --dry-run                  tell what would be freed, from this machine
+  ipgc run --once --wait 5m                  free what may go within 5 minutes, and end
   ipgc run --cooldown 5s --grace 5m          wait longer before an address is given back
   ipgc run --unfenced free-after=12h         free after that what nodes hold that nobody fences
   ipgc run --keep-podref 'driver/*,*/vip-*'  never touch rows of these owners
   RUST_LOG=debug ipgc run --log-format json  say more, for machines";
+
+/// Longer than a run that ends by itself goes on after its wait.
+const ONCE: Duration = Duration::from_hours(1);
 
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
 #[derive(Debug, clap::Args)]
@@ -80,6 +86,16 @@ pub struct Args {
     /// acknowledged
     #[arg(long, env = "IPGC_BREAKER_HOLD", value_name = "DURATION", default_value = "30m", value_parser = duration)]
     breaker_hold: Duration,
+
+    /// End after one look at all addresses, as soon as all is freed that may go at once or within --wait; a
+    /// summary is printed. The --listen address is not served
+    #[arg(long, env = "IPGC_ONCE")]
+    once: bool,
+
+    /// With --once: how long to wait for addresses that may not go yet. Where nobody saw the pod end, that takes some
+    /// minutes
+    #[arg(long, env = "IPGC_WAIT", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    wait: Duration,
 
     /// Take every decision and write nothing: what would be freed is logged
     #[arg(long, env = "IPGC_DRY_RUN")]
@@ -153,11 +169,18 @@ pub(super) fn main(args: &Args) -> Ended {
     }
     block_on(async {
         let clients = args.cluster.clients().await?;
-        collect(clients, config, args.listen).await
+        let listen = args.listen.filter(|_| !args.once);
+        let once = args.once.then_some(args.wait);
+        collect(clients, config, listen, once).await
     })
 }
 
-async fn collect((requests, watches): (Client, Client), config: Config, listen: Listen) -> Ended {
+async fn collect(
+    (requests, watches): (Client, Client),
+    config: Config,
+    listen: Listen,
+    once: Option<Duration>,
+) -> Ended {
     let signals = Signals::listen()?;
     let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
     let collector = Collector::new(requests, watches, config.clone());
@@ -187,6 +210,20 @@ async fn collect((requests, watches): (Client, Client), config: Config, listen: 
         }
     });
     let running = collector.start();
+    if let Some(wait) = once {
+        let summary = once::once(running, wait, config.dry_run, shutdown).await;
+        neighbours.abort();
+        return match summary {
+            Ok(summary) => {
+                let code = ExitCode::from(u8::from(!summary.is_clear()));
+                print(&summary.to_string(), code)
+            }
+            Err(reason) => {
+                error!(%reason, "run failed");
+                Ok(ExitCode::FAILURE)
+            }
+        };
+    }
     let mut phase = running.phase();
     let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
     tokio::select! {
@@ -280,7 +317,12 @@ impl Args {
             policy,
             workers: self.workers.into(),
             max_retries: self.max_retries,
-            sweep_interval: self.sweep_interval,
+            // One look at all addresses is enough, unless something asks for another.
+            sweep_interval: if self.once {
+                self.wait + ONCE
+            } else {
+                self.sweep_interval
+            },
             breaker: Limits {
                 fraction: self.breaker_fraction,
                 min: self.breaker_min,

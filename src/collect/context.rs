@@ -175,13 +175,6 @@ impl Context {
         });
     }
 
-    /// From when on a read of the Leases must be asked for that is to show what one asked for at `from` may, and none
-    /// has so far.
-    #[must_use]
-    pub fn next_read(&self, from: Moment) -> Moment {
-        from.max(self.evidence().leases_read + Duration::from_nanos(1))
-    }
-
     /// The networks that a pool may be of, as its name tells.
     #[must_use]
     pub fn networks_of(&self, observed: &ObservedPool) -> Networks {

@@ -21,6 +21,7 @@ use ipgc_core::{
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     proof::Presence,
     reservation::Reservation,
+    routes::KnownPools,
     sighting::{Sighting, Sightings},
     time::Moment,
 };
@@ -51,14 +52,14 @@ pub struct Evidence {
     pub overlaps: Overlaps,
     /// The networks that the pools of the last sweep name.
     pub networks: KnownNetworks,
+    /// The pools and the slices of nodes that the last sweep saw.
+    pub pools: KnownPools,
     /// The definitions.
     pub definitions: NadIndex,
     /// Whether the pod watch is heard.
     pub freshness: Arc<Freshness>,
     /// How many sweeps have told what they found.
     pub sweeps: u64,
-    /// When the last read of the Leases that was taken in was asked for.
-    pub leases_read: Moment,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
     trusted_since: Moment,
 }
@@ -180,10 +181,10 @@ impl Evidence {
             slices_by_name: HashMap::new(),
             overlaps: Overlaps::default(),
             networks: KnownNetworks::default(),
+            pools: KnownPools::default(),
             definitions: NadIndex::default(),
             freshness,
             sweeps: 0,
-            leases_read: Moment::EPOCH,
             trusted_since: Moment::EPOCH,
         }
     }

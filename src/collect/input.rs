@@ -30,8 +30,6 @@ pub enum Input {
     TookOver,
     /// Something happened on these nodes.
     NodesChanged(BTreeSet<Box<str>>),
-    /// A read of the Leases that was asked for at this moment was taken in.
-    LeasesRead(Moment),
 }
 
 /// What a sweep found of an owner.

@@ -3,8 +3,7 @@
 //! ```text
 //!  intake: ends ──▶ planner: cases, lanes ──▶ turn: observe ─▶ prove ─▶ judge ─▶ patch ─▶ reservations
 //!  sweep: rows ──────▲  ▲        │ a batch for each pool                           │
-//!  nodes: changes ───┘  └────────┼─────────────────── answers ─────────────────────┘
-//!                                └▶ resolve: networks ─▶ definitions ─▶ pools
+//!  nodes: changes ───┘  └────────┴─────────────────── answers ─────────────────────┘
 //! ```
 //!
 //! | module | what lives there |
@@ -12,7 +11,6 @@
 //! | [`intake`] | where the informers' words go |
 //! | [`input`], [`batch`] | news for the planner; the cases of a turn, and its answers |
 //! | [`planner`] | all open work, and what happens next |
-//! | [`resolve`], [`directory`] | from the end of a pod to its pools |
 //! | [`turn`] | one batch of a pool |
 //! | [`batches`] | how questions and reservations gather |
 //! | [`prover`], [`roll`], [`names`], [`pool_api`], [`reservation_api`] | the requests |
@@ -25,7 +23,6 @@
 pub mod batch;
 pub mod batches;
 pub mod context;
-pub mod directory;
 pub mod evidence;
 pub mod gate;
 pub mod input;
@@ -39,7 +36,6 @@ pub mod prover;
 pub mod refusals;
 pub mod release;
 pub mod reservation_api;
-pub mod resolve;
 pub mod roll;
 pub mod second_look;
 pub mod sweep;

@@ -156,14 +156,8 @@ impl NodeKeeper {
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
-                match self.read_leases().await {
-                    Ok(asked) => {
-                        self.evidence.lock().leases_read = asked;
-                        self.tell(Input::LeasesRead(asked)).await;
-                    }
-                    Err(error) => {
-                        warn!(%error, "Leases cannot be read, rows that depend on them wait");
-                    }
+                if let Err(error) = self.read_leases().await {
+                    warn!(%error, "Leases cannot be read, rows that depend on them wait");
                 }
             }
             // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
@@ -275,8 +269,8 @@ impl NodeKeeper {
         }
     }
 
-    /// When they were asked for.
-    async fn read_leases(&self) -> Result<Moment, CallError> {
+    /// What all Leases of kubelets tell of their nodes.
+    async fn read_leases(&self) -> Result<(), CallError> {
         let mut params = ListParams::default().limit(PAGE);
         let mut versions = HashMap::new();
         // All pages show what the first one showed.
@@ -305,7 +299,7 @@ impl NodeKeeper {
                 nodes.hear(&name, version, asked, seen);
             }
         }
-        Ok(asked)
+        Ok(())
     }
 
     /// Those who wait for something on a node look again when it has happened.

@@ -5,10 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,15 +15,13 @@ use ipgc_core::{
     lanes::{Lanes, Ready},
     networks::{Request, Status},
     node::Standing,
-    patch::Answer,
     podref::PodRef,
-    pool::PoolKey,
+    routes::Routes,
     time::Moment,
     work::{Work, Works},
 };
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinSet,
     time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -36,40 +31,33 @@ use super::{
     batch::{Batch, FromTurn},
     context::Context,
     evidence::Evidence,
-    gate::Access,
     input::{Found, Input},
     nodes::Interest,
     release::Releaser,
-    resolve::{Resolved, Resolver},
     sweep::SweepRequests,
-    turn::{self, LEAD},
+    turn,
 };
-use crate::{backoff::Backoff, calls::CallError};
+use crate::backoff::Backoff;
 
-/// Most pods of which it is remembered that they were given up; of more it is told twice.
+/// Most cases of which it is remembered that they were given up, and most things for which a sweep was asked.
 const REMEMBERED: usize = 10_000;
+/// Most news that are taken in before something else is done.
+const NEWS_AT_ONCE: usize = 1_000;
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
-/// Looking pools up takes less, as long as the API server answers.
-const AT_ONCE: Duration = Duration::from_millis(500);
-/// Most ends that are resolved together.
-const RESOLVED_TOGETHER: usize = 1_000;
-
 /// What the planner works with.
 pub struct Plan {
     /// What turns work with.
     pub context: Arc<Context>,
     /// Removes reservations.
     pub releaser: Arc<Releaser>,
-    /// Finds pools.
-    pub resolver: Arc<Resolver>,
-    /// Asked for a sweep when retries are used up.
+    /// Asked for a sweep when retries are used up, or an end leads to a pool that no sweep saw.
     pub sweeps: Arc<SweepRequests>,
     /// Told whether a case waits for nodes.
     pub interest: watch::Sender<Interest>,
-    /// Told how many cases there are.
-    pub depth: Arc<AtomicUsize>,
-    /// Most ends and cases at a time, though an end may open several cases.
+    /// Told how much work is open.
+    pub outlook: watch::Sender<Outlook>,
+    /// Most cases at a time, though an end may open several.
     pub capacity: usize,
     /// How often a case is tried again after a failure.
     pub max_retries: u32,
@@ -81,17 +69,17 @@ pub struct Plan {
     pub stop: CancellationToken,
 }
 
-/// The end of an incarnation whose pools are not known yet.
-struct PendingEnd {
-    ended: Arc<Ended>,
-    tries: u32,
-}
-
-/// Ends that were followed to their pools, up to the first failure.
-struct ResolvedEnds {
-    all: Vec<(PendingEnd, Result<Resolved, CallError>)>,
-    /// Those that were not tried.
-    left: Vec<PendingEnd>,
+/// How much work is open, after a step of the planner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// Cases that are open.
+    pub open: usize,
+    /// Whether one of them is queued for its pool, or in flight.
+    pub at_work: bool,
+    /// When the next of the others is looked at.
+    pub next: Option<Moment>,
+    /// Whether the planner has taken in all that a sweep found.
+    pub is_surveyed: bool,
 }
 
 /// The task.
@@ -99,13 +87,11 @@ pub struct Planner {
     plan: Plan,
     cases: Cases,
     lanes: Lanes,
-    /// Ends whose pools are not known yet, by when these are looked up, and by the uid of the pod.
-    ends: BTreeMap<(Moment, Box<str>), PendingEnd>,
-    /// The pods whose ends are being followed to their pools, and since when.
-    resolving: Vec<PodRef>,
-    resolving_since: Moment,
-    /// Pods, and the pools, of which it was told that the retries are used up.
-    given_up: HashSet<(Option<PoolKey>, PodRef)>,
+    /// The cases of which it was told that the retries are used up.
+    given_up: HashSet<CaseKey>,
+    /// For what a sweep was asked, since the last one had not seen it. Is it still not seen, sweeps come at their time.
+    asked: HashSet<String>,
+    is_surveyed: bool,
     /// None once nothing new is begun.
     answers: Option<mpsc::UnboundedSender<FromTurn>>,
 }
@@ -120,19 +106,16 @@ impl Planner {
             plan,
             cases: Cases::default(),
             lanes: Lanes::default(),
-            ends: BTreeMap::new(),
-            resolving: Vec::new(),
-            resolving_since: Moment::EPOCH,
             given_up: HashSet::new(),
+            asked: HashSet::new(),
+            is_surveyed: false,
             answers: Some(answers),
         };
-        let mut resolving = JoinSet::new();
         loop {
-            if resolving.is_empty() {
-                planner.resolve_due(&mut resolving);
-            }
             planner.begin_batches();
-            let next = planner.next(resolving.is_empty());
+            planner.tell();
+            let next = [planner.cases.next_due(), planner.lanes.next()];
+            let next = next.into_iter().flatten().min();
             let next = next.map_or(Duration::MAX, |next| planner.plan.context.clock.until(next));
             tokio::select! {
                 biased;
@@ -143,17 +126,10 @@ impl Planner {
                         planner.take_answer(answer);
                     }
                 }
-                Some(resolved) = resolving.join_next() => match resolved {
-                    Ok(resolved) => planner.take_resolved(resolved),
-                    Err(error) => {
-                        warn!(%error, "ends of pods are left to the sweep");
-                        planner.resolving.clear();
-                        planner.plan.sweeps.request();
-                    }
-                },
                 Some(input) = inputs.recv() => {
                     planner.take(input);
-                    while let Ok(input) = inputs.try_recv() {
+                    for _ in 1..NEWS_AT_ONCE {
+                        let Ok(input) = inputs.try_recv() else { break };
                         planner.take(input);
                     }
                 }
@@ -167,34 +143,24 @@ impl Planner {
         }
     }
 
-    /// When there is something to do, if nothing else happens.
-    fn next(&self, may_resolve: bool) -> Option<Moment> {
-        let ends = self.next_end().filter(|_| may_resolve);
-        let all = [self.cases.next_due(), self.lanes.next(), ends];
-        all.into_iter().flatten().min()
-    }
-
-    fn next_end(&self) -> Option<Moment> {
-        self.ends.first_key_value().map(|((due, _), _)| *due)
-    }
-
     fn take(&mut self, input: Input) {
         let now = self.plan.context.clock.now();
         match input {
-            Input::Ended(ended) => self.take_end(ended),
+            Input::Ended(ended) => self.take_end(&ended),
             Input::Found(found) => self.take_found(found, now),
-            Input::SweepEnded { begun, before } => self.forget(begun, before, now),
+            Input::SweepEnded { begun, before } => {
+                self.forget(begun, before, now);
+                self.is_surveyed = true;
+            }
             // The copy that led told of them; now it is our turn.
             Input::TookOver => self.cases.wake_all(now),
             Input::NodesChanged(nodes) => nodes.iter().for_each(|node| self.cases.wake(node, now)),
-            Input::LeasesRead(asked) => self.cases.take_in_read(asked, now),
         }
-        self.tell();
     }
 
     /// Whether the open work is at its bound; then the rest is left to sweeps.
     fn is_full(&self) -> bool {
-        let is_full = self.cases.len() + self.ends.len() >= self.plan.capacity;
+        let is_full = self.cases.len() >= self.plan.capacity;
         if is_full {
             let counters = &self.plan.context.counters;
             counters.queue_overflows.increment();
@@ -202,16 +168,39 @@ impl Planner {
         is_full
     }
 
-    fn take_end(&mut self, ended: Arc<Ended>) {
+    /// A case in each pool that the pod may have rows in is looked at when they may go.
+    fn take_end(&mut self, ended: &Arc<Ended>) {
         if self.is_full() {
             self.plan.sweeps.request();
             warn!(pod = %ended.podref(), "too much work is open, pod is left to the sweep");
             return;
         }
-        let due = ended.first_look(&self.plan.context.policy).since_epoch();
-        let due = Moment::new(due.saturating_sub(LEAD));
-        let key = (due, ended.last.uid.clone());
-        self.ends.insert(key, PendingEnd { ended, tries: 0 });
+        let routes = {
+            let evidence = self.plan.context.evidence();
+            // Other incarnations of its name, too: it may have taken over their rows.
+            let mut all = evidence.pods.ended(ended.podref());
+            if !all.iter().any(|end| end.last.uid == ended.last.uid) {
+                all.push(Arc::clone(ended));
+            }
+            Routes::of(&all, evidence.definitions.all(), &evidence.pools)
+        };
+        self.report_unresolved(ended, &routes);
+        if self.asked.len() >= REMEMBERED {
+            self.asked.clear();
+        }
+        let mut is_news = false;
+        for unseen in routes.unseen {
+            is_news |= self.asked.insert(unseen);
+        }
+        if is_news {
+            self.plan.sweeps.request();
+        }
+        let due = ended.first_look(&self.plan.context.policy);
+        for (pool, routes) in routes.pools {
+            let key = (pool, ended.podref().clone());
+            self.cases
+                .open(key, due, Work::of_end(Arc::clone(ended), routes));
+        }
     }
 
     fn take_found(&mut self, found: BTreeMap<PodRef, Found>, now: Moment) {
@@ -240,9 +229,7 @@ impl Planner {
 
     /// Forgets the evidence that this sweep, the one before and open cases did not need.
     fn forget(&self, begun: Moment, before: Moment, now: Moment) {
-        let mut in_work = self.cases.owners();
-        in_work.extend(self.ends.values().map(|end| end.ended.podref()));
-        in_work.extend(&self.resolving);
+        let in_work = self.cases.owners();
         let context = &self.plan.context;
         let Evidence {
             first_seen,
@@ -261,109 +248,13 @@ impl Planner {
         });
     }
 
-    /// The ends that are due are followed to their pools, all that are due by one task.
-    fn resolve_due(&mut self, resolving: &mut JoinSet<ResolvedEnds>) {
-        let now = self.plan.context.clock.now();
-        let mut due = Vec::new();
-        while due.len() < RESOLVED_TOGETHER
-            && let Some(first) = self.ends.first_entry()
-            && first.key().0 <= now
-        {
-            let end = first.remove();
-            // Other incarnations of its name, too: it may have taken over their rows.
-            let own = &end.ended;
-            let mut all = self.plan.context.evidence().pods.ended(own.podref());
-            if !all.iter().any(|end| end.last.uid == own.last.uid) {
-                all.push(Arc::clone(own));
-            }
-            self.resolving.push(own.podref().clone());
-            due.push((end, all));
-        }
-        if due.is_empty() {
-            return;
-        }
-        self.resolving_since = now;
-        let resolver = Arc::clone(&self.plan.resolver);
-        resolving.spawn(async move {
-            let mut all = Vec::with_capacity(due.len());
-            let mut due = due.into_iter();
-            for (end, incarnations) in due.by_ref() {
-                let pools = resolver.resolve(&incarnations).await;
-                let has_failed = pools.is_err();
-                all.push((end, pools));
-                // The others do not wait for a server that does not answer.
-                if has_failed {
-                    break;
-                }
-            }
-            ResolvedEnds {
-                all,
-                left: due.map(|(end, _)| end).collect(),
-            }
-        });
-    }
-
-    fn take_resolved(&mut self, resolved: ResolvedEnds) {
-        let now = self.plan.context.clock.now();
-        self.resolving.clear();
-        for end in resolved.left {
-            let key = (now, end.ended.last.uid.clone());
-            self.ends.insert(key, end);
-        }
-        for (PendingEnd { ended, tries }, resolved) in resolved.all {
-            match resolved {
-                Ok(resolved) => {
-                    self.report_unresolved(&ended, &resolved);
-                    for (pool, routes) in resolved.pools {
-                        let key = (pool, ended.podref().clone());
-                        let work = Work::of_end(Arc::clone(&ended), routes);
-                        self.cases.open(key, now, work);
-                    }
-                }
-                Err(error) => self.retry_end(PendingEnd { ended, tries }, &error, now),
-            }
-        }
-        self.tell();
-    }
-
-    fn retry_end(&mut self, end: PendingEnd, error: &CallError, now: Moment) {
-        let PendingEnd { ended, mut tries } = end;
-        let pod = ended.podref().clone();
-        let wait = if error.answer() == Answer::Forbidden {
-            let gate = &self.plan.context.gate;
-            gate.refused(Access::Read, "look for pools", error);
-            gate.wait()
-        } else if tries < self.plan.max_retries {
-            tries += 1;
-            let wait = self.plan.backoff.wait_after(tries - 1);
-            let wait = wait.max(error.retry_after().unwrap_or_default());
-            warn!(%pod, reason = format!("could not look for pools: {error}"), ?wait, "will try again");
-            wait
-        } else {
-            let reason = format!("could not look for pools: {error}");
-            self.give_up(None, &pod, Some(&ended), &reason);
-            return;
-        };
-        let key = (now + wait, ended.last.uid.clone());
-        self.ends.insert(key, PendingEnd { ended, tries });
-    }
-
     /// All cases that are due go to the lanes of their pools, and all lanes that are ready begin a batch.
     fn begin_batches(&mut self) {
         let now = self.plan.context.clock.now();
         while let Some(key) = self.cases.take_due(now) {
             self.lanes.add(key, now);
         }
-        // The cases of ends whose pools are being looked up come at once, unless the API server hangs.
-        let comes_at_once = !self.resolving.is_empty() && now.since(self.resolving_since) < AT_ONCE;
-        let next_end = self.next_end().filter(|due| *due > now || comes_at_once);
-        let next_due = [
-            self.cases.next_due(),
-            next_end,
-            comes_at_once.then_some(now),
-        ];
-        let next_due = next_due.into_iter().flatten().min();
-        for ready in self.lanes.ready(now, next_due) {
+        for ready in self.lanes.ready(now, self.cases.next_due()) {
             self.begin(ready);
         }
     }
@@ -425,7 +316,6 @@ impl Planner {
                 }
             }
         }
-        self.tell();
     }
 
     fn give_back(&mut self, key: &CaseKey, work: Work, outcome: Outcome, now: Moment) {
@@ -450,7 +340,7 @@ impl Planner {
         };
         match self.cases.give_back(key, work, outcome, &retries, now) {
             Next::Closed => {
-                self.given_up.remove(&(Some(pool.clone()), pod.clone()));
+                self.given_up.remove(key);
             }
             Next::Waits(until) => {
                 debug!(%pod, %pool, wait = ?until.since(now), "not free to go yet");
@@ -467,20 +357,15 @@ impl Planner {
                 if let Some(picked) = picked {
                     picked.failed(pool, pod, &orphans, &reason, true);
                 }
-                self.give_up(Some(pool), pod, ended.as_ref(), &reason);
+                self.give_up(key, ended.as_ref(), &reason);
             }
         }
     }
 
     /// Says it once: sweeps try again as long as the failure lasts, and fail again.
-    fn give_up(
-        &mut self,
-        pool: Option<&PoolKey>,
-        pod: &PodRef,
-        ended: Option<&Arc<Ended>>,
-        reason: &str,
-    ) {
+    fn give_up(&mut self, key: &CaseKey, ended: Option<&Arc<Ended>>, reason: &str) {
         let context = &self.plan.context;
+        let pod = &key.1;
         warn!(%pod, reason, "retries are used up");
         context.counters.retries_exhausted.increment();
         // What a sweep found, the next one finds again in its own time.
@@ -494,14 +379,14 @@ impl Planner {
         if self.given_up.len() >= REMEMBERED {
             self.given_up.clear();
         }
-        if self.given_up.insert((pool.cloned(), pod.clone())) {
+        if self.given_up.insert(key.clone()) {
             let uid = ended.map_or("", |ended| &ended.last.uid);
             context.events.collection_failed(pod, uid);
         }
     }
 
     /// Says of an incarnation what could not be read or followed.
-    fn report_unresolved(&self, ended: &Ended, resolved: &Resolved) {
+    fn report_unresolved(&self, ended: &Ended, routes: &Routes) {
         let counters = &self.plan.context.counters;
         let last = &ended.last;
         let pod = &last.podref;
@@ -513,19 +398,28 @@ impl Planner {
             counters.annotations_unreadable.increment();
             warn!(%pod, %reason, "networks annotation cannot be read");
         }
-        if !resolved.unresolved.is_empty() {
+        if !routes.unresolved.is_empty() {
             counters.left_to_sweep.increment();
-            let networks = resolved.unresolved.len();
-            let first = resolved.unresolved.iter().take(3).cloned();
+            let networks = routes.unresolved.len();
+            let first = routes.unresolved.iter().take(3).cloned();
             let first = first.collect::<Vec<_>>().join("; ");
             warn!(%pod, networks, reason = first, "network leads to no pool, its rows are left to the sweep");
         }
     }
 
-    /// Tells how many cases there are, and whether one waits for nodes.
+    /// Tells how much work is open, and whether a case waits for nodes.
     fn tell(&self) {
-        let open = self.cases.len() + self.ends.len();
-        self.plan.depth.store(open, Ordering::Relaxed);
+        let outlook = Outlook {
+            open: self.cases.len(),
+            at_work: self.cases.at_work(),
+            next: self.cases.next_due(),
+            is_surveyed: self.is_surveyed,
+        };
+        self.plan.outlook.send_if_modified(|told| {
+            let is_news = *told != outlook;
+            *told = outlook;
+            is_news
+        });
         let waits = self.cases.wait_for_nodes();
         self.plan.interest.send_if_modified(|interest| {
             let is_news = waits && !interest.is_awaited;

@@ -1,24 +1,27 @@
-//! The requests on IPPools: observe one or a page of them, and remove rows from one.
+//! The requests on IPPools: observe one or a page of them, and remove rows from one. And the list of NodeSlicePools.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    address::excerpt,
+    address::{Range, excerpt},
     patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
+    routes::Slice,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Api, Client, Resource,
     api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
+    core::DeserializeGuard,
 };
 use tokio::sync::Semaphore;
+use tracing::warn;
 
 use super::names::page_of_names;
 use crate::{
-    api::IpPool,
-    calls::{CallError, call, list, next_page, text},
+    api::{IpPool, NodeSlicePool},
+    calls::{CallError, PAGE, call, list, next_page, text},
     clock::{Clock, cpu_time},
     history::History,
 };
@@ -180,6 +183,39 @@ impl PoolApi {
         }
     }
 
+    /// The slices of nodes, of all NodeSlicePools or of those in `namespace`. One that cannot be read is left out, which
+    /// is safe: more nodes may block the rows in its pools.
+    ///
+    /// # Errors
+    /// When a page cannot be read.
+    pub async fn slices(&self, namespace: Option<&str>) -> Result<Vec<Slice>, CallError> {
+        let api: Api<DeserializeGuard<NodeSlicePool>> = match namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let mut slices = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let asked = self.history.ask::<NodeSlicePool>(&params);
+            let page = call(api.list(&params)).await?;
+            self.history.hear(asked.as_ref(), &page.metadata);
+            let next = next_page(&params, &page.metadata);
+            for pool in page.items {
+                match pool.0 {
+                    Ok(pool) => slices.extend(slices_of(&pool)),
+                    Err(invalid) => {
+                        let pool = invalid.metadata.name.unwrap_or_default();
+                        warn!(pool, reason = %invalid.error, "NodeSlicePool cannot be read");
+                    }
+                }
+            }
+            match next {
+                Some(next) => params = next,
+                None => return Ok(slices),
+            }
+        }
+    }
+
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.
     ///
     /// # Errors
@@ -208,4 +244,22 @@ impl PoolApi {
             .await
             .map(|_: PartialObjectMeta<IpPool>| ())
     }
+}
+
+fn slices_of(pool: &NodeSlicePool) -> Vec<Slice> {
+    let name = pool.metadata.name.clone().unwrap_or_default();
+    let namespace = pool.metadata.namespace.clone().unwrap_or_default();
+    let slices = pool.assigned().filter_map(|(node, range)| {
+        let range = Range::parse(range);
+        let range = range.inspect_err(|reason| {
+            warn!(pool = name, node, %reason, "slice cannot be read");
+        });
+        Some(Slice {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            node: node.into(),
+            range: range.ok()?,
+        })
+    });
+    slices.collect()
 }

@@ -171,7 +171,9 @@ async fn a_silent_node_holds_until_the_end() {
         panic!("{:?}", released.told);
     };
     assert!(wait.to_string().contains("node-2"), "{wait}");
-    assert_eq!(released.took.as_secs(), 1_200);
+    // And a moment for events.
+    let took = released.took.as_secs();
+    assert!((1_200..=1_201).contains(&took), "{took}");
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 

@@ -207,10 +207,12 @@ fn rows(server: &Server, pool: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A server with the definition `default/net` on [`RANGE`].
+/// A server with the definition `default/net` on [`RANGE`], and its pool without rows: the first sweep learns where
+/// pools are.
 pub fn server() -> Server {
     let server = Server::new();
     server.put(fixtures::nad(NS, "net", RANGE));
+    server.put(fixtures::pool(NS, RANGE).build());
     server
 }
 

@@ -26,49 +26,14 @@ pub struct Nodes {
     said_dead: BTreeSet<Box<str>>,
 }
 
-/// Until when something is blocked, if nothing happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Until this moment.
-    pub until: Moment,
-    /// Where a kubelet's Lease has to show that it is over: the moment from which on a read must be asked for to
-    /// show it.
-    pub shown_from: Option<Moment>,
-}
-
-impl Block {
-    /// Time alone ends it.
-    pub(crate) fn of(until: Moment) -> Self {
-        Self {
-            until,
-            shown_from: None,
-        }
-    }
-
-    /// A Lease that changes `wait` after `since` ends it. Where that should be over by now, it is yet to be seen.
-    pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Self {
-        let end = since + wait;
-        Self {
-            until: if end <= now {
-                now + look_again(wait)
-            } else {
-                end
-            },
-            shown_from: Some(end),
-        }
-    }
-
-    /// Both end.
-    fn and(self, other: Self) -> Self {
-        Self {
-            until: self.until.max(other.until),
-            shown_from: self.shown_from.max(other.shown_from),
-        }
-    }
-
-    /// This one too, if there was another one.
-    pub(super) fn add_to(self, other: &mut Option<Self>) {
-        *other = Some(other.map_or(self, |other| other.and(self)));
+/// When a kubelet's Lease shows that it was at work for `wait` after `since`. Where that should be over by now, it is yet
+/// to be seen.
+pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Moment {
+    let end = since + wait;
+    if end <= now {
+        now + look_again(wait)
+    } else {
+        end
     }
 }
 
@@ -76,7 +41,7 @@ impl Block {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// No longer than that, if nothing happens.
-    Until(Block),
+    Until(Moment),
     /// Until something happens on these nodes, in the order of their names. Empty while the nodes
     /// are not known.
     By(Arc<[Box<str>]>),
@@ -303,7 +268,7 @@ impl Nodes {
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
         let mut ask = |name: &str, node: &Node| match node.blocks(wait, now) {
-            Some(Some(block)) => block.add_to(&mut until),
+            Some(Some(moment)) => until = until.max(Some(moment)),
             Some(None) => by.push(name.into()),
             None => {}
         };

@@ -121,10 +121,10 @@ impl Stock {
     }
 
     fn ask(&self, nodes: &Nodes, wait: Duration, now: Moment) -> Answer {
-        let mut until = None;
+        let mut until: Option<Moment> = None;
         for node in self.others.iter().filter_map(|name| nodes.get(name)) {
             match node.blocks(wait, now) {
-                Some(Some(block)) => block.add_to(&mut until),
+                Some(Some(moment)) => until = until.max(Some(moment)),
                 // It fell silent since.
                 Some(None) => return None,
                 None => {}

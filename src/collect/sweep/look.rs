@@ -435,6 +435,11 @@ impl<'l> Look<'l> {
         Verdict::Unknown(reason)
     }
 
+    /// All pools that were read.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolKey> {
+        self.places.iter().map(|place| &place.key)
+    }
+
     /// The networks that the pools name.
     pub fn networks(&self) -> KnownNetworks {
         let mut networks = KnownNetworks::default();

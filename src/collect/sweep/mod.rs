@@ -15,7 +15,13 @@ mod swept;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, patch::Answer, time::Moment};
+use ipgc_core::{
+    breaker::Change,
+    evidence::DEFAULT_POD_GRACE,
+    patch::Answer,
+    routes::{KnownPools, slice_pools},
+    time::Moment,
+};
 use jiff::Timestamp;
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -26,8 +32,7 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::{PoolTally, SweepReport};
 use super::{
-    context::Context, directory::Directory, evidence::Overlaps, gate::Access, input::Input,
-    pool_api::ObserveError,
+    context::Context, evidence::Overlaps, gate::Access, input::Input, pool_api::ObserveError,
 };
 use crate::{backoff::Backoff, calls::CallError};
 
@@ -75,8 +80,6 @@ pub struct Sweeper {
     pub context: Arc<Context>,
     /// Where what is found goes.
     pub planner: mpsc::Sender<Input>,
-    /// Where slices are listed.
-    pub directory: Arc<Directory>,
     /// Sweep only here, if set.
     pub namespace: Option<String>,
     /// Who asks for sweeps.
@@ -141,23 +144,26 @@ impl Sweeper {
     /// Without reservations the rows are swept all the same, and the sweep has failed.
     async fn sweep(&self, begun: Moment) -> Result<SweepReport, SweepError> {
         let gate = &self.context.gate;
-        let slices = match self.directory.slice_pools().await {
-            Ok(slices) => {
+        let namespace = self.namespace.as_deref();
+        let (slices, listed) = match self.context.pools.slices(namespace).await {
+            Ok(listed) => {
+                let slices = slice_pools(&listed);
                 let mut evidence = self.context.evidence();
                 evidence
                     .slices
                     .retain(|pool, node| slices.get(pool) == Some(node));
                 evidence.slices_by_name.clone_from(&slices);
-                slices
+                (slices, listed)
             }
             // Without them every node may block, which is safe.
             Err(error) => {
                 warn!(%error, "node slices cannot be listed");
-                self.context.evidence().slices.clone()
+                let evidence = self.context.evidence();
+                (evidence.slices.clone(), evidence.pools.slices().to_vec())
             }
         };
         self.context.evidence().pods.begin_sweep();
-        let mut look = Look::new(&self.context, self.namespace.as_deref(), slices);
+        let mut look = Look::new(&self.context, namespace, slices);
         let reservations = look.at_reservations().await;
         if let Err(error) = look.at_pools().await {
             if let ObserveError::Call(call) = &error
@@ -167,7 +173,11 @@ impl Sweeper {
             }
             return Err(SweepError::Pools(error));
         }
-        self.context.evidence().networks = look.networks();
+        {
+            let evidence = &mut *self.context.evidence();
+            evidence.networks = look.networks();
+            evidence.pools = KnownPools::new(namespace, look.pools(), listed);
+        }
         look.again().await.map_err(SweepError::Pools)?;
         match &reservations {
             Ok(()) => gate.read(),

@@ -83,11 +83,11 @@ mod tests {
         let pools: Vec<_> = pools.map(|range| Range::parse(&range).unwrap()).collect();
         let begun = Instant::now();
         let swept = Swept::of(pools.iter().map(|range| (None, *range)));
-        let count = (0..1_000_000)
+        let count = (0..100_000)
             .map(|number| Ipv4Addr::from_bits(0x0b00_0000 + number))
             .filter(|address| swept.contains(None, (*address).into()));
         let (count, took) = (count.count(), begun.elapsed());
-        println!("1,000,000 addresses, 10,000 pools: {count} in {took:?}");
+        println!("100,000 addresses, 10,000 pools: {count} in {took:?}");
         assert!(took.as_secs() < 10, "{took:?}");
     }
 }

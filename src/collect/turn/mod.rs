@@ -1,4 +1,4 @@
-//! One turn for a pool: observe → prove → wait for the moment → judge → patch, then the reservations.
+//! One turn for a pool: observe → prove → judge → patch, then the reservations.
 //!
 //! The turn works for all cases of its batch at once. When it is done with the rows it says so, and the next one
 //! begins while the reservations of this one are released. It writes only what [`Proof::release`] let
@@ -27,10 +27,7 @@ use ipgc_core::{
     work::{Removed, Works},
 };
 use jiff::Timestamp;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -48,14 +45,8 @@ use crate::{access::Right, api::IpPool, calls::CallError};
 /// no turn is endless.
 const MAX_ROUNDS: usize = 64;
 
-/// A turn begins so long before its rows may go: then they are read and proven when the moment has come,
-/// and what is left to do is the patch. More than reading and proving a few takes, and far less than any
-/// wait. Rows that may go already wait as long for those that come with them.
-pub const LEAD: Duration = Duration::from_millis(100);
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
 const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
-/// Whoever waits for a read of the Leases looks again after so long, should none be taken in.
-const LOOK_FOR_READ: Duration = Duration::from_secs(20);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
 const LINGER: Duration = Duration::from_secs(30);
 
@@ -136,8 +127,6 @@ struct Turn<'t> {
     exempt: HashSet<IpAddr>,
     /// How long the requests on the pool took.
     took: Duration,
-    /// When the last of the rows that are due may go.
-    due_at: Moment,
     /// How often the API server's data had gone back in time when the turn began.
     epoch: u64,
 }
@@ -168,17 +157,12 @@ impl<'t> Turn<'t> {
             acknowledged: None,
             exempt: HashSet::new(),
             took: Duration::ZERO,
-            due_at: Moment::EPOCH,
             epoch: context.history.epoch(),
         }
     }
 
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Failure> {
-        if !self.context.evidence().freshness.is_fresh() {
-            // It may be when the moment has come. Asked now, a row would wait for the next look.
-            self.stop.run_until_cancelled(sleep(LEAD)).await;
-        }
         for _ in 0..MAX_ROUNDS {
             if self.stop.is_cancelled() {
                 return Err(Failure::Postponed(Duration::ZERO));
@@ -209,8 +193,7 @@ impl<'t> Turn<'t> {
                 .prover
                 .prove(observed.begin_proof(), &due)
                 .await;
-            let moment = sleep(self.context.clock.until(self.due_at));
-            if self.stop.run_until_cancelled(moment).await.is_none() {
+            if self.stop.is_cancelled() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
             let mut known = self.batch.known(&self.context.evidence(), &observed);

@@ -297,7 +297,7 @@ impl Turn<'_> {
             }
         };
         if !stale.is_free(now) && !is_forced {
-            self.wait(podref, &found.name, &stale, Duration::ZERO);
+            self.wait(podref, &found.name, &stale);
             return None;
         }
         if !found.is_claimed() && !is_forced {

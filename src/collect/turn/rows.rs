@@ -19,7 +19,7 @@ use ipgc_core::{
 };
 use tracing::debug;
 
-use super::{LEAD, LINGER, LOOK_FOR_ACK, LOOK_FOR_READ, Turn};
+use super::{LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     calls::CallError,
     collect::{evidence::Known, picked::Fate, prover::Asked},
@@ -27,11 +27,9 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// The podrefs of which a row may go now or within [`LEAD`], as far as the watch tells, and those of
-    /// rows that begin a long wait. For the others no proof is needed yet.
+    /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that begin a long wait. For the others no proof is needed yet.
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
-        self.due_at = now;
         let known = {
             let mut evidence = self.context.evidence();
             evidence.prepare(now);
@@ -57,27 +55,14 @@ impl Turn<'_> {
             let policy = &self.context.policy;
             let is_forced = self.context.is_forced(observed.uid(), row);
             // Whether other pods have the address is asked when it is about to go.
-            let verdict_at = |moment| {
-                let presence = known.presumption();
-                let none = Others::default();
-                let evidence = self.context.evidence();
-                let verdict = evidence.with_facts(observed, row, known, &none, |facts| {
-                    judge(observed, row, &presence, facts, policy, moment)
-                });
-                if is_forced {
-                    verdict.forced(moment)
-                } else {
-                    verdict
-                }
-            };
-            let (mut moment, mut verdict) = (now, verdict_at(now));
-            if let Verdict::Stale(stale) = &verdict
-                && let Some(soon) = stale.clearance.wait.moment()
-                && soon > now
-                && soon <= now + LEAD
-            {
-                // A wait that is over may be followed by another one, as for a Lease that changes after it.
-                (moment, verdict) = (soon, verdict_at(soon));
+            let (presence, none) = (known.presumption(), Others::default());
+            let evidence = self.context.evidence();
+            let mut verdict = evidence.with_facts(observed, row, known, &none, |facts| {
+                judge(observed, row, &presence, facts, policy, now)
+            });
+            drop(evidence);
+            if is_forced {
+                verdict = verdict.forced(now);
             }
             match verdict {
                 Verdict::Stale(stale) => {
@@ -86,15 +71,12 @@ impl Turn<'_> {
                         .evidence()
                         .first_seen
                         .see(observed.uid(), row, now);
-                    if is_forced || stale.is_free(moment) {
-                        if !is_forced {
-                            self.due_at = self.due_at.max(moment);
-                        }
+                    if is_forced || stale.is_free(now) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
                         continue;
                     }
-                    self.wait(podref, row.key(), &stale, LEAD);
+                    self.wait(podref, row.key(), &stale);
                     // Once during a long wait: should its pod come back before it is over, the row
                     // is known to be none of its own (rule 6).
                     let long = stale.cause == Cause::Deleted && stale.grade() != Grade::Settled;
@@ -223,7 +205,7 @@ impl Turn<'_> {
                         Err(open) => self.stopped(podref, row.key(), open, now),
                     }
                 }
-                Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale, LEAD),
+                Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
                 Err(Verdict::Held(reason)) => self.held(row, content, &reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
@@ -237,32 +219,25 @@ impl Turn<'_> {
         releases
     }
 
-    /// Something waits, and is looked at again by so much before its wait is over, or when a Lease may have shown
-    /// that it is; whoever waits for a node says so once.
-    pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale, lead: Duration) {
+    /// Something waits, and is looked at again when its wait is over. That it waits for a node is told once.
+    pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
         let now = self.context.clock.now();
         debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
         self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
         let Clearance { grade, endless, .. } = &stale.clearance;
-        let (wait, lead, shown_from) = match endless {
+        let wait = match endless {
             // Until then its DEL may be on its way.
-            Some(since) if *since > now => (&Wait::Until(*since), Duration::ZERO, None),
-            _ => (&stale.clearance.wait, lead, stale.clearance.shown_from),
+            Some(since) if *since > now => &Wait::Until(*since),
+            _ => &stale.clearance.wait,
         };
-        let earlier = |it: Moment| Moment::new(it.since_epoch().saturating_sub(lead));
         let outcome = match wait {
             Wait::Until(moment) => {
                 if *grade == Grade::Settled {
-                    Outcome::not_before(earlier(*moment))
+                    Outcome::not_before(*moment)
                 } else {
                     self.context.want_leases(*moment + LINGER);
                     let nodes = self.batch.nodes_of(podref);
-                    // Where time alone lasts longer, a read has probably shown it by then.
-                    let read = shown_from.filter(|from| *from <= now + lead || from >= moment);
-                    let read = read.map(|from| self.context.next_read(from));
-                    let until = read.map(|read| read.max(now) + LOOK_FOR_READ);
-                    let until = until.unwrap_or_else(|| earlier(*moment));
-                    Outcome::not_before_or_told(until, nodes, read)
+                    Outcome::not_before_or_fenced(*moment, nodes)
                 }
             }
             Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
@@ -272,7 +247,7 @@ impl Turn<'_> {
             }
             Wait::AtMost(nodes, moment) => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(nodes, key, Some(earlier(*moment)))
+                Outcome::for_nodes(nodes, key, Some(*moment))
             }
         };
         self.outcome(podref, outcome);

@@ -1,0 +1,190 @@
+//! A run that ends by itself: one survey of all addresses, what may be freed at once or within a wait, and a summary.
+//!
+//! It is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use ipgc_core::judge::Word;
+use tokio::{
+    sync::watch::error::RecvError,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use crate::{
+    collect::sweep::SweepReport,
+    run::{RunError, Running},
+};
+
+/// How long the first lists and the survey may take. A million addresses take less than a minute.
+const SURVEY: Duration = Duration::from_mins(5);
+/// How long the Lease is waited for. One that a copy left behind when it was killed expires in less.
+const ELECTION: Duration = Duration::from_secs(30);
+/// How often it is looked whether this copy leads.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long work may go on that was begun in time.
+const BEGUN: Duration = Duration::from_mins(1);
+
+/// What such a run did and what it left.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What the survey found.
+    pub survey: Arc<SweepReport>,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Addresses that were freed, or would have been.
+    pub freed: u64,
+    /// Reservations that were removed.
+    pub reservations: u64,
+    /// Pods with addresses that may not go yet, counted in each pool.
+    pub waiting: usize,
+    /// Addresses and reservations that were to go, and could not be removed.
+    pub failed: u64,
+}
+
+/// Why such a run came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum OnceError {
+    /// The API server does not answer, or does not tell enough.
+    #[error("no survey of all addresses came to its end within {} minutes", SURVEY.as_secs() / 60)]
+    NoSurvey,
+    /// Somebody else holds the Lease.
+    #[error("another copy of ipgc leads, and frees what there is to free")]
+    NotLeading,
+    /// The run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Summary {
+    /// Whether nothing is left that should go.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        let survey = &self.survey;
+        let is_read = survey.pools_unreadable + survey.reservations_unreadable == 0;
+        self.waiting == 0 && self.failed == 0 && is_read
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let survey = &self.survey;
+        write!(f, "{} pools, {} addresses", survey.pools, survey.rows)?;
+        for word in Word::ALL {
+            match survey.words.of(word) {
+                0 => {}
+                count => write!(f, ", {count} {}", word.as_str())?,
+            }
+        }
+        match survey.orphans {
+            0 => writeln!(f)?,
+            orphans => writeln!(f, "; {orphans} reservations without an address")?,
+        }
+        if self.dry_run {
+            writeln!(
+                f,
+                "would free {} addresses; nothing was written",
+                self.freed
+            )?;
+        } else {
+            let Self {
+                freed,
+                reservations,
+                ..
+            } = self;
+            writeln!(f, "freed {freed} addresses and {reservations} reservations")?;
+        }
+        if survey.pools_unreadable > 0 {
+            let count = survey.pools_unreadable;
+            writeln!(f, "{count} pools cannot be read: see the log")?;
+        }
+        if survey.reservations_unreadable > 0 {
+            let count = survey.reservations_unreadable;
+            writeln!(
+                f,
+                "{count} reservations cannot be read: ipgc audit tells which"
+            )?;
+        }
+        if self.failed > 0 {
+            writeln!(f, "{} could not be removed: see the log", self.failed)?;
+        }
+        if self.waiting > 0 {
+            let count = self.waiting;
+            writeln!(
+                f,
+                "{count} pods have addresses that may not go yet: ipgc audit tells what each waits for"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets the run go on until all is freed that may go within `wait` after its first survey, then stops it. It ends sooner
+/// if `stop` does, and tells what was done until then.
+///
+/// # Errors
+/// As [`OnceError`] says. The run is stopped in any case.
+pub async fn once(
+    running: Running,
+    wait: Duration,
+    dry_run: bool,
+    stop: impl Future<Output = ()>,
+) -> Result<Summary, OnceError> {
+    let mut survey = Arc::default();
+    let result = tokio::select! {
+        () = stop => Ok(()),
+        result = work(&running, wait, &mut survey) => result,
+    };
+    let outlook = *running.outlook().borrow();
+    let counters = Arc::clone(running.counters());
+    running.stop();
+    running.done().await?;
+    result?;
+    Ok(Summary {
+        survey,
+        dry_run,
+        freed: counters.rows_freed.get() + counters.rows_would_free.get(),
+        reservations: counters.reservations_freed.get(),
+        waiting: outlook.open,
+        failed: counters.frees_refused.get()
+            + counters.claims_forbidden.get()
+            + counters.retries_exhausted.get()
+            + counters.queue_overflows.get(),
+    })
+}
+
+async fn work(
+    running: &Running,
+    wait: Duration,
+    survey: &mut Arc<SweepReport>,
+) -> Result<(), OnceError> {
+    let mut outlook = running.outlook();
+    // A run that ends by itself has failed, and tells why when it is done.
+    let mut sweeps = running.sweeps();
+    let surveyed = async {
+        outlook.wait_for(|it| it.is_surveyed).await?;
+        let first = sweeps.wait_for(|it| it.swept.is_some()).await?;
+        *survey = Arc::clone(&first.report);
+        Ok::<_, RecvError>(())
+    };
+    match timeout(SURVEY, surveyed).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => return Ok(()),
+        Err(_) => return Err(OnceError::NoSurvey),
+    }
+    let begun = Instant::now();
+    while !running.leads() && begun.elapsed() < ELECTION {
+        sleep(LOOK).await;
+    }
+    if !running.leads() {
+        return Err(OnceError::NotLeading);
+    }
+    let (end, moment) = (Instant::now() + wait, running.clock().now() + wait);
+    let is_later = |next| next > moment;
+    let is_over = outlook.wait_for(|it| !it.at_work && it.next.is_none_or(is_later));
+    let is_over = timeout_at(end, is_over).await.is_ok();
+    if !is_over {
+        // Longer than that a turn may take that the API server does not answer.
+        let _ = timeout(BEGUN, outlook.wait_for(|it| !it.at_work)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! A run that ends by itself (`ipgc run --once`): what it frees, when it ends, what it says.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{future::pending, time::Duration};
+
+use common::{NS, POOL, launch, nodes::W, put_pool, run_pod, seconds, seldom, server};
+use ipgc::{
+    config::Config,
+    once::{OnceError, Summary, once},
+};
+use testkit::{Match, Server};
+use tokio::time::Instant;
+
+/// Its summary, and the seconds that it took.
+async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary, OnceError>, u64) {
+    let begun = Instant::now();
+    let dry_run = config.dry_run;
+    let summary = once(launch(server, config), wait, dry_run, pending()).await;
+    (summary, begun.elapsed().as_secs())
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    let rows = pool["spec"]["allocations"].as_object().unwrap();
+    rows.keys().cloned().collect()
+}
+
+/// One row leaked, one is in use.
+fn leaked() -> Server {
+    let server = server();
+    put_pool(&server, &[(1, "gone"), (2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
+    let server = leaked();
+    let wait = Duration::from_hours(1);
+    let (summary, took) = run(&server, Config::default(), wait).await;
+    let summary = summary.unwrap();
+    assert_eq!(keys(&server), ["2"]);
+    assert_eq!(
+        (summary.freed, summary.reservations, summary.waiting),
+        (1, 1, 0)
+    );
+    assert!(summary.is_clear(), "{summary}");
+    // Its reservation was claimed, and waits until no ADD is at work which accepted it before that.
+    assert!((W..W + 240).contains(&took), "{took} s");
+    let text = summary.to_string();
+    assert!(
+        text.contains("1 pools, 2 addresses, 1 live, 1 stale"),
+        "{text}"
+    );
+    assert!(
+        text.contains("freed 1 addresses and 1 reservations"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_is_well_it_ends_at_once() {
+    let server = server();
+    put_pool(&server, &[(2, "alive")]);
+    run_pod(&server, "alive", 2);
+    let (summary, took) = run(&server, Config::default(), Duration::from_hours(1)).await;
+    assert!(summary.unwrap().is_clear());
+    assert!(took < 10, "{took} s");
+    assert_eq!(keys(&server), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_go_in_time_is_left_and_said() {
+    let server = leaked();
+    let (summary, took) = run(&server, Config::default(), Duration::from_secs(20)).await;
+    let summary = summary.unwrap();
+    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!((summary.freed, summary.waiting), (0, 1));
+    assert!(!summary.is_clear());
+    assert!(summary.to_string().contains("1 pods have addresses"));
+    assert!(took < 60, "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_says_what_would_go() {
+    let server = leaked();
+    let config = Config {
+        dry_run: true,
+        ..Config::default()
+    };
+    let (summary, _) = run(&server, config, Duration::from_hours(1)).await;
+    let summary = summary.unwrap();
+    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(summary.freed, 1);
+    let text = summary.to_string();
+    assert!(
+        text.contains("would free 1 addresses; nothing was written"),
+        "{text}"
+    );
+}
+
+/// The server refuses to change the pool, though we may.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_removed_is_no_success() {
+    let server = leaked();
+    server.on(Match::patch("ippools")).fail(500);
+    let (summary, _) = run(&server, Config::default(), Duration::from_hours(1)).await;
+    let summary = summary.unwrap();
+    assert_eq!(keys(&server), ["1", "2"]);
+    assert!(summary.failed > 0 && !summary.is_clear(), "{summary}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_another_copy_leads_nothing_is_freed() {
+    let server = leaked();
+    let elected = |name: &str| Config {
+        instance: name.to_owned(),
+        lease_namespace: Some(NS.to_owned()),
+        ..seldom()
+    };
+    let mut other = launch(&server, elected("other"));
+    assert!(other.ready().await);
+    seconds(5).await;
+    assert!(other.leads());
+    let (summary, took) = run(&server, elected("once"), Duration::from_hours(1)).await;
+    assert!(matches!(summary, Err(OnceError::NotLeading)), "{summary:?}");
+    assert!(took < 60, "{took} s");
+    // Two runs one after the other do not wait for each other's Lease.
+    other.stop();
+    other.done().await.unwrap();
+    for _ in 0..2 {
+        let (summary, took) = run(&server, elected("once"), Duration::ZERO).await;
+        summary.unwrap();
+        assert!(took < 20, "{took} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_ends_it() {
+    let server = leaked();
+    server.on(Match::list("ippools")).hang();
+    let (summary, took) = run(&server, Config::default(), Duration::ZERO).await;
+    assert!(matches!(summary, Err(OnceError::NoSurvey)), "{summary:?}");
+    assert!(took < 400, "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_ends_it() {
+    let server = leaked();
+    let running = launch(&server, Config::default());
+    let stop = tokio::time::sleep(Duration::from_secs(30));
+    let summary = once(running, Duration::from_hours(1), false, stop).await;
+    assert_eq!(summary.unwrap().waiting, 1);
+    assert_eq!(keys(&server), ["1", "2"]);
+}

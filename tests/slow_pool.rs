@@ -1,0 +1,123 @@
+//! One slow pool, or one slow namespace, does not hold up the others.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, NS, ORIP, POOL, put_pool, run_pod, seconds, seldom, server};
+use rstest::rstest;
+use testkit::{Match, fixtures};
+use tokio::time::Instant;
+
+const SLOW: &str = "10.1.0.0-24";
+const SLOW_RANGE: &str = "10.1.0.0/24";
+
+/// Longer than the deadline of a request.
+const NEVER: Duration = Duration::from_secs(25);
+/// Each answer comes in time, but late.
+const LATE: Duration = Duration::from_secs(15);
+
+/// Pods `quick-1`, ... in [`POOL`], and `slow-1`, ... in [`SLOW`], whose requests take so long.
+async fn bench(delay: Duration) -> Bench {
+    let server = server();
+    server.put(fixtures::nad(NS, "slow", SLOW_RANGE));
+    let quick: Vec<_> = (1..=9).map(|n| format!("quick-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(quick.iter().map(String::as_str)).collect();
+    put_pool(&server, &rows);
+    let mut pool = fixtures::pool(NS, SLOW_RANGE);
+    for (offset, name) in (1..=9).map(|n| (n, format!("slow-{n}"))) {
+        let podref = format!("{NS}/{name}");
+        pool = pool.row(offset, &fixtures::sandbox(100 + offset), &podref, "net1");
+        let address = format!("10.1.0.{offset}");
+        let pod = fixtures::pod(NS, &name)
+            .node("node-1")
+            .networks("default/slow");
+        let pod = pod.reports("default/slow", "net1", &[&address]);
+        server.put(pod.running().build());
+    }
+    server.put(pool.build());
+    for (offset, name) in &rows {
+        run_pod(&server, name, *offset);
+    }
+    let bench = Bench::long_since(server, seldom()).await;
+    bench
+        .server
+        .on(Match::get("ippools").name(SLOW))
+        .delay(delay);
+    bench
+        .server
+        .on(Match::patch("ippools").name(SLOW))
+        .delay(delay);
+    bench
+}
+
+#[rstest]
+#[case::late(LATE)]
+#[case::never(NEVER)]
+#[tokio::test(start_paused = true)]
+async fn the_rows_of_other_pools_keep_their_latency(#[case] delay: Duration) {
+    let bench = bench(delay).await;
+    for n in 1..=9 {
+        let (quick, slow) = (format!("quick-{n}"), format!("slow-{n}"));
+        bench.end([slow.as_str()]);
+        seconds(1).await;
+        bench.end([quick.as_str()]);
+        let begun = Instant::now();
+        let left: Vec<_> = (n + 1..=9).map(|n| n.to_string()).collect();
+        let left: Vec<_> = left.iter().map(String::as_str).collect();
+        bench.wait_rows(POOL, &left).await;
+        // The cooldown, and a pause of the pool's lane.
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(3), "{quick} went after {took:?}");
+    }
+    if delay == LATE {
+        bench.wait_rows(SLOW, &[]).await;
+    } else {
+        assert_eq!(bench.rows(SLOW).len(), 9);
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservations_of_a_slow_namespace_hold_up_no_others() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    run_pod(&server, "web-1", 1);
+    // The same range in another namespace of pools.
+    server.put(fixtures::nad("other", "net", "10.7.0.0/24"));
+    let pool = fixtures::pool("other", "10.7.0.0/24");
+    let pool = pool.row(1, &fixtures::sandbox(7), "other/db-1", "net1");
+    server.put(pool.build());
+    server.put(fixtures::reservation(
+        "other",
+        "10.7.0.1",
+        "other/db-1",
+        "net1",
+    ));
+    let pod = fixtures::pod("other", "db-1")
+        .node("node-1")
+        .networks("other/net");
+    let pod = pod.owner("ReplicaSet", "db");
+    let pod = pod.reports("other/net", "net1", &["10.7.0.1"]).running();
+    server.put(pod.build());
+    let pod = common::reporting("web-1", 1).owner("ReplicaSet", "web");
+    server.put(pod.running().build());
+    let bench = Bench::long_since(server, seldom()).await;
+    bench
+        .server
+        .on(Match::resource(ORIP).namespace("other"))
+        .delay(LATE);
+    let kubelet = bench.kubelet();
+    kubelet.mark_pod("other", "db-1");
+    kubelet.complete_pod("other", "db-1", "Succeeded");
+    kubelet.remove_pod("other", "db-1");
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &[]).await;
+    seconds(2).await;
+    assert_eq!(bench.reservations(), ["10.7.0.1"], "its own is slow");
+    seconds(120).await;
+    assert_eq!(bench.reservations(), [""; 0]);
+    bench.stop().await;
+}
