@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{NS, POOL, put_pool, run_pod, scrape::Scrape, server};
+use common::{NS, POOL, running, scrape::Scrape, server};
 use ipgc::{admin::Admin, config::Config, run::Collector};
 use rstest::rstest;
 use testkit::{Match, Server};
@@ -89,9 +89,7 @@ async fn wait_for(address: SocketAddr, path: &str, code: u16) -> Answer {
 
 #[tokio::test]
 async fn it_answers_from_the_start_and_is_ready_when_every_cache_is_complete() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let server = running(&[(1, "web-0")]);
     let collector = collector(&server);
     let admin = admin(&collector).await;
     let at = admin.address();
@@ -119,9 +117,7 @@ async fn it_answers_from_the_start_and_is_ready_when_every_cache_is_complete() {
 
 #[tokio::test]
 async fn it_is_not_ready_while_writing_is_not_allowed() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let server = running(&[(1, "web-0")]);
     let denied = server.on(Match::patch("ippools"));
     let _denied = denied.fail(403);
     let collector = collector(&server);
@@ -150,9 +146,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
 
 #[tokio::test]
 async fn metrics_are_openmetrics() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let server = running(&[(1, "web-0")]);
     let collector = collector(&server);
     let admin = admin(&collector).await;
     let running = collector.start();

@@ -7,7 +7,10 @@ mod common;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use common::{Bench, NS, ORIP, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{
+    Bench, NS, ORIP, POOL, on_net, put_pool, put_row_on, put_running, reporting, reserve, seconds,
+    seldom, server, took,
+};
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::json;
@@ -27,50 +30,31 @@ fn no_wait(mut config: Config) -> Config {
 
 /// A refusal as real clusters word it.
 fn refusal(how: &str) -> Failure {
-    match how {
-        "webhook" => Failure::new(
-            403,
-            "Forbidden",
-            "admission webhook \"guard.example.com\" denied the request: no",
-        ),
-        "Kyverno" => Failure::new(
-            400,
-            "BadRequest",
-            "admission webhook \"validate.kyverno.svc-fail\" denied the request: no",
-        ),
-        "webhook with a code of its own" => Failure::new(
-            409,
-            "Conflict",
-            "admission webhook \"guard.example.com\" denied the request: no",
-        ),
-        "webhook that says unprocessable" => Failure::new(
-            422,
-            "Invalid",
-            "admission webhook \"guard.example.com\" denied the request: no",
-        ),
+    let (code, reason, webhook) = match how {
+        "webhook" => (403, "Forbidden", "guard.example.com"),
+        "Kyverno" => (400, "BadRequest", "validate.kyverno.svc-fail"),
+        "webhook with a code of its own" => (409, "Conflict", "guard.example.com"),
+        "webhook that says unprocessable" => (422, "Invalid", "guard.example.com"),
         _ => {
             let words = "ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request: no";
             let mut policy = Failure::new(422, "Invalid", words);
             policy.details = Some(json!({ "causes": [{ "message": words }] }));
-            policy
+            return policy;
         }
-    }
+    };
+    let words = format!("admission webhook \"{webhook}\" denied the request: no");
+    Failure::new(code, reason, words)
 }
 
 /// Two pools with a row and a reservation of a running pod each: `web-1` in one, `other` in the other.
 async fn two_pools(config: Config) -> Bench {
     let server = server();
     server.put(fixtures::nad(NS, "other", OTHER_RANGE));
-    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
-    run_pod(&server, "web-1", 1);
-    run_pod(&server, "web-2", 2);
+    put_running(&server, &[(1, "web-1"), (2, "web-2")]);
     let pool = fixtures::pool(NS, OTHER_RANGE);
     let row = fixtures::sandbox(50);
-    server.put(pool.row(1, &row, "default/other", "net1").build());
-    let other = fixtures::pod(NS, "other").node("node-1");
-    let other = other.networks("default/other");
-    let other = other.reports("default/other", "net1", &["10.0.1.1"]);
-    server.put(other.running().build());
+    server.put(pool.row(1, &row, "default/other", "net1"));
+    server.put(on_net("other", "other", "10.0.1.1").running());
     let bench = Bench::long_since(server, config).await;
     seconds(1).await;
     bench
@@ -99,7 +83,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     how: &str,
 ) {
     let bench = two_pools(no_wait(seldom())).await;
-    let refused = bench.server.on(Match::patch("ippools").name(POOL));
+    let refused = bench.on(Match::patch("ippools").name(POOL));
     let refused = refused.answer(refusal(how));
     bench.end(["web-1"]);
     seconds(10).await;
@@ -108,11 +92,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     bench.end(["other"]);
     let ended = Instant::now();
     bench.wait_rows(OTHER_POOL, &[]).await;
-    assert!(
-        ended.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        ended.elapsed()
-    );
+    took(ended, ..4.0);
     assert!(is_ready(&bench));
     seconds(1_800).await;
     assert!(is_ready(&bench));
@@ -143,7 +123,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     };
     assert_eq!(told(&bench), 2);
     refused.remove();
-    let other = bench.server.on(Match::patch("ippools").name(POOL));
+    let other = bench.on(Match::patch("ippools").name(POOL));
     let other = other.answer(Failure::new(400, "BadRequest", "another cause"));
     seconds(330).await;
     assert_eq!(told(&bench), 3);
@@ -151,7 +131,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     seconds(330).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     // Once it is done, a refusal is the first again.
-    let again = bench.server.on(Match::patch("ippools").name(POOL)).once();
+    let again = bench.on(Match::patch("ippools").name(POOL)).once();
     again.answer(refusal(how));
     bench.end(["web-2"]);
     seconds(6).await;
@@ -175,11 +155,11 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
         "patch a pool" => Match::patch("ippools"),
         _ => Match::writes(ORIP),
     };
-    let reviews = bench.server.on(Match::create("selfsubjectaccessreviews"));
+    let reviews = bench.on(Match::create("selfsubjectaccessreviews"));
     let unclear = review(reviews);
     let refused = match &unclear {
-        None => bench.server.deny(write),
-        Some(_) => bench.server.on(write).answer(refusal("webhook")),
+        None => bench.deny(write),
+        Some(_) => bench.on(write).answer(refusal("webhook")),
     };
     bench.end(["web-1"]);
     seconds(30).await;
@@ -206,19 +186,11 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
 #[tokio::test(start_paused = true)]
 async fn exactly_the_right_that_was_used_is_asked_for() {
     let bench = two_pools(no_wait(seldom())).await;
-    bench
-        .server
-        .on(Match::patch("ippools").name(POOL))
-        .fail(403);
-    bench.server.on(Match::patch(ORIP)).fail(403);
-    bench.server.on(Match::delete(ORIP)).fail(403);
+    bench.on(Match::patch("ippools").name(POOL)).fail(403);
+    bench.on(Match::patch(ORIP)).fail(403);
+    bench.on(Match::delete(ORIP)).fail(403);
     bench.end(["web-1", "other"]);
-    bench.server.put(fixtures::reservation(
-        NS,
-        "10.0.1.1",
-        "default/other",
-        "net1",
-    ));
+    reserve(&bench, "10.0.1.1", "other");
     seconds(5).await;
     let reviews = bench.sent(Match::create("selfsubjectaccessreviews"));
     let asked = reviews.iter().map(|review| {
@@ -250,10 +222,10 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
         Match::delete(ORIP)
     };
     let write = write.name("10.0.0.1");
-    let refused = bench.server.on(write.clone()).answer(refusal(how));
+    let refused = bench.on(write.clone()).answer(refusal(how));
     bench.end(["web-1"]);
     seconds(10).await;
-    assert!(refused.hits() >= 2, "{}", bench.server.requests());
+    assert!(refused.hits() >= 2, "{}", bench.requests());
     bench.end(["web-2"]);
     seconds(4).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -294,21 +266,18 @@ async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
     let bench = two_pools(no_wait(seldom())).await;
     // Nobody reported the second row.
     let both = reporting("both", 9).networks("default/net,default/other");
-    bench.server.put(both.running().build());
+    bench.put(both.running());
     for (pool, interface) in [(POOL, "net1"), (OTHER_POOL, "net2")] {
-        bench.server.edit("ippools", NS, pool, |pool| {
-            pool["spec"]["allocations"]["9"] =
-                fixtures::row(&fixtures::sandbox(9), "default/both", interface);
-        });
+        put_row_on(&bench, pool, 9, "both", interface, 9);
     }
     let refused = Match::patch("ippools").name(POOL);
-    let refused = bench.server.on(refused).answer(refusal("policy"));
+    let refused = bench.on(refused).answer(refusal("policy"));
     bench.end(["web-1"]);
     // The pool backs off for five minutes by now, and was just tried.
     seconds(1_200).await;
     let tried = refused.hits();
     let again = Duration::from_secs(330);
-    let again = bench.server.wait_until(again, |_| refused.hits() > tried);
+    let again = bench.wait_until(again, |_| refused.hits() > tried);
     assert!(again.await);
     bench.end(["both"]);
     let ended = Instant::now();
@@ -330,20 +299,12 @@ fn crowd(
     let pods = offsets.map(|offset| {
         let name = format!("{}-{offset}", kind.to_lowercase());
         let pod = reporting(&name, offset).owner(kind, "owner");
-        server.put(pod.running().build());
-        (offset, name)
+        server.put(pod.running());
+        put_row_on(server, POOL, offset, &name, "net1", offset);
+        reserve(server, &format!("10.0.0.{offset}"), &name);
+        name
     });
-    let pods: Vec<_> = pods.collect();
-    for (offset, name) in &pods {
-        let podref = format!("{NS}/{name}");
-        server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"][offset.to_string()] =
-                fixtures::row(&fixtures::sandbox(*offset), &podref, "net1");
-        });
-        let address = format!("10.0.0.{offset}");
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
-    }
-    pods.into_iter().map(|(_, name)| name).collect()
+    pods.collect()
 }
 
 /// The museum's 4.9.
@@ -360,8 +321,7 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     let immutable = server.on(immutable).answer(refusal(how));
     let bench = Bench::long_since(server, no_wait(Config::default())).await;
     seconds(1).await;
-    let all = returning.iter().chain(&never).map(String::as_str);
-    bench.end(all);
+    bench.end(returning.iter().chain(&never));
     bench.wait_rows(POOL, &[]).await;
     seconds(20).await;
     assert_eq!(
@@ -392,9 +352,9 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     assert!((60..=100).contains(&left), "{left}");
     assert_eq!(bench.counted("retries_exhausted"), 0);
     // A row goes all the same, and so does what needs no claim.
-    let late = crowd(&bench.server, "StatefulSet", 201..=201);
+    let late = crowd(&bench, "StatefulSet", 201..=201);
     seconds(1).await;
-    bench.end(late.iter().map(String::as_str));
+    bench.end(&late);
     seconds(4).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations().len(), 101);

@@ -5,9 +5,9 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{Bench, NS, POOL, RANGE, put_pool, reporting, run_pod, seconds, seldom};
+use common::{
+    Bench, NS, POOL, RANGE, on_net, reporting, reserve, run_pod, running, seconds, seldom, took,
+};
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -32,14 +32,14 @@ fn server() -> Server {
 /// A pool with the good row 1 of `good`, and this row under this key.
 fn put_with(server: &Server, key: &str, row: Value) {
     let pool = fixtures::pool(NS, RANGE);
-    let pool = pool.row(1, &fixtures::sandbox(1), "default/good", "net1");
-    server.put(pool.raw_row(key, row).build());
+    let pool = pool.row_of(1, "default/good");
+    server.put(pool.raw_row(key, row));
     run_pod(server, "good", 1);
 }
 
 /// Ends the good pod and the odd one, and waits longer than any wait.
 async fn end_both(bench: &Bench) {
-    let odd = bench.server.get("pods", NS, "odd").is_some();
+    let odd = bench.get("pods", NS, "odd").is_some();
     bench.end(["good"].into_iter().chain(odd.then_some("odd")));
     seconds(600).await;
 }
@@ -71,7 +71,7 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
     let bench = Bench::long_since(server, Config::default()).await;
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), [key]);
-    let pool = bench.server.get("ippools", NS, POOL).unwrap();
+    let pool = bench.get("ippools", NS, POOL).unwrap();
     assert_eq!(pool["spec"]["allocations"][key], row);
     assert!(bench.counted("rows_unknown") >= 1);
     assert_eq!(bench.counted("rows_freed"), 1);
@@ -130,18 +130,14 @@ async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str
     let pod = fixtures::pod(namespace, name)
         .node("n")
         .networks("default/net");
-    server.put(
-        pod.reports("default/net", "net1", &["10.0.0.2"])
-            .running()
-            .build(),
-    );
+    server.put(pod.reports("default/net", "net1", &["10.0.0.2"]).running());
     // It lives on under that very name; only the watch is told otherwise.
     let bench = Bench::long_since(server, Config::default()).await;
     let other = fixtures::pod(namespace, name)
         .node("n")
         .networks("default/net");
     let other = other.uid("00000000-0000-4000-8000-00000000beef").running();
-    bench.server.put(other.build());
+    bench.put(other);
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     bench.stop().await;
@@ -170,23 +166,15 @@ async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &st
         fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
     );
     let odd = fixtures::pod(NS, "odd").node("n").networks("default/net");
-    server.put(
-        odd.annotation(fixtures::NETWORK_STATUS, status)
-            .running()
-            .build(),
-    );
+    server.put(odd.annotation(fixtures::NETWORK_STATUS, status).running());
     let bench = Bench::long_since(server, Config::default()).await;
     bench.end(["good", "odd"]);
     let ended = Instant::now();
     bench.wait_rows(POOL, &["2"]).await;
-    assert!(ended.elapsed() < Duration::from_secs(5));
+    took(ended, ..5.0);
     // A good end, but nobody knows of which row: W and not the cooldown.
     bench.wait_rows(POOL, &[]).await;
-    assert!(
-        ended.elapsed() >= Duration::from_secs(210),
-        "{:?}",
-        ended.elapsed()
-    );
+    took(ended, 210.0..);
     assert_eq!(bench.counted("annotations_unreadable"), 1);
     bench.stop().await;
 }
@@ -206,7 +194,7 @@ async fn a_live_pod_whose_status_breaks_keeps_its_row() {
     let again = fixtures::pod(NS, "odd").node("n").networks("default/net");
     let again = again.uid("00000000-0000-4000-8000-00000000beef");
     let again = again.annotation(fixtures::NETWORK_STATUS, "[").running();
-    bench.server.put(again.build());
+    bench.put(again);
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     bench.stop().await;
@@ -236,11 +224,7 @@ async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request:
     let odd = fixtures::pod(NS, "odd")
         .node("n")
         .annotation(fixtures::NETWORKS, request);
-    server.put(
-        odd.reports("default/net", "net1", &["10.0.0.2"])
-            .running()
-            .build(),
-    );
+    server.put(odd.reports("default/net", "net1", &["10.0.0.2"]).running());
     let bench = Bench::long_since(server, Config::default()).await;
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -279,12 +263,7 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     let mut bad = fixtures::nad(NS, "bad", RANGE);
     bad["spec"] = spec;
     server.put(bad);
-    let odd = fixtures::pod(NS, "odd").node("n").networks("default/bad");
-    server.put(
-        odd.reports("default/bad", "net1", &["10.0.0.2"])
-            .running()
-            .build(),
-    );
+    server.put(on_net("bad", "odd", "10.0.0.2").running());
     let bench = Bench::long_since(server, seldom()).await;
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"], "no sweep came by");
@@ -321,9 +300,7 @@ async fn a_definition_without_spec_hides_no_other() {
 #[case::no_rows(json!({"range": RANGE}))]
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_rows_has_nothing_to_free(#[case] spec: Value) {
-    let server = server();
-    put_pool(&server, &[(1, "good")]);
-    run_pod(&server, "good", 1);
+    let server = running(&[(1, "good")]);
     let mut bad = fixtures::pool("another", RANGE).build();
     bad["spec"] = spec;
     server.put(bad);
@@ -340,19 +317,14 @@ async fn a_pool_without_rows_has_nothing_to_free(#[case] spec: Value) {
 #[case::text_rows(json!({"range": RANGE, "allocations": "x"}))]
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_none_is_told_and_keeps_no_other(#[case] spec: Value) {
-    let server = server();
-    put_pool(&server, &[(1, "good")]);
-    run_pod(&server, "good", 1);
+    let server = running(&[(1, "good")]);
     let mut bad = fixtures::pool("another", RANGE).build();
     bad["spec"] = spec.clone();
     server.put(bad);
     let bench = Bench::long_since(server, Config::default()).await;
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
-    assert_eq!(
-        bench.server.get("ippools", "another", POOL).unwrap()["spec"],
-        spec
-    );
+    assert_eq!(bench.get("ippools", "another", POOL).unwrap()["spec"], spec);
     assert!(bench.counted("pools_unreadable") >= 1);
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     bench.stop().await;
@@ -368,19 +340,17 @@ async fn a_pool_that_is_none_is_told_and_keeps_no_other(#[case] spec: Value) {
 #[case::long(json!("1".repeat(MEGABYTE)))]
 #[tokio::test(start_paused = true)]
 async fn a_pool_whose_range_cannot_be_read_keeps_its_rows(#[case] range: Value) {
-    let server = server();
-    put_pool(&server, &[(1, "good")]);
-    run_pod(&server, "good", 1);
+    let server = running(&[(1, "good")]);
     let mut bad = fixtures::pool("another", RANGE);
-    bad = bad.row(1, &fixtures::sandbox(1), "default/good", "net1");
-    server.put(bad.build());
+    bad = bad.row_of(1, "default/good");
+    server.put(bad);
     server.edit("ippools", "another", POOL, |pool| {
         pool["spec"]["range"] = range;
     });
     let bench = Bench::long_since(server, Config::default()).await;
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
-    let bad = bench.server.get("ippools", "another", POOL).unwrap();
+    let bad = bench.get("ippools", "another", POOL).unwrap();
     assert_eq!(bad["spec"]["allocations"].as_object().unwrap().len(), 1);
     assert!(bench.counted("rows_unknown") >= 1);
     bench.stop().await;
@@ -416,7 +386,7 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
     // for them: more than an hour in one of these cases.
     seconds(600).await;
     bench.end(["good"]);
-    bench.server.delete("pods", NS, "odd");
+    bench.delete("pods", NS, "odd");
     seconds(120).await;
     assert_eq!(bench.rows(POOL), ["2"], "W is longer than that");
     bench.stop().await;
@@ -425,30 +395,27 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
 /// Names that no API server would let in.
 #[tokio::test(start_paused = true)]
 async fn objects_with_strange_names_hide_no_others() {
-    let server = server();
-    put_pool(&server, &[(1, "good")]);
-    run_pod(&server, "good", 1);
+    let server = running(&[(1, "good")]);
     for name in ["ü", "a/b", "..", "%2f", "x y", &"n".repeat(300)] {
-        server.put(fixtures::pool(NS, RANGE).name(name).build());
-        server.put(fixtures::pool(name, RANGE).build());
+        server.put(fixtures::pool(NS, RANGE).name(name));
+        server.put(fixtures::pool(name, RANGE));
         server.put(fixtures::nad(name, name, RANGE));
-        server.put(reporting(name, 9).running().build());
-        server.put(fixtures::reservation(NS, name, "default/good", "net1"));
+        server.put(reporting(name, 9).running());
+        reserve(&server, name, "good");
     }
     let bench = Bench::long_since(server, Config::default()).await;
     for name in ["ü", "a/b", "..", "%2f", "x y", &"n".repeat(300)] {
-        bench.server.delete("pods", NS, name);
+        bench.delete("pods", NS, name);
     }
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert!(
         bench
-            .server
             .get("overlappingrangeipreservations", NS, "10.0.0.1")
             .is_none()
     );
-    assert_eq!(bench.server.count("overlappingrangeipreservations"), 6);
+    assert_eq!(bench.count("overlappingrangeipreservations"), 6);
     bench.stop().await;
 }
 
@@ -471,7 +438,7 @@ async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
     server.put(pool);
     run_pod(&server, "good", 1);
     let starting = fixtures::pod(NS, "starting").node("n");
-    server.put(starting.networks("default/net").build());
+    server.put(starting.networks("default/net"));
     let bench = Bench::long_since(server, Config::default()).await;
     end_good(&bench).await;
     let rows = bench.rows(POOL);

@@ -54,17 +54,13 @@ fn room() -> Server {
     server.put(fixtures::nad(NS, "net", RANGE));
     let row = |n| fixtures::row(&fixtures::sandbox(n), &format!("{NS}/web-{n}"), "net1");
     let pool = suspects(RANGE, 0, FEW);
-    server.put(
-        pool.raw_row("101", row(101))
-            .raw_row("102", row(102))
-            .build(),
-    );
-    server.put(suspects("10.1.0.0/24", 1, MANY).build());
+    server.put(pool.raw_row("101", row(101)).raw_row("102", row(102)));
+    server.put(suspects("10.1.0.0/24", 1, MANY));
     let quiet = fixtures::pool(NS, "10.2.0.0/24");
-    server.put(quiet.raw_row("103", row(103)).build());
+    server.put(quiet.raw_row("103", row(103)));
     let alive = fixtures::pod(NS, "web-103").node("node-1");
     let alive = alive.reports("default/other", "net1", &["10.2.0.103"]);
-    server.put(alive.running().build());
+    server.put(alive.running());
     for n in [101, 102] {
         run_pod(&server, &format!("web-{n}"), n);
     }
@@ -123,7 +119,7 @@ async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
         (FEW, MANY),
         "an old one counts for nothing"
     );
-    acknowledge(&bench.server, POOL, bench.server.now());
+    acknowledge(&bench, POOL, bench.now());
     for n in 1..=FEW {
         goes_after(&bench, POOL, &n.to_string(), 120).await;
     }
@@ -141,7 +137,7 @@ async fn it_lets_go_after_the_hold_what_nobody_acknowledged() {
     seconds(HOLD - 300 - 5).await;
     assert_eq!(stopped(&bench), (FEW, MANY), "before the hold is over");
     seconds(125).await;
-    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.server.requests());
+    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.requests());
     assert_eq!(bench.rows(POOL), ["101", "102"]);
     assert_eq!(bench.rows(QUIET), ["103"]);
     bench.stop().await;
@@ -186,7 +182,7 @@ async fn it_holds_anew_after_a_restart() {
     let events = pool_events(&bench, "IPPoolGCBreakerOpen");
     assert_eq!(events.len(), 4, "{events:?}");
     seconds(240).await;
-    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.server.requests());
+    assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.requests());
     bench.stop().await;
 }
 
@@ -196,12 +192,12 @@ async fn an_end_that_a_list_told_waits_for_a_sweep() {
     let bench = Bench::with(room(), Config::default()).await;
     seconds(900).await;
     let contents = Match::list("ippools").filter(|r| !r.metadata_only);
-    let sweeps = bench.server.on(contents).fail(503);
-    let gap = bench.server.on(Match::watch("pods")).fail(503);
-    bench.server.cut_watches("pods");
+    let sweeps = bench.on(contents).fail(503);
+    let gap = bench.on(Match::watch("pods")).fail(503);
+    bench.cut_watches("pods");
     seconds(1).await;
     bench.kubelet().force_delete(NS, "web-101");
-    bench.server.compact();
+    bench.compact();
     gap.remove();
     seconds(3_600).await;
     assert!(sweeps.hits() > 0);
@@ -233,11 +229,11 @@ async fn a_small_part_opens_nothing() {
     let mut pool = fixtures::pool(NS, "10.3.0.0/24");
     for n in 1..=16 {
         let name = format!("busy-{n}");
-        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{name}"), "net1");
+        pool = pool.row_of(n, &format!("{NS}/{name}"));
         let pod = reporting(&name, 200 + n).networks("default/net,default/net");
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
-    server.put(pool.build());
+    server.put(pool);
     let bench = Bench::with(server, config()).await;
     seconds(W + 60).await;
     assert_eq!(stopped(&bench), (0, 0));

@@ -29,14 +29,14 @@ async fn scene(dry_run: bool) -> (Bench, Beat) {
     let bench = Bench { server, running };
     seconds(3_600).await;
     let pods = [(1, "good"), (2, "leaked"), (3, "silent"), (4, "alive")];
-    put_pool(&bench.server, &pods);
+    put_pool(&bench, &pods);
     let lone = fixtures::reservation(NS, "10.0.0.9", "default/lost", "net1");
-    bench.server.put(lone);
-    run_on(&bench.server, "node-1", "good", 1);
-    run_on(&bench.server, "node-2", "silent", 3);
-    run_on(&bench.server, "node-1", "alive", 4);
+    bench.put(lone);
+    run_on(&bench, "node-1", "good", 1);
+    run_on(&bench, "node-2", "silent", 3);
+    run_on(&bench, "node-1", "alive", 4);
     seconds(30).await;
-    fall_silent(&bench.server, "node-2", other);
+    fall_silent(&bench, "node-2", other);
     bench.kubelet().force_delete(NS, "silent");
     bench.end(["good"]);
     seconds(1_800).await;
@@ -107,7 +107,7 @@ async fn dry_run_decides_and_writes_nothing() {
         .sent(Match::any())
         .filter(|r| !matches!(r.verb, Verb::Get | Verb::List | Verb::Watch));
     assert!(written.is_empty(), "{written}");
-    assert!(bench.server.list("events").is_empty());
+    assert!(bench.list("events").is_empty());
     assert_eq!(bench.rows(POOL), ["1", "2", "3", "4"]);
     let left = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.9"];
     assert_eq!(bench.reservations(), left);
@@ -122,6 +122,6 @@ async fn the_same_scene_is_cleaned_up_without_it() {
     assert_eq!(bench.counted("rows_freed"), 2);
     assert_eq!(bench.counted("rows_would_free"), 0);
     assert!(!bench.sent(Match::delete(ORIP)).is_empty());
-    assert!(!bench.server.list("events").is_empty());
+    assert!(!bench.list("events").is_empty());
     bench.stop().await;
 }

@@ -7,7 +7,10 @@ mod common;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{W, come_back, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays},
+    nodes::{
+        W, come_back, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays,
+        with_neighbour,
+    },
     put_pool, reporting, seconds, seldom, server,
 };
 use ipgc::config::Config;
@@ -19,7 +22,7 @@ use testkit::{Server, fixtures};
 fn put_other_pool(server: &Server, range: &str, interface: &str) {
     let pool = fixtures::pool(NS, range);
     let pool = pool.row(1, &fixtures::sandbox(7), &format!("{NS}/web-0"), interface);
-    server.put(pool.build());
+    server.put(pool);
 }
 
 /// A pod that runs on three interfaces.
@@ -33,12 +36,10 @@ fn on_three() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::with(server, seldom()).await;
-    bench.server.put(on_three());
+    bench.put(on_three());
     seconds(1_800).await;
     bench.kubelet().force_delete(NS, "web-0");
     // Nothing is wrong with a DEL that takes its time.
@@ -55,7 +56,7 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     }
     // Whatever was there is gone with its node.
     drop(beat);
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 240).await;
     assert!(
         waited >= W + 120,
@@ -77,16 +78,14 @@ fn boot(server: &Server, node: &str, number: u64) {
 #[tokio::test(start_paused = true)]
 async fn m4_03_rows_of_three_interfaces_go_when_their_node_was_booted_anew() {
     for is_before_the_end in [false, true] {
-        let server = server();
-        put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
-        put_neighbour(&server, POOL);
+        let server = with_neighbour(&[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
         let beat = live_node(&server, "node-1");
         boot(&server, "node-1", 1);
         let bench = Bench::with(server, seldom()).await;
-        bench.server.put(on_three());
+        bench.put(on_three());
         seconds(1_800).await;
         if is_before_the_end {
-            boot(&bench.server, "node-1", 2);
+            boot(&bench, "node-1", 2);
         }
         bench.kubelet().force_delete(NS, "web-0");
         seconds(600).await;
@@ -94,10 +93,10 @@ async fn m4_03_rows_of_three_interfaces_go_when_their_node_was_booted_anew() {
         if is_before_the_end {
             stays(&bench, POOL, &["1", "2", "3"]).await;
         } else {
-            fall_silent(&bench.server, "node-1", beat);
+            fall_silent(&bench, "node-1", beat);
             seconds(300).await;
-            boot(&bench.server, "node-1", 2);
-            let _beat = come_back(&bench.server, "node-1");
+            boot(&bench, "node-1", 2);
+            let _beat = come_back(&bench, "node-1");
             let waited = goes_after(&bench, POOL, "1", W + 120 + 90).await;
             assert!(
                 waited >= W + 120,
@@ -124,7 +123,7 @@ async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
         let bench = Bench::with(server, seldom()).await;
         seconds(600).await;
         if boots {
-            boot(&bench.server, "node-1", 2);
+            boot(&bench, "node-1", 2);
             goes_after(&bench, POOL, "1", 60).await;
         } else {
             stays(&bench, POOL, &["1"]).await;
@@ -137,9 +136,7 @@ async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
 #[tokio::test(start_paused = true)]
 async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
     for pools in [1, 2] {
-        let server = server();
-        put_pool(&server, &[(1, "web-0")]);
-        put_neighbour(&server, POOL);
+        let server = with_neighbour(&[(1, "web-0")]);
         for pool in 1..=pools {
             let interface = format!("net{}", pool + 1);
             put_other_pool(&server, &format!("10.0.{pool}.0/24"), &interface);
@@ -163,9 +160,7 @@ async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
 /// Whoever bore the name before the first list, and was killed by force, may answer on what this pod took over.
 #[tokio::test(start_paused = true)]
 async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-0"), (2, "web-0"), (3, "web-0")]);
     let _beat = live_node(&server, "node-1");
     server.put(on_three());
     let bench = Bench::long_since(server, Config::default()).await;

@@ -20,20 +20,20 @@ async fn crowd(count: u64) -> (Bench, Vec<String>) {
     for n in 1..=count {
         let name = format!("pod-with-a-rather-long-name-{n}");
         let address = format!("10.9.{}.{}", n / 256, n % 256);
-        pool = pool.row(n, &fixtures::sandbox(n), &format!("{NS}/{name}"), "net1");
+        pool = pool.row_of(n, &format!("{NS}/{name}"));
         let pod = fixtures::pod(NS, &name).node("node-1").networks("wide");
         let pod = pod.reports(&format!("{NS}/wide"), "net1", &[&address]);
-        server.put(pod.owner("ReplicaSet", "web").running().build());
+        server.put(pod.owner("ReplicaSet", "web").running());
         names.push(name);
     }
-    server.put(pool.build());
+    server.put(pool);
     (Bench::long_since(server, seldom()).await, names)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_one_event_on_the_pool_and_one_on_each_pod() {
     let (bench, names) = crowd(40).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     bench.wait_rows(POOL, &[]).await;
     seconds(10).await;
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
@@ -55,11 +55,10 @@ async fn a_batch_is_one_event_on_the_pool_and_one_on_each_pod() {
 #[tokio::test(start_paused = true)]
 async fn events_are_created_and_nothing_else() {
     let (bench, names) = crowd(3).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     bench.wait_rows(POOL, &[]).await;
     seconds(600).await;
     let all = bench
-        .server
         .requests()
         .filter(|request| request.resource == "events");
     let created = bench.sent(Match::create("events.events.k8s.io"));
@@ -74,7 +73,7 @@ async fn events_are_created_and_nothing_else() {
 async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     let (bench, names) = crowd(500).await;
     let begun = Instant::now();
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     bench.wait_rows(POOL, &[]).await;
     let most = 100 + 20 * (begun.elapsed().as_secs() + 1);
     seconds(60).await;

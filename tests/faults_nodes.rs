@@ -16,10 +16,10 @@ use std::{
 use common::{
     Bench, NS, POOL,
     nodes::{
-        Beat, W, come_back, goes_after, live_node, neighbour_goes, put_neighbour, run_on,
-        silent_node, stays,
+        Beat, W, come_back, goes_after, live_node, neighbour_goes, run_on, silent_node, stays,
+        with_neighbour,
     },
-    put_pool, put_row, reporting, seconds, server,
+    put_row, reporting, seconds,
 };
 use http::{Request, Response, header::CONTENT_LENGTH};
 use http_body_util::BodyExt;
@@ -49,17 +49,14 @@ fn spoil(server: &Server, resource: &str, fault: &str) -> Rule {
 
 /// An empty pool, but for a neighbour's row.
 fn room() -> Server {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
-    server
+    with_neighbour(&[])
 }
 
 /// `web-0` is born with row 1 on `node-1`, which is there, long after the collector began.
 async fn bear(bench: &Bench) {
     seconds(600).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, 1, "web-0", 1);
+    run_on(bench, "node-1", "web-0", 1);
+    put_row(bench, 1, "web-0", 1);
     seconds(60).await;
 }
 
@@ -72,7 +69,7 @@ fn put_slice(server: &Server) {
     server.put(slices);
     let pool = fixtures::pool(NS, "10.8.2.0/24").name(SLICE);
     let pool = pool.row(1, &fixtures::sandbox(81), "default/gone", "net1");
-    server.put(pool.build());
+    server.put(pool);
 }
 
 #[rstest]
@@ -126,7 +123,7 @@ async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang
     let _beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
     bear(&bench).await;
-    let rule = spoil(&bench.server, "leases", fault);
+    let rule = spoil(&bench, "leases", fault);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     // Asked again and again, not in a hot loop.
@@ -177,7 +174,7 @@ async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     bear(&bench).await;
     bench.kubelet().force_delete(NS, "web-0");
     seconds(150).await;
-    let rule = spoil(&bench.server, "leases", "500");
+    let rule = spoil(&bench, "leases", "500");
     seconds(120).await;
     assert!(rule.hits() > 0);
     rule.remove();
@@ -196,8 +193,8 @@ async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
     bear(&bench).await;
     bench.kubelet().force_delete(NS, "web-0");
     seconds(W - 5).await;
-    let rule = spoil(&bench.server, "leases", "500");
-    bench.server.clear_requests();
+    let rule = spoil(&bench, "leases", "500");
+    bench.clear_requests();
     seconds(120).await;
     let looks = bench.sent(Match::get("ippools")).len();
     // One in five seconds.
@@ -265,7 +262,7 @@ async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_
         }
     });
     let bench = Bench::with(server, config).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
     seconds(1_800).await;
     bench.kubelet().force_delete(NS, "web-0");
     sleep(wait.saturating_sub(Duration::from_secs(6))).await;
@@ -273,7 +270,7 @@ async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_
     // They are every three seconds: the next LIST shows a renewal that this one did not, and none comes after it.
     sleep(Duration::from_millis(1_500)).await;
     beat.abort();
-    let slow = bench.server.on(Match::list("leases"));
+    let slow = bench.on(Match::list("leases"));
     let slow = slow.after(|_| seconds(19));
     stays(&bench, POOL, &["1"]).await;
     assert!(slow.hits() > 0);
@@ -287,16 +284,16 @@ async fn a_kubelet_that_came_back_while_leases_were_listed_begins_its_wait_then(
     put_row(&server, 1, "web-0", 1);
     silent_node(&server, "node-1");
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
     seconds(60).await;
     bench.kubelet().force_delete(NS, "web-0");
     seconds(1_800).await;
     leases_are_asked_for(&bench).await;
-    let slow = bench.server.on(Match::list("leases")).once();
+    let slow = bench.on(Match::list("leases")).once();
     let slow = slow.delay(Duration::from_secs(19));
     leases_are_asked_for(&bench).await;
     seconds(17).await;
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after, which is before W");
     assert_eq!(slow.hits(), 1);
@@ -339,22 +336,18 @@ async fn a_node_of_which_nothing_is_told_is_not_at_work() {
     put_odd(&server, "odd-2", serde_json::json!({ "conditions": [{}] }));
     let bench = Bench::start(server).await;
     // The watch tells of others, whose kubelets renew their Leases.
-    put_odd(
-        &bench.server,
-        "odd-3",
-        serde_json::json!({ "conditions": null }),
-    );
-    put_odd(&bench.server, "odd-4", serde_json::json!({}));
-    let _beats = ["odd-1", "odd-3"].map(|node| Beat::of(&bench.server, node));
+    put_odd(&bench, "odd-3", serde_json::json!({ "conditions": null }));
+    put_odd(&bench, "odd-4", serde_json::json!({}));
+    let _beats = ["odd-1", "odd-3"].map(|node| Beat::of(&bench, node));
     seconds(600).await;
     let pod = reporting("web-0", 1).node("odd-3");
-    bench.server.put(pod.running().build());
-    put_row(&bench.server, 1, "web-0", 1);
+    bench.put(pod.running());
+    put_row(&bench, 1, "web-0", 1);
     seconds(60).await;
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1", "9"]).await;
     for node in ["odd-1", "odd-2", "odd-3", "odd-4"] {
-        bench.server.delete("nodes", "", node);
+        bench.delete("nodes", "", node);
     }
     for key in ["1", "9"] {
         goes_after(&bench, POOL, key, W + 120).await;
@@ -385,7 +378,7 @@ async fn a_lease_that_somebody_else_holds_is_no_sign_of_a_kubelet(
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     somebody.abort();
-    let _beat = Beat::of(&bench.server, "node-1");
+    let _beat = Beat::of(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");
     bench.stop().await;

@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{Bench, PODS, POOL, put_pool, run_pod, seconds, seldom, server, three, three_with};
+use common::{
+    Bench, PODS, POOL, put_crowd, put_pool, run_pod, seconds, seldom, server, three, three_with,
+};
 use ipgc::config::Config;
 use serde_json::json;
 use testkit::{Failure, Match, Request};
@@ -21,16 +23,11 @@ fn removes(request: &Request, key: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn one_row_that_the_server_refuses_keeps_no_other_and_is_not_looped() {
     let bench = Bench::long_since(server(), seldom()).await;
-    let names: Vec<String> = (1..=100).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&bench.server, &rows);
-    for (offset, name) in &rows {
-        run_pod(&bench.server, name, *offset);
-    }
+    let names = put_crowd(&bench, 100);
     seconds(1).await;
     let refused = Match::patch("ippools").filter(|request| removes(request, "77"));
-    let rule = bench.server.on(refused).answer(Failure::patch_rejected());
-    bench.end(names.iter().map(String::as_str));
+    let rule = bench.on(refused).answer(Failure::patch_rejected());
+    bench.end(&names);
     seconds(600).await;
     assert_eq!(bench.rows(POOL), ["77"]);
     assert_eq!(bench.counted("frees_refused"), 1);
@@ -55,7 +52,7 @@ async fn a_pool_that_fails_validation_backs_off() {
     let bench = three().await;
     let mut failure = Failure::of_code(422);
     failure.details = Some(json!({ "causes": [{ "field": "spec.allocations.7.podref" }] }));
-    bench.server.on(Match::patch("ippools")).answer(failure);
+    bench.on(Match::patch("ippools")).answer(failure);
     bench.end(PODS);
     seconds(600).await;
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
@@ -78,16 +75,16 @@ async fn a_patch_that_is_too_large_is_halved() {
     let bench = Bench::start(server()).await;
     let names: Vec<String> = (1..=16).map(|n| format!("web-{n:02}")).collect();
     let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&bench.server, &rows);
+    put_pool(&bench, &rows);
     for (offset, name) in &rows {
-        run_pod(&bench.server, name, *offset);
+        run_pod(&bench, name, *offset);
     }
     seconds(1).await;
     // Three rows at most: the test of the uid, then a test and a removal for each.
     let large =
         Match::patch("ippools").filter(|r| r.json().as_array().is_some_and(|o| o.len() > 7));
-    bench.server.on(large).fail(413);
-    bench.end(names.iter().map(String::as_str));
+    bench.on(large).fail(413);
+    bench.end(&names);
     bench.wait_rows(POOL, &[]).await;
     let patches = bench.sent(Match::patch("ippools"));
     assert!(patches.len() <= 30, "{patches}");
@@ -99,7 +96,7 @@ async fn a_patch_that_is_too_large_is_halved() {
 #[tokio::test(start_paused = true)]
 async fn a_single_row_that_is_too_large_is_refused() {
     let bench = three().await;
-    bench.server.on(Match::patch("ippools")).fail(413);
+    bench.on(Match::patch("ippools")).fail(413);
     bench.end(PODS);
     seconds(600).await;
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
@@ -117,11 +114,11 @@ async fn a_patch_that_fails_is_no_failure_of_pods_without_rows() {
         ..seldom()
     })
     .await;
-    put_pool(&bench.server, &[(1, "web-1")]);
-    let rule = bench.server.on(Match::patch("ippools")).fail(500);
+    put_pool(&bench, &[(1, "web-1")]);
+    let rule = bench.on(Match::patch("ippools")).fail(500);
     bench.end(PODS);
     seconds(600).await;
-    assert!(rule.hits() >= 1, "{}", bench.server.requests());
+    assert!(rule.hits() >= 1, "{}", bench.requests());
     let told = bench.events("Pod");
     assert!(
         matches!(&told[..], [only] if only.contains("default/web-1")),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{W, goes_after, live_node, put_neighbour, silent_node, stays},
-    put_pool, reporting, run_pod, seconds, seldom, server,
+    put_pool, reporting, run_pod, running, seconds, seldom, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -33,7 +33,7 @@ fn listed(bench: &Bench, resource: &str) -> usize {
 /// Its name never returns, so that nothing but its own end holds its row.
 fn put_web(server: &Server, node: &str, offset: u64) {
     let web = reporting(&format!("web-{offset}"), offset).owner("ReplicaSet", "web");
-    server.put(web.node(node).running().build());
+    server.put(web.node(node).running());
 }
 
 /// A pod ends well, etcd is restored, and there it is again. Its node is silent, and it is deleted by force: its
@@ -51,13 +51,13 @@ async fn a_good_end_that_was_undone_frees_nothing(#[case] lives: u64) {
     put_web(&server, "node-2", 2);
     put_neighbour(&server, POOL);
     let bench = Bench::long_since(server, Config::default()).await;
-    let backup = bench.server.back_up();
-    write(&bench.server, 1_000);
+    let backup = bench.back_up();
+    write(&bench, 1_000);
     // The row stays, since the pool cannot be written.
-    let refused = bench.server.on(Match::patch("ippools")).fail(503);
+    let refused = bench.on(Match::patch("ippools")).fail(503);
     bench.end(["web-1"]);
     seconds(5).await;
-    bench.server.restore(backup);
+    bench.restore(backup);
     refused.remove();
     if lives > 0 {
         seconds(lives).await;
@@ -86,20 +86,18 @@ async fn a_good_end_that_was_undone_frees_nothing(#[case] lives: u64) {
 /// once, whether or not anybody asks for a list.
 #[tokio::test(start_paused = true)]
 async fn all_is_listed_anew_when_a_watch_is_taken_up_at_a_version_of_the_future() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
+    let server = running(&[(1, "web-1")]);
     let _beat = live_node(&server, "node-1");
     let bench = Bench::long_since(server, seldom()).await;
-    let backup = bench.server.back_up();
-    write(&bench.server, 1_000);
+    let backup = bench.back_up();
+    write(&bench, 1_000);
     seconds(61).await;
-    bench.server.clear_requests();
-    bench.server.restore(backup);
+    bench.clear_requests();
+    bench.restore(backup);
     seconds(5).await;
     for resource in ["pods", "nodes", "network-attachment-definitions"] {
         let lists = listed(&bench, resource);
-        assert_eq!(lists, 1, "{resource}\n{}", bench.server.requests());
+        assert_eq!(lists, 1, "{resource}\n{}", bench.requests());
     }
     // What is seen from then on counts.
     seconds(W + 300).await;
@@ -112,21 +110,19 @@ async fn all_is_listed_anew_when_a_watch_is_taken_up_at_a_version_of_the_future(
 /// An API server that goes on while its etcd is restored ends no watch: a list shows it.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_shows_a_smaller_version_drops_the_watches() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
+    let server = running(&[(1, "web-1")]);
     let _beat = live_node(&server, "node-1");
     let bench = Bench::long_since(server, seldom()).await;
-    let past = bench.server.revision();
-    write(&bench.server, 1_000);
+    let past = bench.revision();
+    write(&bench, 1_000);
     // The Leases are read while somebody waits for them.
     bench.kubelet().force_delete(NS, "web-1");
     seconds(15).await;
-    bench.server.clear_requests();
-    let stale = bench.server.on(Match::list("leases")).once();
+    bench.clear_requests();
+    let stale = bench.on(Match::list("leases")).once();
     stale.serve_stale(past);
     seconds(15).await;
-    assert_eq!(listed(&bench, "pods"), 1, "{}", bench.server.requests());
+    assert_eq!(listed(&bench, "pods"), 1, "{}", bench.requests());
     assert_eq!(bench.counted("history_went_back"), 1);
     bench.stop().await;
 }
@@ -134,19 +130,16 @@ async fn a_list_that_shows_a_smaller_version_drops_the_watches() {
 /// A watch that is deaf is no fresh one, however often it is taken up.
 #[tokio::test(start_paused = true)]
 async fn the_head_of_a_watch_is_no_word_of_it() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
     bench.end(["web-1"]);
     sleep(Duration::from_millis(100)).await;
     // From now on each watch is answered with a head, and nothing comes of it.
     for _ in 0..30 {
-        bench.server.on(Match::watch("pods")).once().fail(503);
-        bench.server.cut_watches("pods");
+        bench.on(Match::watch("pods")).once().fail(503);
+        bench.cut_watches("pods");
         seconds(5).await;
     }
-    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.requests());
     goes_after(&bench, POOL, "1", 600).await;
     bench.stop().await;
 }
@@ -162,13 +155,13 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     run_pod(&server, "web-1", 1);
     let bench = Bench::long_since(server, config).await;
     assert!(bench.running.leads());
-    let backup = bench.server.back_up();
-    write(&bench.server, 1_000);
+    let backup = bench.back_up();
+    write(&bench, 1_000);
     // A watch has to be heard of these.
-    run_pod(&bench.server, "web-2", 2);
+    run_pod(&bench, "web-2", 2);
     seconds(1).await;
-    bench.server.restore(backup);
-    let unwritten = bench.server.on(Match::writes("leases")).hang();
+    bench.restore(backup);
+    let unwritten = bench.on(Match::writes("leases")).hang();
     let mut led = 0;
     while bench.running.leads() {
         sleep(Duration::from_millis(100)).await;

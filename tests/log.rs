@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, log::Log, put_pool, run_pod, seldom, server};
+use common::{Bench, NS, POOL, log::Log, put_pool, put_running, run_pod, seldom, server};
 use serde_json::json;
 use testkit::{Match, fixtures};
 use tokio::time::sleep;
@@ -15,8 +15,7 @@ use tokio::time::sleep;
 async fn a_free_is_one_line_with_the_whole_row() {
     let (log, _guard) = Log::start();
     let bench = Bench::long_since(server(), seldom()).await;
-    put_pool(&bench.server, &[(1, "web-0")]);
-    run_pod(&bench.server, "web-0", 1);
+    put_running(&bench, &[(1, "web-0")]);
     sleep(Duration::from_millis(500)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
@@ -48,11 +47,11 @@ async fn a_free_is_one_line_with_the_whole_row() {
 async fn an_exemption_that_nobody_understands_is_one_line() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
-    put_pool(&bench.server, &[(1, "web-0")]);
-    bench.server.edit("ippools", NS, POOL, |pool| {
+    put_pool(&bench, &[(1, "web-0")]);
+    bench.edit("ippools", NS, POOL, |pool| {
         pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "10.0.0.0/28"});
     });
-    run_pod(&bench.server, "web-0", 1);
+    run_pod(&bench, "web-0", 1);
     sleep(Duration::from_secs(10)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     sleep(Duration::from_mins(30)).await;
@@ -69,10 +68,9 @@ async fn an_exemption_that_nobody_understands_is_one_line() {
 async fn a_failed_try_names_the_pod_the_pool_and_the_reason() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
-    put_pool(&bench.server, &[(1, "web-0")]);
-    run_pod(&bench.server, "web-0", 1);
+    put_running(&bench, &[(1, "web-0")]);
     sleep(Duration::from_secs(10)).await;
-    bench.server.on(Match::patch("ippools")).once().fail(500);
+    bench.on(Match::patch("ippools")).once().fail(500);
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
     let lines = log.lines("will try again");
@@ -91,13 +89,13 @@ async fn a_failed_try_names_the_pod_the_pool_and_the_reason() {
 async fn a_row_that_cannot_be_read_is_one_line_however_often_it_is_seen() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
-    put_pool(&bench.server, &[(1, "web-0"), (2, "web-1")]);
-    bench.server.edit("ippools", NS, POOL, |pool| {
+    put_pool(&bench, &[(1, "web-0"), (2, "web-1")]);
+    bench.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["x".repeat(100_000)] =
             json!({"id": "short", "podref": "default/web-0"});
     });
     for (name, offset) in [("web-0", 1), ("web-1", 2)] {
-        run_pod(&bench.server, name, offset);
+        run_pod(&bench, name, offset);
         sleep(Duration::from_millis(500)).await;
         bench.kubelet().terminate_pod(NS, name).await;
         sleep(Duration::from_secs(10)).await;
@@ -168,7 +166,7 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
     put_pool(&server, &[(1, "web-0")]);
     let rejected = fixtures::pod(NS, "web-0").node("node-1");
     let rejected = rejected.reports("default/net", "net1", &["10.0.0.1"]);
-    server.put(rejected.status(json!({"phase": "Failed"})).build());
+    server.put(rejected.status(json!({"phase": "Failed"})));
     let bench = Bench::start(server).await;
     let lines = || log.lines("rows are held though no pod reports them");
     sleep(Duration::from_mins(2)).await;

@@ -42,14 +42,14 @@ impl Crowd {
                 let name = format!("pod-{number}-{n}");
                 let address = format!("10.{number}.{}.{}", n / 256, n % 256);
                 let podref = format!("{NS}/{name}");
-                pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
+                pool = pool.row_of(n, &podref);
                 server.put(fixtures::reservation(NS, &address, &podref, "net1"));
                 let pod = fixtures::pod(NS, &name).node("node-1").networks(&net);
                 let pod = pod.reports(&network, "net1", &[&address]);
-                server.put(pod.owner(kind, "owner").running().build());
+                server.put(pod.owner(kind, "owner").running());
                 names.push(name);
             }
-            server.put(pool.build());
+            server.put(pool);
             pool_names.push(fixtures::pool_name(&range));
         }
         let took = |matcher, milliseconds| {
@@ -70,7 +70,7 @@ impl Crowd {
 
     /// All at one moment.
     fn end(&self) {
-        self.bench.end(self.names.iter().map(String::as_str));
+        self.bench.end(&self.names);
     }
 
     async fn wait_rows(&self) {
@@ -193,7 +193,7 @@ async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
 async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) -> Match) {
     let crowd = Crowd::gather(1, kind).await;
     let write = verb("overlappingrangeipreservations");
-    let denied = crowd.bench.server.deny(write);
+    let denied = crowd.bench.deny(write);
     crowd.end();
     crowd.wait_rows().await;
     seconds(5).await;
@@ -213,7 +213,7 @@ async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn
     let crowd = Crowd::gather(1, kind).await;
     let name = crowd.bench.reservations().swap_remove(7);
     let write = verb("overlappingrangeipreservations").name(&name);
-    let denied = crowd.bench.server.on(write).fail(403);
+    let denied = crowd.bench.on(write).fail(403);
     crowd.end();
     crowd.wait_rows().await;
     seconds(20 + 125).await;
@@ -235,7 +235,6 @@ async fn rows_do_not_wait_for_reservations() {
     let reservations = "overlappingrangeipreservations";
     crowd
         .bench
-        .server
         .on(Match::delete(reservations))
         .delay(Duration::from_secs(1));
     let (first, last) = crowd.names.split_at(450);
@@ -266,14 +265,14 @@ async fn each_delete_comes_soon_after_a_proof(
     let reservations = "overlappingrangeipreservations";
     // Once, the server takes its time.
     let lists = Match::list("pods").namespace(NS);
-    let list = crowd.bench.server.on(lists).skip(3).once();
+    let list = crowd.bench.on(lists).skip(3).once();
     let list = list.delay(Duration::from_secs(3));
     // And a claim of the next round is never answered.
-    let claim = crowd.bench.server.on(Match::patch(reservations)).skip(250);
+    let claim = crowd.bench.on(Match::patch(reservations)).skip(250);
     claim.once().hang();
     let writes = Match::verbs(&[Verb::Delete, Verb::Patch], reservations);
     let pace = Duration::from_millis(milliseconds);
-    crowd.bench.server.on(writes).delay(pace);
+    crowd.bench.on(writes).delay(pace);
     crowd.end();
     crowd.wait_rows().await;
     seconds(250).await;

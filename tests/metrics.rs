@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL, launch,
     nodes::{fall_silent, live_node},
-    put_pool, reporting, run_pod,
+    put_pool, reporting, reserve, run_pod, running,
     scrape::Scrape,
     seconds, seldom, server,
 };
@@ -83,28 +83,17 @@ async fn counters_begin_with_zero() {
 async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let server = server();
     let row = |pool: fixtures::PoolBuilder, offset, pod: &str| {
-        pool.row(
-            offset,
-            &fixtures::sandbox(offset),
-            &format!("{NS}/{pod}"),
-            "net1",
-        )
+        pool.row_of(offset, &format!("{NS}/{pod}"))
     };
     let pool = row(fixtures::pool(NS, common::RANGE), 1, "here");
     let pool = row(pool, 2, "silent");
     let pool = row(pool, 3, "killed");
     let pool = row(pool, 4, "there");
-    server.put(pool.row(5, "no sandbox", "x/y", "net1").build());
+    server.put(pool.row(5, "no sandbox", "x/y", "net1"));
     run_pod(&server, "here", 1);
     run_pod(&server, "there", 4);
     run_pod(&server, "silent", 2);
-    server.put(
-        reporting("killed", 3)
-            .node("node-2")
-            .grace(3_600)
-            .running()
-            .build(),
-    );
+    server.put(reporting("killed", 3).node("node-2").grace(3_600).running());
     let beat = live_node(&server, "node-1");
     let _beat = live_node(&server, "node-2");
     let config = Config {
@@ -114,7 +103,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let bench = Bench::with(server, config).await;
     // Until nobody is in doubt any more of who was there before the start.
     seconds(3 * 3_600).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "silent");
     bench.kubelet().force_delete(NS, "killed");
     seconds(3_000).await;
@@ -164,13 +153,10 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_gone_is_gone_from_the_metrics() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::with(running(&[(1, "web-0")]), Config::default()).await;
     seconds(10).await;
     assert_eq!(rows(&Scrape::of(&bench.running), "live"), Some(1.0));
-    assert!(bench.server.delete("ippools", NS, POOL).is_some());
+    assert!(bench.delete("ippools", NS, POOL).is_some());
     seconds(600).await;
     let scrape = Scrape::of(&bench.running);
     for name in [
@@ -229,7 +215,7 @@ fn crowded() -> testkit::Server {
     for (name, offset) in [("web-0", 1), ("web-1", 1), ("web-2", 2), ("web-3", 3)] {
         // Whoever gives out the default network's addresses, it is not whereabouts.
         let pod = reporting(name, offset).reports_default(&["10.244.0.7"]);
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
     server
 }
@@ -259,24 +245,16 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
     let bench = Bench::with(server, seldom()).await;
     seconds(60).await;
     // The pools are read, and the sweep hangs on its second look, which the lone reservation asks for.
-    bench.server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/none",
-        "net1",
-    ));
+    reserve(&bench, "10.0.0.9", "none");
     bench
-        .server
         .on(Match::list("nodeslicepools"))
         .once()
         .delay(Duration::from_secs(5));
-    let slow = bench
-        .server
-        .on(Match::list("overlappingrangeipreservations"));
+    let slow = bench.on(Match::list("overlappingrangeipreservations"));
     slow.once().delay(Duration::from_secs(5));
     bench.relist();
     seconds(9).await;
-    bench.server.edit("pods", NS, "web-3", |pod| {
+    bench.edit("pods", NS, "web-3", |pod| {
         pod["metadata"]["labels"]["a"] = "b".into();
     });
     seconds(60).await;
@@ -289,16 +267,13 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
 #[tokio::test(start_paused = true)]
 async fn what_was_not_read_is_not_taken_for_missing() {
     let server = crowded();
-    server.put(fixtures::pool(NS, "10.1.0.0/24").build());
+    server.put(fixtures::pool(NS, "10.1.0.0/24"));
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(2.0));
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(0.0));
-    let _garbled = bench
-        .server
-        .on(Match::list("ippools"))
-        .garble(Garble::Item(1));
+    let _garbled = bench.on(Match::list("ippools")).garble(Garble::Item(1));
     seconds(600).await;
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
@@ -327,9 +302,7 @@ async fn a_pool_without_a_range_may_have_any_row() {
 /// What one definition leaves out, another may give; what all leave out nobody gets.
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let server = running(&[(1, "web-0")]);
     let ipam = json!({ "type": "whereabouts", "range": common::RANGE, "exclude": ["10.0.0.0/25"] });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let bench = Bench::with(server, Config::default()).await;
@@ -337,17 +310,13 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     let size = || of_pool(&Scrape::of(&bench.running), "ipgc_pool_size");
     assert_eq!(size(), Some(127.0));
     let part = fixtures::nad(NS, "part", "10.0.0.1-10.0.0.10/24");
-    bench.server.put(part);
+    bench.put(part);
     let sliced = json!({ "type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26", "network_name": "x" });
-    bench
-        .server
-        .put(fixtures::nad_with_ipam(NS, "sliced", &sliced));
+    bench.put(fixtures::nad_with_ipam(NS, "sliced", &sliced));
     seconds(400).await;
     assert_eq!(size(), Some(137.0));
     for name in ["net", "part"] {
-        bench
-            .server
-            .delete("network-attachment-definitions", NS, name);
+        bench.delete("network-attachment-definitions", NS, name);
     }
     seconds(400).await;
     assert_eq!(size(), Some(254.0), "nobody tells");
@@ -357,14 +326,13 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
 /// A kubelet tells of the end of a pod once CNI DEL is done: what is counted by cause `completed` was lost.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
-    let server = server();
-    put_pool(&server, &[(1, "done"), (2, "leaky"), (3, "web-0")]);
-    run_pod(&server, "done", 1);
-    run_pod(&server, "leaky", 2);
-    run_pod(&server, "web-0", 3);
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::with(
+        running(&[(1, "done"), (2, "leaky"), (3, "web-0")]),
+        Config::default(),
+    )
+    .await;
     seconds(3_600).await;
-    bench.server.edit("ippools", NS, POOL, |pool| {
+    bench.edit("ippools", NS, POOL, |pool| {
         let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
         rows.remove("1").expect("DEL");
     });
@@ -436,8 +404,8 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     let server = server();
     for number in 0..1_000 {
         let range = format!("10.{}.{}.0/24", number / 250, number % 250);
-        let pool = fixtures::pool(NS, &range).row(1, &fixtures::sandbox(1), "a/b", "net1");
-        server.put(pool.build());
+        let pool = fixtures::pool(NS, &range).row_of(1, "a/b");
+        server.put(pool);
     }
     let bench = Bench::with(server, Config::default()).await;
     seconds(30).await;

@@ -7,10 +7,10 @@ mod common;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{Beat, SECOND, goes_after, live_node, pool_events, put_neighbour, run_on, stays},
-    put_pool, reporting,
+    nodes::{Beat, SECOND, goes_after, live_node, pool_events, run_on, stays, with_neighbour},
+    on_net, put_row_on, reporting, reserve,
     scrape::Scrape,
-    seconds, server,
+    seconds,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -19,20 +19,9 @@ use testkit::{Match, Server, fixtures};
 
 /// A server with the pool, the neighbour, and `node-1` at work.
 fn room() -> (Server, Beat) {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     let beat = live_node(&server, "node-1");
     (server, beat)
-}
-
-fn put_row(server: &Server, pool: &str, offset: u64, pod: &str, interface: &str, sandbox: u64) {
-    let found = server.edit("ippools", NS, pool, |pool| {
-        let id = fixtures::sandbox(sandbox);
-        pool["spec"]["allocations"][offset.to_string()] =
-            fixtures::row(&id, &format!("{NS}/{pod}"), interface);
-    });
-    assert!(found, "no pool {pool}");
 }
 
 /// A pod that lives reports row 1; row 2 has the id of one of its containers.
@@ -42,11 +31,11 @@ fn put_row(server: &Server, pool: &str, offset: u64, pod: &str, interface: &str,
 #[tokio::test(start_paused = true)]
 async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: serde_json::Value) {
     let (server, _beat) = room();
-    server.put(reporting("web-0", 1).node("node-1").running().build());
-    put_row(&server, POOL, 1, "web-0", "net1", 1);
-    put_row(&server, POOL, 2, "web-0", "net2", 2);
+    server.put(reporting("web-0", 1).node("node-1").running());
+    put_row_on(&server, POOL, 1, "web-0", "net1", 1);
+    put_row_on(&server, POOL, 2, "web-0", "net2", 2);
     // What is left of an earlier sandbox goes.
-    put_row(&server, POOL, 3, "web-0", "net1", 3);
+    put_row_on(&server, POOL, 3, "web-0", "net1", 3);
     server.edit("pods", NS, "web-0", |pod| {
         pod["status"][of] = json!([status]);
     });
@@ -62,9 +51,9 @@ async fn m4_02_two_pods_report_one_address() {
     let (server, _beat) = room();
     let bench = Bench::start(server).await;
     for name in ["web-0", "web-1"] {
-        run_on(&bench.server, "node-1", name, 1);
+        run_on(&bench, "node-1", name, 1);
     }
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
     seconds(600).await;
     bench.end(["web-0"]);
     stays(&bench, POOL, &["1"]).await;
@@ -84,11 +73,11 @@ async fn m4_02_the_other_pod_is_forced_away() {
     let (server, _beat) = room();
     let bench = Bench::start(server).await;
     for name in ["web-0", "web-1"] {
-        run_on(&bench.server, "node-1", name, 1);
+        run_on(&bench, "node-1", name, 1);
     }
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
     seconds(600).await;
-    bench.server.delete("pods", NS, "web-1");
+    bench.delete("pods", NS, "web-1");
     bench.end(["web-0"]);
     let after = goes_after(&bench, POOL, "1", 600).await;
     assert!(after >= 210, "freed {after} s after a forced deletion");
@@ -104,13 +93,9 @@ async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Valu
     let (server, _beat) = room();
     server.put(fixtures::nad_with_ipam(NS, "red", &ipam));
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    let other = fixtures::pod(NS, "web-1").node("node-1");
-    let other = other
-        .networks("default/red")
-        .reports("default/red", "net1", &["10.0.0.1"]);
-    bench.server.put(other.running().build());
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    bench.put(on_net("red", "web-1", "10.0.0.1").running());
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
     seconds(600).await;
     bench.end(["web-0"]);
     assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
@@ -126,21 +111,16 @@ async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Valu
 async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] networks: &str) {
     let (server, _beat) = room();
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
-    bench.server.put(fixtures::reservation(
-        NS,
-        "10.0.0.1",
-        "default/web-0",
-        "net1",
-    ));
+    run_on(&bench, "node-1", "web-0", 1);
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    reserve(&bench, "10.0.0.1", "web-0");
     seconds(600).await;
     // Forced away, so that the row waits, and is seen while the pod is absent.
-    bench.server.delete("pods", NS, "web-0");
+    bench.delete("pods", NS, "web-0");
     seconds(60).await;
     let again = reporting("web-0", 2).uid(SECOND).networks(networks);
-    bench.server.put(again.running().build());
-    put_row(&bench.server, POOL, 2, "web-0", "net1", 2);
+    bench.put(again.running());
+    put_row_on(&bench, POOL, 2, "web-0", "net1", 2);
     goes_after(&bench, POOL, "1", 3_600).await;
     seconds(120).await;
     assert!(
@@ -169,34 +149,24 @@ async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
         &json!({"type": "host-local"}),
     ));
     let red = fixtures::pool(NS, common::RANGE).network_name("red");
-    server.put(red.build());
+    server.put(red);
     let config = Config {
         sweep_interval: std::time::Duration::from_mins(5),
         ..Config::default()
     };
     let bench = Bench::with(server, config).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
-    bench.server.put(fixtures::reservation(
-        NS,
-        "10.0.0.1",
-        "default/web-0",
-        "net1",
-    ));
+    run_on(&bench, "node-1", "web-0", 1);
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    reserve(&bench, "10.0.0.1", "web-0");
     // A sweep sees the row while its pod lives.
     seconds(900).await;
     bench.end(["web-0"]);
     let again = again.node("node-1").uid(SECOND).running().build();
     let in_red = again.to_string().contains("default/red");
-    bench.server.put(again);
+    bench.put(again);
     if in_red {
-        put_row(&bench.server, "red-10.0.0.0-24", 1, "web-0", "net1", 2);
-        bench.server.put(fixtures::reservation(
-            NS,
-            "red-10.0.0.1",
-            "default/web-0",
-            "net1",
-        ));
+        put_row_on(&bench, "red-10.0.0.0-24", 1, "web-0", "net1", 2);
+        reserve(&bench, "red-10.0.0.1", "web-0");
     }
     let after = goes_after(&bench, POOL, "1", 3_600).await;
     assert!(after >= 600, "freed {after} s after its pod came back");
@@ -213,10 +183,10 @@ async fn m4_16_address_in_pod_ips_alone() {
     let (server, _beat) = room();
     let pod = reporting("web-0", 1).node("node-1").running();
     let pod = pod.with(|pod| pod["status"]["podIPs"] = json!([{"ip": "10.0.0.2"}]));
-    server.put(pod.build());
-    put_row(&server, POOL, 1, "web-0", "net1", 1);
-    put_row(&server, POOL, 2, "web-0", "eth0", 2);
-    put_row(&server, POOL, 3, "web-0", "net3", 3);
+    server.put(pod);
+    put_row_on(&server, POOL, 1, "web-0", "net1", 1);
+    put_row_on(&server, POOL, 2, "web-0", "eth0", 2);
+    put_row_on(&server, POOL, 3, "web-0", "net3", 3);
     let bench = Bench::start(server).await;
     // The row of the first interface has another id: nothing can be said of the third one then.
     stays(&bench, POOL, &["1", "2", "3"]).await;
@@ -228,11 +198,11 @@ async fn m4_16_address_in_pod_ips_alone() {
 async fn m4_17_id_of_another_pods_sandbox() {
     let (server, _beat) = room();
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, POOL, 1, "web-0", "net1", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
     // A sweep sees whose sandbox it is.
     seconds(900).await;
-    put_row(&bench.server, POOL, 2, "gone", "net2", 1);
+    put_row_on(&bench, POOL, 2, "gone", "net2", 1);
     stays(&bench, POOL, &["1", "2"]).await;
     let told = pool_events(&bench, "IPAddressInUseTwice");
     assert!(told[0].contains("10.0.0.2"), "{told:?}");
@@ -251,12 +221,8 @@ async fn m4_17_pods_of_a_virtual_machine_never_return() {
             }]);
         })
     };
-    server.put(
-        vm(reporting("virt-launcher-vm-a", 1).node("node-1"))
-            .running()
-            .build(),
-    );
-    put_row(&server, POOL, 1, "virt-launcher-vm-a", "net1", 1);
+    server.put(vm(reporting("virt-launcher-vm-a", 1).node("node-1")).running());
+    put_row_on(&server, POOL, 1, "virt-launcher-vm-a", "net1", 1);
     let bench = Bench::start(server).await;
     // Right after the start of ipgc: of a name that returns, nobody would know who had it before.
     seconds(10).await;
@@ -272,16 +238,16 @@ async fn m4_18_rows_that_are_held_and_not_reported_are_shown() {
     let (server, _beat) = room();
     server.put(fixtures::node("node-2", false));
     for (offset, name) in (1..).zip(["rejected", "terminating", "unplugged", "unplugged"]) {
-        put_row(&server, POOL, offset, name, "net1", offset.min(3));
+        put_row_on(&server, POOL, offset, name, "net1", offset.min(3));
     }
     let rejected = reporting("rejected", 1).node("node-1");
-    server.put(rejected.status(json!({"phase": "Failed"})).build());
+    server.put(rejected.status(json!({"phase": "Failed"})));
     let terminating = reporting("terminating", 2).node("node-2").running();
     let deleted = |pod: &mut serde_json::Value| {
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     };
-    server.put(terminating.with(deleted).build());
-    server.put(reporting("unplugged", 3).node("node-1").running().build());
+    server.put(terminating.with(deleted));
+    server.put(reporting("unplugged", 3).node("node-1").running());
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3", "4"]).await;
     let scrape = Scrape::of(&bench.running);

@@ -9,7 +9,7 @@ use common::{
     Bench, NS, ORIP, POOL, RANGE,
     log::Log,
     nodes::{W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second},
-    put_pool, put_row, reporting, run_pod, seconds, server,
+    on_net, put_pool, put_row, put_row_on, put_running, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use serde_json::json;
@@ -58,9 +58,9 @@ async fn m2_02_node_died_and_the_collector_with_it() {
     let _other = live_node(&server, "node-2");
     run_on(&server, "node-2", "alive", 2);
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
     seconds(60).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     let server = bench.server.clone();
     bench.stop().await;
@@ -68,7 +68,7 @@ async fn m2_02_node_died_and_the_collector_with_it() {
     let bench = Bench::start(server).await;
     seconds(600).await;
     assert_eq!(bench.rows(POOL), ["1", "2"], "its node may still run it");
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     only_alive_is_left(&bench).await;
     bench.stop().await;
 }
@@ -93,11 +93,11 @@ async fn m2_03_completed_failed_and_evicted_pods() {
     for (_, name, phase) in pods {
         bench.kubelet().complete_pod(NS, name, phase);
     }
-    bench.server.edit("pods", NS, "evicted", |pod| {
+    bench.edit("pods", NS, "evicted", |pod| {
         pod["status"]["reason"] = "Evicted".into();
     });
     only_alive_is_left(&bench).await;
-    assert_eq!(bench.server.count("pods"), 4, "they are all still there");
+    assert_eq!(bench.count("pods"), 4, "they are all still there");
     seconds(122).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
     bench.stop().await;
@@ -121,9 +121,9 @@ async fn m2_04_definition_deleted_edited_or_a_conflist() {
     };
     for change in [gone, edited, conflist] {
         let bench = Bench::start(room()).await;
-        run_pod(&bench.server, "web-0", 1);
+        run_pod(&bench, "web-0", 1);
         seconds(60).await;
-        change(&bench.server);
+        change(&bench);
         seconds(1).await;
         bench.end(["web-0"]);
         only_alive_is_left(&bench).await;
@@ -134,9 +134,9 @@ async fn m2_04_definition_deleted_edited_or_a_conflist() {
 #[tokio::test(start_paused = true)]
 async fn m2_05_given_up_after_three_quick_tries() {
     let bench = Bench::start(room()).await;
-    run_pod(&bench.server, "web-0", 1);
+    run_pod(&bench, "web-0", 1);
     seconds(60).await;
-    let outage = bench.server.on(Match::patch("ippools")).fail(503);
+    let outage = bench.on(Match::patch("ippools")).fail(503);
     bench.end(["web-0"]);
     seconds(3_600).await;
     assert!(outage.hits() > 3);
@@ -152,10 +152,7 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     // The first of all.
     let (bad, range) = ("1.7.0.0-24", "1.7.0.0/24");
     let pool = fixtures::pool(NS, range);
-    server.put(
-        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row_of(1, "default/gone"));
     let reads = server.on(Match::get("ippools").name(bad)).fail(500);
     // In a list it cannot be read either.
     let list = server.on(Match::list("ippools")).garble(Garble::Item(0));
@@ -170,12 +167,12 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     assert_eq!(conflicts.hits(), 2);
     // In a list it can be read again, and its leak is found.
     list.remove();
-    put_row(&bench.server, 3, "lost", 3);
+    put_row(&bench, 3, "lost", 3);
     goes_after(&bench, POOL, "3", 1_200).await;
     seconds(300).await;
     assert!(reads.hits() > 0);
     assert_eq!(bench.rows(bad), ["1"]);
-    bench.server.clear_rules();
+    bench.clear_rules();
     bench.wait_rows(bad, &[]).await;
     bench.stop().await;
 }
@@ -186,21 +183,16 @@ async fn m2_07_dual_stack_stops_at_the_first_range_without_a_match() {
     let ranges = json!([{ "range": RANGE }, { "range": "fd00::/120" }]);
     let ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    put_pool(&server, &[(2, "alive")]);
-    run_pod(&server, "alive", 2);
+    put_running(&server, &[(2, "alive")]);
     let six = fixtures::pool_name("fd00::/120");
     let pool = fixtures::pool(NS, "fd00::/120");
-    server.put(
-        pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1")
-            .build(),
-    );
+    server.put(pool.row_of(1, "default/web-0"));
     let bench = Bench::start(server).await;
     // Its IPv4 half was freed by a DEL that failed half way.
-    let pod = fixtures::pod(NS, "web-0")
-        .node("node-1")
-        .networks("default/net");
+    let pod = fixtures::pod(NS, "web-0").node("node-1");
+    let pod = pod.networks("default/net");
     let pod = pod.reports("default/net", "net1", &["10.0.0.1", "fd00::1"]);
-    bench.server.put(pod.running().build());
+    bench.put(pod.running());
     // The row was there before it, whosever it was.
     seconds(W + 60).await;
     bench.end(["web-0"]);
@@ -218,20 +210,17 @@ async fn m2_08_wedged_on_one_poisoned_item() {
     let server = room();
     let (bad, range) = ("10.7.0.0-24", "10.7.0.0/24");
     let pool = fixtures::pool(NS, range);
-    server.put(
-        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row_of(1, "default/gone"));
     server.on(Match::get("ippools").name(bad)).hang();
     let bench = Bench::start(server).await;
     only_alive_is_left(&bench).await;
     // Now everything hangs, and that is seen: the alert IpgcSweepLate goes by this.
-    bench.server.on(Match::list("ippools")).hang();
+    bench.on(Match::list("ippools")).hang();
     seconds(30).await;
     let last = bench.running.vitals().last_sweep();
     seconds(3_600).await;
     assert!(last > 0.0 && bench.running.vitals().last_sweep() <= last);
-    bench.server.clear_rules();
+    bench.clear_rules();
     bench.wait_rows(bad, &[]).await;
     seconds(600).await;
     assert!(bench.running.vitals().last_sweep() > last);
@@ -251,7 +240,7 @@ async fn m2_09_safety_net_never_ran_unnoticed() {
     assert_eq!(bench.running.vitals().last_sweep().to_bits(), 0);
     refused.remove();
     // Nor is a success told that is none.
-    let patches = bench.server.on(Match::patch("ippools")).fail(503);
+    let patches = bench.on(Match::patch("ippools")).fail(503);
     seconds(1_200).await;
     assert!(patches.hits() > 0);
     assert!(bench.told_as_freed().is_empty());
@@ -276,15 +265,13 @@ async fn m2_10_node_slice_pools_never_looked_at() {
     server.put(slices);
     let name = "sliced-node-1-10.8.3.0-24";
     let pool = fixtures::pool(NS, "10.8.3.0/24").name(name);
-    let pool = pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
-    let pool = pool.row(2, &fixtures::sandbox(2), "default/alive", "net1");
-    let pool = pool.row(3, &fixtures::sandbox(3), "default/leaked", "net1");
-    server.put(pool.build());
+    let pool = pool.row_of(1, "default/web-0");
+    let pool = pool.row_of(2, "default/alive");
+    let pool = pool.row_of(3, "default/leaked");
+    server.put(pool);
     let bench = Bench::start(server).await;
     for (pod, address) in [("web-0", "10.8.3.1"), ("alive", "10.8.3.2")] {
-        let pod = fixtures::pod(NS, pod).node("node-1").networks("net");
-        let pod = pod.reports("default/net", "net1", &[address]);
-        bench.server.put(pod.running().build());
+        bench.put(on_net("net", pod, address).running());
     }
     // The row was there before it, whosever it was.
     seconds(W + 60).await;
@@ -299,19 +286,14 @@ async fn m2_10_node_slice_pools_never_looked_at() {
 async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
     let server = room();
     // A small range, full: the successor cannot start as long as this row is there.
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(1), "default/web-0", "");
-    });
+    put_row_on(&server, POOL, 1, "web-0", "", 1);
     let bench = Bench::start(server).await;
     // Seen while nobody of that name existed, and long before its wait is over it comes back.
     seconds(30).await;
     let pod = fixtures::pod(NS, "web-0")
         .node("node-1")
         .networks("default/net");
-    bench
-        .server
-        .put(pod.status(fixtures::starting_status()).build());
+    bench.put(pod.status(fixtures::starting_status()));
     only_alive_is_left(&bench).await;
     bench.stop().await;
 }
@@ -341,10 +323,7 @@ async fn m2_13_wrong_namespace_configured() {
     let (log, _guard) = Log::start();
     let server = room();
     let pool = fixtures::pool("kube-system", "10.7.0.0/24");
-    server.put(
-        pool.row(1, &fixtures::sandbox(1), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row_of(1, "default/gone"));
     let bench = Bench::start(server.clone()).await;
     only_alive_is_left(&bench).await;
     let rows = server.get("ippools", "kube-system", "10.7.0.0-24").unwrap();
@@ -374,7 +353,7 @@ async fn m2_14_objects_of_an_unexpected_type() {
     let server = room();
     put_neighbour(&server, POOL);
     let bench = Bench::start(server).await;
-    run_pod(&bench.server, "web-0", 1);
+    run_pod(&bench, "web-0", 1);
     seconds(60).await;
     // What comes with the end of these is no pod that anybody can read.
     for (name, status) in [
@@ -383,15 +362,15 @@ async fn m2_14_objects_of_an_unexpected_type() {
         ("odd-3", json!("x")),
     ] {
         let pod = reporting(name, 9).status(status);
-        bench.server.put(pod.build());
+        bench.put(pod);
         seconds(5).await;
-        bench.server.delete("pods", NS, name);
+        bench.delete("pods", NS, name);
     }
-    bench.server.put(second("odd-4", 9));
-    bench.server.edit("pods", NS, "odd-4", |pod| {
+    bench.put(second("odd-4", 9));
+    bench.edit("pods", NS, "odd-4", |pod| {
         pod["metadata"]["annotations"] = json!({ fixtures::NETWORK_STATUS: 7 });
     });
-    bench.server.delete("pods", NS, "odd-4");
+    bench.delete("pods", NS, "odd-4");
     bench.end(["web-0"]);
     neighbour_goes(&bench, POOL).await;
     only_alive_is_left(&bench).await;

@@ -10,9 +10,9 @@ use common::{
     Bench, NS, ORIP, POOL, RANGE, launch,
     nodes::{
         NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,
-        put_neighbour, run_on, second, stays,
+        put_neighbour, run_on, second, stays, with_neighbour,
     },
-    put_pool, put_row, reporting, run_pod, seconds, server,
+    on_net, put_pool, put_row, reporting, run_pod, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, Server, Verb, fixtures};
@@ -21,17 +21,13 @@ const NADS: &str = "network-attachment-definitions";
 
 /// A server where `web-0` has row 1 and the neighbour its own; the pods are up to the test.
 fn room() -> Server {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    put_neighbour(&server, POOL);
-    server
+    with_neighbour(&[(1, "web-0")])
 }
 
 /// The same, with a collector that has seen `web-0` come to life and run for a while.
 async fn room_with_a_watched_pod() -> Bench {
-    let server = room();
-    let bench = Bench::start(server).await;
-    run_pod(&bench.server, "web-0", 1);
+    let bench = Bench::start(room()).await;
+    run_pod(&bench, "web-0", 1);
     // So long that nobody who was there before can have left it its row.
     seconds(W + 60).await;
     bench
@@ -40,20 +36,17 @@ async fn room_with_a_watched_pod() -> Bench {
 /// The same, with a collector that knows of no `web-0`, since its watch never showed that one was
 /// born.
 async fn room_with_an_unseen_pod() -> Bench {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
-    let bench = Bench::start(server).await;
-    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    let bench = Bench::start(with_neighbour(&[])).await;
+    let births = bench.on_events(Match::watch("pods")).name("web-0");
     births.lose();
     seconds(20).await;
-    run_pod(&bench.server, "web-0", 1);
-    put_row(&bench.server, 1, "web-0", 1);
+    run_pod(&bench, "web-0", 1);
+    put_row(&bench, 1, "web-0", 1);
     bench
 }
 
 fn position(bench: &Bench, what: impl Fn(&Request) -> bool) -> usize {
-    let requests = bench.server.requests();
+    let requests = bench.requests();
     let position = requests.iter().position(what);
     position.unwrap_or_else(|| panic!("no such request\n{requests}"))
 }
@@ -69,7 +62,7 @@ async fn m1_01_pod_created_between_two_lists() {
     // The row first, then its pod.
     let observed = position(&bench, is(Verb::Get, "ippools", POOL));
     let proved = position(&bench, is(Verb::Get, "pods", "web-0"));
-    assert!(observed < proved, "{}", bench.server.requests());
+    assert!(observed < proved, "{}", bench.requests());
     bench.stop().await;
 }
 
@@ -79,7 +72,7 @@ async fn m1_02_annotation_not_written_yet() {
     let pod = fixtures::pod(NS, "web-0")
         .node("node-1")
         .networks("default/net");
-    server.put(pod.status(fixtures::starting_status()).build());
+    server.put(pod.status(fixtures::starting_status()));
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     bench.kubelet().run_pod(NS, "web-0", &[]);
@@ -92,7 +85,7 @@ async fn m1_02_annotation_not_written_yet() {
 async fn m1_03_same_name_new_pod() {
     let bench = room_with_a_watched_pod().await;
     // Everything was proven; then the successor comes and takes the row over.
-    let patches = bench.server.on(Match::patch("ippools")).once();
+    let patches = bench.on(Match::patch("ippools")).once();
     let patch = patches.before(|server| async move {
         server.put(second("web-0", 1));
         adopt(&server, POOL, "1");
@@ -110,8 +103,8 @@ async fn m1_04_target_taken_from_the_successors_record() {
     let bench = room_with_a_watched_pod().await;
     // The successor got another address, and the first row is what leaked.
     bench.end(["web-0"]);
-    bench.server.put(second("web-0", 2));
-    put_row(&bench.server, 2, "web-0", 2);
+    bench.put(second("web-0", 2));
+    put_row(&bench, 2, "web-0", 2);
     stays(&bench, POOL, &["2"]).await;
     bench.stop().await;
 }
@@ -137,11 +130,11 @@ async fn m1_05_cache_incomplete_by_configuration() {
 async fn m1_06_stale_view_of_the_truth() {
     let bench = room_with_a_watched_pod().await;
     // The watch shows the end and then nothing more, while the successor is born.
-    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    let births = bench.on_events(Match::watch("pods")).name("web-0");
     let births = births.kind(ChangeKind::Added).hold();
     bench.end(["web-0"]);
-    bench.server.put(second("web-0", 1));
-    adopt(&bench.server, POOL, "1");
+    bench.put(second("web-0", 1));
+    adopt(&bench, POOL, "1");
     seconds(60).await;
     let proofs = bench.sent(Match::get("pods").name("web-0"));
     assert!(!proofs.is_empty(), "the row was due, and nobody asked");
@@ -160,10 +153,10 @@ async fn m1_07_one_half_decides_for_both() {
     let pool = pool.row(1, &fixtures::sandbox(1), "default/web-0", "net2");
     // Its former sandbox had this one, and lost its other half.
     let pool = pool.row(9, &fixtures::sandbox(9), "default/web-0", "net2");
-    server.put(pool.build());
+    server.put(pool);
     let pod = reporting("web-0", 1).networks("default/net,default/six");
     let pod = pod.reports("default/six", "net2", &["fd00::1"]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     assert_eq!(bench.rows(&six), ["1"], "the former sandbox's row goes");
@@ -173,16 +166,16 @@ async fn m1_07_one_half_decides_for_both() {
 #[tokio::test(start_paused = true)]
 async fn m1_08_late_action_on_an_old_verdict() {
     let bench = room_with_a_watched_pod().await;
-    let patches = bench.server.on(Match::patch("ippools"));
+    let patches = bench.on(Match::patch("ippools"));
     let throttled = patches.answer(Failure::too_many_requests(60));
     bench.end(["web-0"]);
     seconds(240).await;
     assert!(throttled.hits() > 1);
     // Its successor has the very same row, and nobody hears of it: the patch would be done.
-    let births = bench.server.on_events(Match::watch("pods")).name("web-0");
+    let births = bench.on_events(Match::watch("pods")).name("web-0");
     let births = births.kind(ChangeKind::Added).hold();
-    bench.server.put(second("web-0", 1));
-    bench.server.clear_requests();
+    bench.put(second("web-0", 1));
+    bench.clear_requests();
     throttled.remove();
     // The watch is still as good as fresh.
     seconds(80).await;
@@ -211,7 +204,7 @@ async fn m1_09_any_error_counted_as_gone() {
     ];
     for (what, fault) in faults {
         let bench = room_with_an_unseen_pod().await;
-        let rule = fault(&bench.server);
+        let rule = fault(&bench);
         seconds(3_600).await;
         assert!(rule.hits() > 0, "{what}: nobody asked");
         assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY], "{what}");
@@ -234,11 +227,11 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
             .node("node-1")
             .networks("default/net");
         let pod = pod.annotation(fixtures::NETWORK_STATUS, status);
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
     // Two were asked for, one is told.
     let partial = reporting("web-6", 60).networks("default/net,default/net");
-    server.put(partial.running().build());
+    server.put(partial.running());
     put_row(&server, 60, "web-6", 60);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3", "4", "5", "6", "60"]).await;
@@ -249,7 +242,7 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
 async fn m1_11_addresses_of_the_default_network() {
     let server = room();
     let pod = reporting("web-0", 5).reports_default(&["10.0.0.1"]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     // By this one alone it would live on another sandbox.
     put_row(&server, 5, "web-0", 5);
     // So does this one, which has nothing on the default network.
@@ -268,25 +261,18 @@ async fn m1_12_text_compared_instead_of_addresses() {
     server.put(fixtures::nad(NS, "six", "fd00::/120"));
     let six = fixtures::pool_name("fd00::/120");
     let pool = fixtures::pool(NS, "fd00::/120");
-    let pool = pool.row(1, &fixtures::sandbox(1), "default/web-6", "net1");
-    let pool = pool.row(16, &fixtures::sandbox(16), "default/gone", "net1");
-    server.put(pool.build());
-    let pod = fixtures::pod(NS, "web-6")
-        .node("node-1")
-        .networks("default/six");
-    let pod = pod.reports("default/six", "net1", &["FD00:0:0:0::0001"]);
-    server.put(pod.running().build());
+    let pool = pool.row_of(1, "default/web-6");
+    let pool = pool.row_of(16, "default/gone");
+    server.put(pool);
+    server.put(on_net("six", "web-6", "FD00:0:0:0::0001").running());
     let expanded = |last: &str| format!("fd00-0000-0000-0000-0000-0000-0000-{last}");
     // Addresses that end in zeroes are stored with one more, and a network goes before the name.
     let zeroes = "fd01:0:0:1::/64";
     let pool = fixtures::pool(NS, zeroes).network_name("blue");
     let pool = pool.row(ZEROES, &fixtures::sandbox(21), "default/web-7", "net1");
     let pool = pool.row(2 * ZEROES, &fixtures::sandbox(22), "default/gone", "net1");
-    server.put(pool.build());
-    let pod = fixtures::pod(NS, "web-7").node("node-1");
-    let pod = pod.networks("default/blue");
-    let pod = pod.reports("default/blue", "net1", &["fd01:0:0:1:7:0:0:0"]);
-    server.put(pod.running().build());
+    server.put(pool);
+    server.put(on_net("blue", "web-7", "fd01:0:0:1:7:0:0:0").running());
     for (name, pod) in [
         (expanded("0001"), "web-6"),
         (expanded("0010"), "gone"),
@@ -316,7 +302,7 @@ async fn m1_13_terminating_pod_still_serves() {
     // Two pods, each with one more row, of another sandbox than the one that it reports.
     for (name, own, other) in [("web-0", 5, 1), ("web-1", 15, 11)] {
         let pod = reporting(name, own).finalizer("example.org/wait");
-        server.put(pod.running().build());
+        server.put(pod.running());
         put_row(&server, own, name, own);
         put_row(&server, other, name, other);
     }
@@ -329,17 +315,15 @@ async fn m1_13_terminating_pod_still_serves() {
 
 #[tokio::test(start_paused = true)]
 async fn m1_14_partitioned_node() {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
     // So long that nobody who was there before can have left it a row.
     seconds(600).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, 1, "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    put_row(&bench, 1, "web-0", 1);
     seconds(60).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     // Evicted by taint, then removed by force. Its containers run on.
     bench.kubelet().mark_pod(NS, "web-0");
     seconds(300).await;
@@ -390,10 +374,10 @@ async fn m1_16_half_restored_datastore() {
     neighbour_goes(&bench, POOL).await;
     // The other half of the backup is played in.
     for (offset, name) in &rows[40..] {
-        run_pod(&bench.server, name, *offset);
+        run_pod(&bench, name, *offset);
     }
     seconds(7_200).await;
-    assert_eq!(bench.rows(POOL).len(), 100, "{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL).len(), 100, "{}", bench.requests());
     bench.stop().await;
 }
 
@@ -411,7 +395,7 @@ async fn m1_17_owner_is_not_a_pod() {
         .raw_row("3", fixtures::row(&id, "gone", "net1"))
         .raw_row("4", fixtures::row(&id, "dra/gone", "net1"))
         .raw_row("5", fixtures::row(&id, "default/gone", "net1"));
-    server.put(pool.build());
+    server.put(pool);
     put_neighbour(&server, POOL);
     let mut config = Config::default();
     config.policy.keep_podrefs = vec![ipgc_core::podref::Glob::new("dra/*")];
@@ -428,7 +412,7 @@ async fn m1_18_reservation_of_a_live_pod_without_a_row() {
     run_pod(&server, "web-0", 1);
     run_pod(&server, "web-7", 7);
     let young = fixtures::pod(NS, "web-8").node("node-1");
-    server.put(young.networks("default/net").running().build());
+    server.put(young.networks("default/net").running());
     for (offset, pod) in [(7, "web-7"), (8, "web-8"), (9, "gone")] {
         let (name, podref) = (format!("10.0.0.{offset}"), format!("{NS}/{pod}"));
         server.put(fixtures::reservation(NS, &name, &podref, "net1"));
@@ -453,7 +437,7 @@ async fn m1_19_api_server_answers_from_the_past() {
         Match::list("pods"),
         Match::get("ippools"),
     ]
-    .map(|reads| bench.server.on(reads.any_version()).serve_stale(past));
+    .map(|reads| bench.on(reads.any_version()).serve_stale(past));
     stays(&bench, POOL, &["1"]).await;
     assert!(cached.iter().all(|rule| rule.hits() == 0));
     let proofs = bench.sent(Match::get("pods").name("web-0").quorum());
@@ -464,7 +448,7 @@ async fn m1_19_api_server_answers_from_the_past() {
 #[tokio::test(start_paused = true)]
 async fn m1_20_two_stores_in_opposite_order() {
     let bench = room_with_a_watched_pod().await;
-    let patches = bench.server.on(Match::patch("ippools")).fail(503);
+    let patches = bench.on(Match::patch("ippools")).fail(503);
     bench.end(["web-0"]);
     seconds(20).await;
     assert!(patches.hits() > 0);

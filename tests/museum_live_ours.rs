@@ -10,34 +10,30 @@ use common::{
     Bench, NS, ORIP, POOL,
     nodes::{
         Beat, SECOND, W, adopt, come_back, fall_silent, goes_after, live_node, neighbour_goes,
-        put_neighbour, run_on, second, stays,
+        run_on, second, stays, with_neighbour,
     },
-    put_pool, put_row, reporting, run_pod, seconds, server,
+    put_row, reporting, run_pod, seconds,
 };
 use ipgc::config::Config;
 use testkit::{Match, fixtures};
 
 /// A collector that runs, `node-1` at work, `web-0` born there with row 1, and the neighbour.
 async fn room() -> (Bench, Beat) {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
-    put_row(&bench.server, 1, "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    put_row(&bench, 1, "web-0", 1);
     seconds(600).await;
     (bench, beat)
 }
 
 #[tokio::test(start_paused = true)]
 async fn m1_21_interfaces_missing_from_network_status() {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     // Of two interfaces one is told, because the definition of the other has no cniVersion.
     let pod = reporting("web-0", 1).networks("default/net,default/old");
-    server.put(pod.running().build());
+    server.put(pod.running());
     put_row(&server, 1, "web-0", 1);
     put_row(&server, 2, "web-0", 1);
     // Nor is that one's sandbox, where nobody can say what is missing.
@@ -53,21 +49,19 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     let pod = fixtures::pod(NS, "young")
         .node("node-1")
         .networks("default/net");
-    bench
-        .server
-        .put(pod.status(fixtures::starting_status()).build());
+    bench.put(pod.status(fixtures::starting_status()));
     seconds(2).await;
     bench.kubelet().mark_pod(NS, "young");
     bench.kubelet().complete_pod(NS, "young", "Failed");
     // ADD is still at it, and its row comes before the pod is gone.
-    put_row(&bench.server, 5, "young", 5);
+    put_row(&bench, 5, "young", 5);
     bench.kubelet().remove_pod(NS, "young");
     // Another one ran, and its sandbox was being set up anew: all containers are terminated, as
     // after a good end.
-    run_on(&bench.server, "node-1", "again", 6);
-    put_row(&bench.server, 6, "again", 6);
+    run_on(&bench, "node-1", "again", 6);
+    put_row(&bench, 6, "again", 6);
     seconds(10).await;
-    bench.server.edit("pods", NS, "again", |pod| {
+    bench.edit("pods", NS, "again", |pod| {
         pod["status"] = fixtures::ended_status("Running");
     });
     seconds(2).await;
@@ -86,7 +80,7 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
 #[tokio::test(start_paused = true)]
 async fn m1_23_restart_forgets_that_a_row_was_held() {
     let (bench, beat) = room().await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     seconds(3_600).await;
     assert!(bench.rows(POOL).contains(&"1".to_owned()));
@@ -100,17 +94,17 @@ async fn m1_23_restart_forgets_that_a_row_was_held() {
 #[tokio::test(start_paused = true)]
 async fn m1_24_good_end_of_a_successor() {
     let (bench, beat) = room().await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
-    let _other = live_node(&bench.server, "node-2");
+    let _other = live_node(&bench, "node-2");
     let successor = reporting("web-0", 2).uid(SECOND).node("node-2");
-    bench.server.put(successor.running().build());
-    put_row(&bench.server, 2, "web-0", 2);
+    bench.put(successor.running());
+    put_row(&bench, 2, "web-0", 2);
     seconds(60).await;
     bench.end(["web-0"]);
     // Which of the two had which row, the rows do not say.
     stays(&bench, POOL, &["1", "2"]).await;
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     bench.wait_rows(POOL, &[]).await;
     bench.stop().await;
 }
@@ -119,22 +113,17 @@ async fn m1_24_good_end_of_a_successor() {
 async fn m1_25_reservation_under_a_successor_that_accepted_it() {
     let (bench, _beat) = room().await;
     let reservation = fixtures::reservation(NS, "10.0.0.1", "default/web-0", "net1");
-    bench.server.put(reservation);
-    let claims = bench.server.on(Match::patch(ORIP)).once();
+    bench.put(reservation);
+    let claims = bench.on(Match::patch(ORIP)).once();
     let claim = claims.after(|server| async move {
         server.put(second("web-0", 1));
         put_row(&server, 1, "web-0", 0xadd);
     });
     bench.end(["web-0"]);
     seconds(60).await;
-    assert_eq!(
-        claim.hits(),
-        1,
-        "it was not claimed {}",
-        bench.server.requests()
-    );
+    assert_eq!(claim.hits(), 1, "it was not claimed {}", bench.requests());
     stays(&bench, POOL, &["1"]).await;
-    let left = bench.server.get(ORIP, NS, "10.0.0.1").expect("deleted");
+    let left = bench.get(ORIP, NS, "10.0.0.1").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-0");
     bench.stop().await;
 }
@@ -142,10 +131,10 @@ async fn m1_25_reservation_under_a_successor_that_accepted_it() {
 #[tokio::test(start_paused = true)]
 async fn m1_26_silent_node_comes_back_after_the_wait() {
     let (bench, beat) = room().await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
     bench.stop().await;
@@ -154,14 +143,14 @@ async fn m1_26_silent_node_comes_back_after_the_wait() {
 #[tokio::test(start_paused = true)]
 async fn m1_27_held_evidence_expires() {
     let (bench, beat) = room().await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     // Many sweeps, and far longer than any evidence is kept that nobody needs.
     seconds(4 * 3_600).await;
     stays(&bench, POOL, &["1"]).await;
     let report = bench.running.sweeps().borrow().report.clone();
     assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
     bench.stop().await;
@@ -170,21 +159,21 @@ async fn m1_27_held_evidence_expires() {
 #[tokio::test(start_paused = true)]
 async fn m1_28_born_and_killed_in_a_watch_gap() {
     let (bench, _beat) = room().await;
-    let other = live_node(&bench.server, "node-2");
+    let other = live_node(&bench, "node-2");
     seconds(600).await;
-    let gap = bench.server.on(Match::watch("pods")).fail(503);
-    bench.server.cut_watches("pods");
+    let gap = bench.on(Match::watch("pods")).fail(503);
+    bench.cut_watches("pods");
     seconds(1).await;
     bench.end(["web-0"]);
     let unseen = reporting("web-0", 1).uid(SECOND).node("node-2");
-    bench.server.put(unseen.running().build());
-    adopt(&bench.server, POOL, "1");
+    bench.put(unseen.running());
+    adopt(&bench, POOL, "1");
     bench.kubelet().force_delete(NS, "web-0");
-    fall_silent(&bench.server, "node-2", other);
-    bench.server.compact();
+    fall_silent(&bench, "node-2", other);
+    bench.compact();
     gap.remove();
     stays(&bench, POOL, &["1"]).await;
-    let _beat = come_back(&bench.server, "node-2");
+    let _beat = come_back(&bench, "node-2");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
     bench.stop().await;
@@ -193,7 +182,7 @@ async fn m1_28_born_and_killed_in_a_watch_gap() {
 #[tokio::test(start_paused = true)]
 async fn m1_29_rejected_after_a_kubelet_restart() {
     let (bench, _beat) = room().await;
-    bench.server.edit("pods", NS, "web-0", |pod| {
+    bench.edit("pods", NS, "web-0", |pod| {
         pod["status"] = serde_json::json!({ "phase": "Failed", "reason": "NodeAffinity" });
     });
     stays(&bench, POOL, &["1"]).await;
@@ -205,12 +194,10 @@ async fn m1_29_rejected_after_a_kubelet_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn m1_30_old_id_still_in_the_row() {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     let pod = reporting("web-0", 1).networks("default/net,default/net");
     let pod = pod.reports("default/net", "net1", &["10.0.0.2"]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     // The ADD of the present sandbox could not write its id into the first.
     put_row(&server, 1, "web-0", 0x01d);
     put_row(&server, 2, "web-0", 2);

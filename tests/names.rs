@@ -28,7 +28,7 @@ fn put_user(server: &Server, definition: &str, address: &str) {
     let name = format!("{NS}/{definition}");
     let pod = fixtures::pod(NS, "user").node("node-1").networks(&name);
     let pod = pod.reports(&name, "net1", &[address]);
-    server.put(pod.running().build());
+    server.put(pod.running());
 }
 
 fn reserve(server: &Server, name: &str, pod: &str) {
@@ -75,8 +75,8 @@ async fn a_name_that_two_networks_may_have() {
     let (server, _beat) = room();
     server.put(pool("f1---16", "f1::/16"));
     let row = fixtures::pool(NS, "fd00::/64").network_name("f1");
-    let row = row.row(1, &fixtures::sandbox(1), "default/gone", "net1");
-    server.put(row.build());
+    let row = row.row_of(1, "default/gone");
+    server.put(row);
     put_user(&server, "f1", "fd00::1");
     run_pod(&server, "other", 7);
     for name in ["f1-fd00--1", "f1-fd00--2", "10.0.0.9"] {
@@ -117,9 +117,9 @@ async fn a_row_that_goes_does_not_take_another_ones_reservation() {
         pool.row(1, &fixtures::sandbox(sandbox), "default/user", "net1")
     };
     let left = fixtures::pool(NS, "fd00::/64").network_name("f1");
-    server.put(row(left, 1).build());
+    server.put(row(left, 1));
     let own = fixtures::pool(NS, "f1:fd00::/112");
-    server.put(row(own, 2).build());
+    server.put(row(own, 2));
     put_user(&server, "net6", "f1:fd00::1");
     reserve(&server, "f1-fd00--1", "user");
     let bench = Bench::start(server).await;
@@ -128,9 +128,7 @@ async fn a_row_that_goes_does_not_take_another_ones_reservation() {
     bench.wait_rows("f1-fd00---64", &[]).await;
     bench.wait_rows("f1-fd00---112", &["1"]).await;
     seconds(600).await;
-    let reservation = bench
-        .server
-        .get("overlappingrangeipreservations", NS, "f1-fd00--1");
+    let reservation = bench.get("overlappingrangeipreservations", NS, "f1-fd00--1");
     let owner = reservation.expect("deleted")["spec"]["podref"].clone();
     assert_eq!(owner, "default/user", "claimed, and not given back");
     bench.stop().await;

@@ -6,8 +6,8 @@ mod common;
 
 use common::{
     Bench, NS, POOL,
-    nodes::{W, goes_after, live_node, neighbour_goes, put_neighbour, run_on, silent_node, stays},
-    put_pool, seconds, server,
+    nodes::{W, goes_after, live_node, neighbour_goes, run_on, silent_node, stays, with_neighbour},
+    seconds,
 };
 use ipgc::config::Config;
 use testkit::{Match, Rule, Server, fixtures, pods::Kubelet};
@@ -18,10 +18,7 @@ fn watch_dies(server: &Server) -> Rule {
 }
 
 fn room(rows: &[(u64, &str)]) -> Server {
-    let server = server();
-    put_pool(&server, rows);
-    put_neighbour(&server, POOL);
-    server
+    with_neighbour(rows)
 }
 
 /// Its kubelet renews its Lease all the time, and cannot stop sandboxes.
@@ -31,7 +28,7 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_its_pods() {
     let _beat = live_node(&server, "node-1");
     run_on(&server, "node-1", "web-0", 1);
     let bench = Bench::long_since(server, Config::default()).await;
-    watch_dies(&bench.server);
+    watch_dies(&bench);
     bench.kubelet().force_delete(NS, "web-0");
     seconds(60).await;
     bench.kubelet().set_ready("node-1", false);
@@ -46,7 +43,7 @@ async fn a_node_that_was_not_ready_meanwhile_begins_its_wait_anew() {
     let _beat = live_node(&server, "node-1");
     run_on(&server, "node-1", "web-0", 1);
     let bench = Bench::long_since(server, Config::default()).await;
-    watch_dies(&bench.server);
+    watch_dies(&bench);
     bench.kubelet().force_delete(NS, "web-0");
     seconds(60).await;
     bench.kubelet().set_ready("node-1", false);
@@ -63,7 +60,7 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_pods_that_nobody_
     let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
     let bench = Bench::start(server).await;
     seconds(1).await;
-    watch_dies(&bench.server);
+    watch_dies(&bench);
     bench.kubelet().set_ready("node-2", false);
     stays(&bench, POOL, &["1"]).await;
     bench.stop().await;
@@ -76,14 +73,14 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     let _beat = live_node(&server, "node-2");
     let bench = Bench::start(server).await;
     seconds(600).await;
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     seconds(1).await;
-    let dead = watch_dies(&bench.server);
-    bench.server.put(fixtures::node("node-1", false));
+    let dead = watch_dies(&bench);
+    bench.put(fixtures::node("node-1", false));
     stays(&bench, POOL, &["1"]).await;
     // It goes once the node has been gone for W, which the watch tells again.
     dead.remove();
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     goes_after(&bench, POOL, "1", W + 120).await;
     bench.stop().await;
 }

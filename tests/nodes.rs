@@ -11,7 +11,7 @@ use common::{
     Bench, NS, POOL,
     nodes::{
         Beat, NEIGHBOUR_KEY, W, come_back, declare_empty, fall_silent, goes_after, live_node,
-        neighbour_goes, pool_events, put_neighbour, run_on, silent_node, stays, taint,
+        neighbour_goes, pool_events, run_on, silent_node, stays, taint, with_neighbour,
     },
     put_pool, put_row, reporting, seconds, server,
 };
@@ -30,14 +30,12 @@ fn no_sweeps() -> Config {
 
 /// `web-0` lives on `node-1`, which is at work; no sweep comes.
 async fn stage(config: Config) -> (Bench, Beat) {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-0")]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::with(server, config).await;
-    run_on(&bench.server, "node-1", "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
     seconds(1_800).await;
-    bench.server.clear_requests();
+    bench.clear_requests();
     (bench, beat)
 }
 
@@ -45,7 +43,7 @@ async fn stage(config: Config) -> (Bench, Beat) {
 /// is still there.
 async fn held(config: Config) -> Bench {
     let (bench, beat) = stage(config).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     bench
@@ -93,7 +91,7 @@ async fn lease_that_stops_changing_starts_the_wait_anew() {
     drop(beat);
     seconds(120).await;
     stays(&bench, POOL, &["1"]).await;
-    let _beat = Beat::of(&bench.server, "node-1");
+    let _beat = Beat::of(&bench, "node-1");
     goes_after_w(&bench).await;
     bench.stop().await;
 }
@@ -101,7 +99,7 @@ async fn lease_that_stops_changing_starts_the_wait_anew() {
 #[tokio::test(start_paused = true)]
 async fn hold_is_told_once_with_what_releases_it() {
     let (bench, beat) = stage(no_sweeps()).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     seconds(45 * 60).await;
     let events = pool_events(&bench, "IPAddressHeldUnfenced");
@@ -125,17 +123,9 @@ async fn hold_is_told_once_with_what_releases_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_that_comes_back_frees_after_w() {
-    let bench = held(no_sweeps()).await;
-    let _beat = come_back(&bench.server, "node-1");
-    goes_after_w(&bench).await;
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn node_that_is_removed_frees_after_w() {
     let bench = held(no_sweeps()).await;
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     goes_after_w(&bench).await;
     bench.stop().await;
 }
@@ -143,28 +133,23 @@ async fn node_that_is_removed_frees_after_w() {
 #[tokio::test(start_paused = true)]
 async fn name_that_comes_back_is_the_same_node() {
     let bench = held(no_sweeps()).await;
-    bench.server.delete("nodes", "", "node-1");
+    bench.delete("nodes", "", "node-1");
     seconds(W - 30).await;
-    silent_node(&bench.server, "node-1");
+    silent_node(&bench, "node-1");
     seconds(7_200).await;
     assert_eq!(bench.rows(POOL), ["1"]);
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn out_of_service_taint_frees_at_once() {
+async fn node_that_is_fenced_frees_at_once(
+    #[values(taint, declare_empty)] fence: fn(&Server, &str),
+) {
     let bench = held(no_sweeps()).await;
-    taint(&bench.server, "node-1");
-    next_second_goes(&bench).await;
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn statement_that_it_runs_no_sandboxes_frees_at_once() {
-    let bench = held(no_sweeps()).await;
-    declare_empty(&bench.server, "node-1");
+    fence(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
@@ -178,9 +163,9 @@ async fn node_that_is_fenced_while_a_row_waits_frees_at_once(
     let (bench, beat) = stage(no_sweeps()).await;
     bench.kubelet().force_delete(NS, "web-0");
     seconds(65).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
-    fence(&bench.server, "node-1");
+    fence(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
@@ -188,9 +173,9 @@ async fn node_that_is_fenced_while_a_row_waits_frees_at_once(
 #[tokio::test(start_paused = true)]
 async fn statement_from_before_the_node_changed_is_none() {
     let (bench, beat) = stage(no_sweeps()).await;
-    declare_empty(&bench.server, "node-1");
+    declare_empty(&bench, "node-1");
     seconds(60).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     bench.stop().await;
@@ -199,8 +184,8 @@ async fn statement_from_before_the_node_changed_is_none() {
 #[tokio::test(start_paused = true)]
 async fn fences_of_a_ready_node_are_none() {
     let (bench, _beat) = stage(no_sweeps()).await;
-    declare_empty(&bench.server, "node-1");
-    taint(&bench.server, "node-1");
+    declare_empty(&bench, "node-1");
+    taint(&bench, "node-1");
     bench.kubelet().force_delete(NS, "web-0");
     goes_after_w(&bench).await;
     bench.stop().await;
@@ -210,18 +195,18 @@ async fn fences_of_a_ready_node_are_none() {
 async fn fence_that_is_taken_back_before_the_free_holds() {
     let bench = held(no_sweeps()).await;
     // The watch shows the taint; when the node is read, it is gone again.
-    let reads = bench.server.on(Match::get("nodes").name("node-1"));
+    let reads = bench.on(Match::get("nodes").name("node-1"));
     let reads = reads.before(|server| async move {
         server.edit("nodes", "", "node-1", |node| {
             node["spec"]["taints"] = serde_json::json!([]);
         });
     });
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     seconds(3_600).await;
     assert!(reads.hits() > 0, "the node was not read");
-    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.requests());
     reads.remove();
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
@@ -229,8 +214,8 @@ async fn fence_that_is_taken_back_before_the_free_holds() {
 #[tokio::test(start_paused = true)]
 async fn node_that_cannot_be_read_is_not_fenced() {
     let bench = held(Config::default()).await;
-    let reads = bench.server.on(Match::get("nodes")).fail(500);
-    taint(&bench.server, "node-1");
+    let reads = bench.on(Match::get("nodes")).fail(500);
+    taint(&bench, "node-1");
     seconds(60).await;
     assert!(reads.hits() > 0);
     assert_eq!(bench.rows(POOL), ["1"]);
@@ -244,7 +229,7 @@ async fn free_after_ends_the_hold_of_a_silent_node() {
     let mut config = no_sweeps();
     config.policy.unfenced = Unfenced::FreeAfter(Duration::from_secs(3_000));
     let (bench, beat) = stage(config).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "web-0");
     let waited = goes_after(&bench, POOL, "1", 3_100).await;
     assert!((2_990..3_030).contains(&waited), "freed after {waited} s");
@@ -253,9 +238,7 @@ async fn free_after_ends_the_hold_of_a_silent_node() {
 
 /// Row 1 leaked before the start, and `node-1` is silent all the time.
 async fn unseen(config: Config) -> Bench {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-0")]);
     silent_node(&server, "node-1");
     Bench::with(server, config).await
 }
@@ -266,7 +249,7 @@ async fn row_that_nobody_saw_is_blocked_by_a_silent_node() {
     stays(&bench, POOL, &["1"]).await;
     let events = pool_events(&bench, "IPAddressHeldUnfenced");
     assert!(events[0].contains("node-1"), "{events:?}");
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
@@ -285,10 +268,10 @@ async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
     let bench = Bench::with(server, no_sweeps()).await;
     let all = ["1", "2", "3", "4", "5", "6"];
     seconds(1_800).await;
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), all);
-    taint(&bench.server, "node-2");
+    taint(&bench, "node-2");
     for key in all {
         let waited = goes_after(&bench, POOL, key, 10).await;
         assert!(waited <= 2, "{key} went only {waited} s after the fence");
@@ -308,19 +291,6 @@ async fn unwitnessed_hold_caps_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn restart_keeps_a_row_held() {
-    let bench = held(no_sweeps()).await;
-    let server = bench.server.clone();
-    bench.stop().await;
-    let bench = Bench::with(server, no_sweeps()).await;
-    seconds(7_200).await;
-    assert_eq!(bench.rows(POOL), ["1"]);
-    let _beat = come_back(&bench.server, "node-1");
-    goes_after_w(&bench).await;
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn slice_is_blocked_by_its_own_node_only() {
     let server = Server::new();
     let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
@@ -330,7 +300,7 @@ async fn slice_is_blocked_by_its_own_node_only() {
     for n in [1, 2] {
         let pool = fixtures::pool(NS, &format!("10.8.{n}.0/24")).name(&name(n));
         let pool = pool.row(1, &fixtures::sandbox(n), "default/gone", "net1");
-        server.put(pool.build());
+        server.put(pool);
     }
     silent_node(&server, "node-1");
     let _beat = live_node(&server, "node-2");
@@ -359,9 +329,9 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_nobodys(
     server.put(slices);
     let name = "sliced-node-2-10.8.2.0-24";
     let pool = fixtures::pool(NS, "10.8.2.0/24").name(name);
-    let pool = pool.row(1, &fixtures::sandbox(1), "default/gone", "net1");
-    let pool = pool.row(9, &fixtures::sandbox(9), "default/web-0", "net1");
-    server.put(pool.build());
+    let pool = pool.row_of(1, "default/gone");
+    let pool = pool.row_of(9, "default/web-0");
+    server.put(pool);
     let pod = fixtures::pod(NS, "web-0")
         .node("node-3")
         .networks("default/net");
@@ -380,7 +350,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_nobodys(
     } else {
         seconds(7_200).await;
         assert_eq!(bench.rows(name), ["1", "9"]);
-        taint(&bench.server, "node-1");
+        taint(&bench, "node-1");
         goes_after(&bench, name, "1", 10).await;
     }
     bench.stop().await;
@@ -408,24 +378,22 @@ async fn leases_are_read_only_while_something_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn relist_puts_every_node_in_doubt_again() {
-    let server = server();
-    put_pool(&server, &[]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
     seconds(1_800).await;
     // Somebody was born and killed while nothing was heard, on a node that then fell silent.
-    let gap = bench.server.on(Match::watch("pods")).fail(503);
-    bench.server.cut_watches("pods");
+    let gap = bench.on(Match::watch("pods")).fail(503);
+    bench.cut_watches("pods");
     seconds(1).await;
-    fall_silent(&bench.server, "node-1", beat);
-    bench.server.put(reporting("ghost", 1).build());
-    bench.server.delete("pods", NS, "ghost");
-    put_row(&bench.server, 1, "ghost", 1);
-    bench.server.compact();
+    fall_silent(&bench, "node-1", beat);
+    bench.put(reporting("ghost", 1));
+    bench.delete("pods", NS, "ghost");
+    put_row(&bench, 1, "ghost", 1);
+    bench.compact();
     gap.remove();
     stays(&bench, POOL, &["1"]).await;
-    let _beat = come_back(&bench.server, "node-1");
+    let _beat = come_back(&bench, "node-1");
     goes_after_w(&bench).await;
     bench.stop().await;
 }
@@ -433,19 +401,17 @@ async fn relist_puts_every_node_in_doubt_again() {
 /// It has rows, and neither annotation: its node is all that is known of it.
 #[tokio::test(start_paused = true)]
 async fn pod_that_told_of_no_network_is_held_with_its_node() {
-    let server = server();
-    put_pool(&server, &[(1, "plain")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "plain")]);
     let beat = live_node(&server, "node-1");
     let plain = testkit::fixtures::pod(NS, "plain").node("node-1");
-    server.put(plain.running().build());
+    server.put(plain.running());
     let bench = Bench::long_since(server, Config::default()).await;
-    fall_silent(&bench.server, "node-1", beat);
+    fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "plain");
     stays(&bench, POOL, &["1"]).await;
     let report = bench.running.sweeps().borrow().report.clone();
     assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }
@@ -456,7 +422,7 @@ async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
     config.policy.unfenced = Unfenced::FreeAfter(Duration::from_hours(24));
     let bench = held(config).await;
     assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
-    taint(&bench.server, "node-1");
+    taint(&bench, "node-1");
     next_second_goes(&bench).await;
     bench.stop().await;
 }

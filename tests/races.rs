@@ -6,10 +6,13 @@
 mod common;
 use common::{
     Bench, NS, ORIP, POOL,
-    nodes::{NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour},
-    put_pool, reporting, run_pod, seconds, server,
+    nodes::{
+        NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour, second, with_neighbour,
+    },
+    put_pool, reporting, run_pod, running, seconds, server,
 };
 use ipgc::config::Config;
+use rstest::rstest;
 use serde_json::json;
 use std::time::Duration;
 use testkit::{ChangeKind, Match, fixtures, pods::Kubelet};
@@ -22,14 +25,14 @@ const B: &str = "00000000-0000-4000-8000-00000000beef";
 #[tokio::test(start_paused = true)]
 async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
     let bench = Bench::long_since(server(), Config::default()).await;
-    put_pool(&bench.server, &[(1, "web-1")]);
-    put_neighbour(&bench.server, POOL);
-    run_pod(&bench.server, "web-1", 1);
+    put_pool(&bench, &[(1, "web-1")]);
+    put_neighbour(&bench, POOL);
+    run_pod(&bench, "web-1", 1);
     seconds(1).await;
-    let births = bench.server.on_events(Match::watch("pods")).name("web-1");
+    let births = bench.on_events(Match::watch("pods")).name("web-1");
     let births = births.kind(ChangeKind::Added).hold();
-    let deaths = bench.server.on_events(Match::watch("pods")).name("web-1");
-    let proof = bench.server.on(Match::get("pods").name("web-1")).once();
+    let deaths = bench.on_events(Match::watch("pods")).name("web-1");
+    let proof = bench.on(Match::get("pods").name("web-1")).once();
     let proof = proof.before(move |server| {
         births.remove();
         async move {
@@ -38,10 +41,8 @@ async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
         }
     });
     bench.end(["web-1", NEIGHBOUR]);
-    bench
-        .server
-        .put(reporting("web-1", 1).uid(B).running().build());
-    adopt(&bench.server, POOL, "1");
+    bench.put(second("web-1", 1));
+    adopt(&bench, POOL, "1");
     sleep(Duration::from_millis(500)).await;
     // From here on: the end of its predecessor is told.
     let late = deaths.kind(ChangeKind::Deleted);
@@ -49,7 +50,7 @@ async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
     seconds(2).await;
     let told = bench.counted("ends_seen");
     seconds(28).await;
-    assert_eq!(proof.hits(), 1, "nobody asked {}", bench.server.requests());
+    assert_eq!(proof.hits(), 1, "nobody asked {}", bench.requests());
     assert_eq!(late.hits(), 1);
     assert_eq!(bench.counted("ends_seen"), told + 1);
     let waited = 30 + goes_after(&bench, POOL, "1", W + 60).await;
@@ -60,18 +61,10 @@ async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_that_never_ran_leaves_the_rows_to_be_freed() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
+    let bench = Bench::start(running(&[(1, "web-1")])).await;
     seconds(1).await;
     bench.end(["web-1"]);
-    bench.server.put(
-        fixtures::pod(NS, "web-1")
-            .uid(B)
-            .networks("default/net")
-            .build(),
-    );
+    bench.put(fixtures::pod(NS, "web-1").uid(B).networks("default/net"));
     seconds(10).await;
     bench.kubelet().force_delete(NS, "web-1");
     seconds(7200).await;
@@ -79,7 +72,7 @@ async fn a_successor_that_never_ran_leaves_the_rows_to_be_freed() {
         bench.rows(POOL),
         Vec::<String>::new(),
         "\n{}",
-        bench.server.requests()
+        bench.requests()
     );
     bench.stop().await;
 }
@@ -93,20 +86,16 @@ async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
             .node("node-1")
             .annotation("v1.multus-cni.io/default-network", "default/net")
     };
-    server.put(
-        a().reports("default/net", "net1", &["10.0.0.1"])
-            .running()
-            .build(),
-    );
+    server.put(a().reports("default/net", "net1", &["10.0.0.1"]).running());
     let bench = Bench::start(server).await;
     seconds(1).await;
     bench.end(["web-1"]);
-    bench.server.put(a().uid(B).build());
-    adopt(&bench.server, POOL, "1");
+    bench.put(a().uid(B));
+    adopt(&bench, POOL, "1");
     seconds(1).await;
     bench.kubelet().force_delete(NS, "web-1");
     seconds(10).await;
-    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.requests());
     bench.stop().await;
 }
 
@@ -121,8 +110,7 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
                 p["metadata"]["ownerReferences"][0]["apiVersion"] =
                     "batch.volcano.sh/v1alpha1".into();
             })
-            .running()
-            .build(),
+            .running(),
     );
     let bench = Bench::start(server).await;
     seconds(1).await;
@@ -130,18 +118,18 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
     seconds(600).await;
     assert!(bench.reservations().is_empty());
     let claims = bench.sent(Match::patch(ORIP));
-    assert_eq!(claims.len(), 1, "{}", bench.server.requests());
+    assert_eq!(claims.len(), 1, "{}", bench.requests());
     bench.stop().await;
 }
 
+#[rstest]
+#[case::to_list_pools(Match::list("ippools"))]
+#[case::to_read_pods(Match::get("pods"))]
 #[tokio::test(start_paused = true)]
-async fn not_being_allowed_to_list_pools_costs_no_retries() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
+async fn not_being_allowed_costs_no_retries(#[case] denied: Match) {
+    let bench = Bench::start(running(&[(1, "web-1")])).await;
     seconds(1).await;
-    let rule = bench.server.on(Match::list("ippools")).fail(401);
+    let rule = bench.on(denied).fail(401);
     bench.end(["web-1"]);
     seconds(60).await;
     rule.remove();
@@ -150,28 +138,7 @@ async fn not_being_allowed_to_list_pools_costs_no_retries() {
         bench.rows(POOL),
         Vec::<String>::new(),
         "\n{}",
-        bench.server.requests()
-    );
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn not_being_allowed_to_read_pods_costs_no_retries() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
-    seconds(1).await;
-    let rule = bench.server.on(Match::get("pods")).fail(401);
-    bench.end(["web-1"]);
-    seconds(60).await;
-    rule.remove();
-    seconds(3600).await;
-    assert_eq!(
-        bench.rows(POOL),
-        Vec::<String>::new(),
-        "\n{}",
-        bench.server.requests()
+        bench.requests()
     );
     bench.stop().await;
 }
@@ -191,19 +158,17 @@ async fn a_slice_that_was_cut_after_the_last_list_is_found() {
     let bench = Bench::start(server).await;
     let put = |node: &str, range: &str, pod: &str, ip: &str| {
         let name = format!("sliced-{node}-{}", range.replace('/', "-"));
-        bench.server.put(
+        bench.put(
             fixtures::pool(NS, range)
                 .name(&name)
-                .row(1, &fixtures::sandbox(1), &format!("default/{pod}"), "net1")
-                .build(),
+                .row_of(1, &format!("default/{pod}")),
         );
-        bench.server.put(
+        bench.put(
             fixtures::pod(NS, pod)
                 .node(node)
                 .networks("net")
                 .reports("default/net", "net1", &[ip])
-                .running()
-                .build(),
+                .running(),
         );
         name
     };
@@ -212,7 +177,7 @@ async fn a_slice_that_was_cut_after_the_last_list_is_found() {
     bench.end(["web-0"]);
     bench.wait_rows(&one, &[]).await;
     seconds(60).await;
-    bench.server.put(fixtures::node_slice_pool(
+    bench.put(fixtures::node_slice_pool(
         "kube-system",
         "sliced",
         "10.8.0.0/16",
@@ -227,48 +192,34 @@ async fn a_slice_that_was_cut_after_the_last_list_is_found() {
         bench.rows(&two),
         Vec::<String>::new(),
         "\n{}",
-        bench.server.requests()
+        bench.requests()
     );
     bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_ended_though_its_definition_is_gone() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
+    let bench = Bench::start(running(&[(1, "web-1")])).await;
     seconds(1).await;
-    bench
-        .server
-        .on(Match::patch(ORIP))
-        .once()
-        .after(|s| async move {
-            s.on(Match::get("pods")).once().fail(503);
-            s.delete("network-attachment-definitions", NS, "net");
-        });
+    bench.on(Match::patch(ORIP)).once().after(|s| async move {
+        s.on(Match::get("pods")).once().fail(503);
+        s.delete("network-attachment-definitions", NS, "net");
+    });
     bench.end(["web-1"]);
     seconds(7200).await;
-    let left: Vec<_> = bench
-        .server
-        .list(ORIP)
-        .iter()
-        .map(|r| r["spec"].clone())
-        .collect();
-    assert!(left.is_empty(), "{left:?}\n{}", bench.server.requests());
+    let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
+    assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
     bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-1")]);
     run_pod(&server, "web-1", 1);
     let first = Bench::start(server.clone()).await;
     seconds(1).await;
     first.kubelet().force_delete(NS, "web-1");
-    server.put(reporting("web-1", 1).uid(B).running().build());
+    server.put(second("web-1", 1));
     adopt(&server, POOL, "1");
     first.stop().await;
     let bench = Bench::start(server).await;
@@ -277,7 +228,7 @@ async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
     bench.end(["web-1", NEIGHBOUR]);
     seconds(30).await;
     // The neighbour's name never returns, so nobody unseen can hold its row.
-    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.server.requests());
+    assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.requests());
     // Nor is it for ever.
     goes_after(&bench, POOL, "1", W + 60).await;
     bench.stop().await;
@@ -285,20 +236,12 @@ async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bare_404_is_no_word_about_a_reservation() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::start(server).await;
+    let bench = Bench::start(running(&[(1, "web-1")])).await;
     seconds(1).await;
-    bench.server.on(Match::delete(ORIP)).once().fail(404);
+    bench.on(Match::delete(ORIP)).once().fail(404);
     bench.end(["web-1"]);
     seconds(7200).await;
-    let left: Vec<_> = bench
-        .server
-        .list(ORIP)
-        .iter()
-        .map(|r| r["spec"].clone())
-        .collect();
-    assert!(left.is_empty(), "{left:?}\n{}", bench.server.requests());
+    let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
+    assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
     bench.stop().await;
 }

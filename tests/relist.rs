@@ -11,7 +11,7 @@ use common::{
     nodes::{
         SECOND, adopt, fall_silent, goes_after, live_node, put_neighbour, run_on, second, stays,
     },
-    put_pool, reporting, run_pod, seconds, server,
+    put_pool, reporting, running, seconds, server,
 };
 use ipgc::config::Config;
 use testkit::{Match, Server, fixtures};
@@ -26,18 +26,16 @@ fn put_others(server: &Server) {
 /// row over and is killed by force. The relist takes
 /// 25 s.
 async fn successor_in_a_gap() -> Bench {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
+    let server = running(&[(1, "web-0")]);
     put_others(&server);
     let bench = Bench::long_since(server, Config::default()).await;
-    let second_page = bench.server.on(Match::list("pods")).skip(1).once();
+    let second_page = bench.on(Match::list("pods")).skip(1).once();
     second_page.delay(Duration::from_secs(25));
     bench.end(["web-0"]);
     seconds(1).await;
     bench.relist();
-    bench.server.put(second("web-0", 1));
-    adopt(&bench.server, POOL, "1");
+    bench.put(second("web-0", 1));
+    adopt(&bench, POOL, "1");
     bench.kubelet().force_delete(NS, "web-0");
     bench
 }
@@ -67,14 +65,14 @@ async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
         ..Config::default()
     };
     let bench = Bench::long_since(server, config).await;
-    let second_page = bench.server.on(Match::list("pods")).skip(1).once();
+    let second_page = bench.on(Match::list("pods")).skip(1).once();
     second_page.delay(Duration::from_secs(25));
     bench.relist();
     bench.end(["web-0"]);
     let successor = reporting("web-0", 1).uid(SECOND).node("node-2");
-    bench.server.put(successor.running().build());
-    adopt(&bench.server, POOL, "1");
-    fall_silent(&bench.server, "node-2", beat);
+    bench.put(successor.running());
+    adopt(&bench, POOL, "1");
+    fall_silent(&bench, "node-2", beat);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     bench.stop().await;
@@ -91,7 +89,7 @@ async fn a_relist_raises_no_doubt_again_that_was_over() {
     let bench = Bench::long_since(server, Config::default()).await;
     bench.relist();
     seconds(60).await;
-    fall_silent(&bench.server, "node-2", beat);
+    fall_silent(&bench, "node-2", beat);
     bench.end(["web-0"]);
     let waited = goes_after(&bench, POOL, "1", 60).await;
     assert!(waited <= 10, "freed after {waited} s");

@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    Bench, NS, ORIP, POOL, put_pool, put_row, reporting, run_pod, seconds, seldom, server,
+    Bench, NS, ORIP, POOL, put_crowd, put_pool, put_row, reporting, reserve, run_pod, running,
+    seconds, seldom, server,
 };
 use ipgc::{
     config::Config,
@@ -23,9 +24,7 @@ const ADD: u64 = 120;
 
 /// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
+    let server = running(&[(1, "web-1")]);
     following(server).await
 }
 
@@ -71,7 +70,7 @@ fn steps(bench: &Bench) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_claimed_then_proven_then_deleted() {
     let bench = one().await;
-    let claimed = bench.server.after(Match::patch(ORIP), |server| async move {
+    let claimed = bench.after(Match::patch(ORIP), |server| async move {
         let reservation = reserved(&server, "10.0.0.1").unwrap();
         assert_eq!(reservation["spec"]["podref"], CLAIMED_PODREF);
         assert_eq!(reservation["spec"]["ifname"], "net1");
@@ -108,13 +107,13 @@ async fn a_reservation_is_claimed_then_proven_then_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_successor_keeps_the_reservation(#[case] moment: Match) {
     let bench = one().await;
-    bench.server.on(moment).once().before(|server| async move {
-        server.put(successor().build());
+    bench.on(moment).once().before(|server| async move {
+        server.put(successor());
     });
     bench.end(["web-1"]);
     seconds(600).await;
-    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/web-1");
-    let annotations = &reserved(&bench.server, "10.0.0.1").unwrap()["metadata"]["annotations"];
+    assert_eq!(podref(&bench, "10.0.0.1"), "default/web-1");
+    let annotations = &reserved(&bench, "10.0.0.1").unwrap()["metadata"]["annotations"];
     assert!(annotations.get(CLAIM_ANNOTATION).is_none(), "{annotations}");
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
     assert_eq!(bench.counted("retries_exhausted"), 0);
@@ -124,17 +123,17 @@ async fn a_successor_keeps_the_reservation(#[case] moment: Match) {
 #[tokio::test(start_paused = true)]
 async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
     let bench = one().await;
-    let claimed = bench.server.on(Match::patch(ORIP)).once();
+    let claimed = bench.on(Match::patch(ORIP)).once();
     claimed.after(|server| async move {
-        server.put(successor().build());
+        server.put(successor());
     });
     bench.end(["web-1"]);
     seconds(600).await;
-    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/web-1");
+    assert_eq!(podref(&bench, "10.0.0.1"), "default/web-1");
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
     assert_eq!(bench.sent(Match::patch(ORIP)).len(), 2);
     // Its own end frees what it had.
-    put_row(&bench.server, 1, "web-1", 9);
+    put_row(&bench, 1, "web-1", 9);
     bench.end(["web-1"]);
     seconds(60 + ADD).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -153,9 +152,9 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     #[values(0, 20, 110)] add: u64,
 ) {
     let bench = one().await;
-    let looked = bench.server.on(Match::patch(ORIP)).once();
+    let looked = bench.on(Match::patch(ORIP)).once();
     looked.before(move |server| async move {
-        server.put(successor().build());
+        server.put(successor());
         if !is_there {
             server.delete("pods", NS, "web-1");
         }
@@ -168,7 +167,7 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     }
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     seconds(add).await;
-    put_row(&bench.server, 1, "web-1", 9);
+    put_row(&bench, 1, "web-1", 9);
     // As long as the row is there, for which nobody reported, the address is taken in every range.
     while ended.elapsed() < Duration::from_secs(ADD + 60) {
         seconds(3).await;
@@ -188,7 +187,7 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
 async fn only_names_that_may_return_are_claimed(#[case] owner: &str, #[case] claimed: bool) {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
-    server.put(reporting("web-1", 1).owner(owner, "web").running().build());
+    server.put(reporting("web-1", 1).owner(owner, "web").running());
     let bench = following(server).await;
     bench.end(["web-1"]);
     seconds(10).await;
@@ -231,12 +230,12 @@ async fn what_is_not_the_rows_is_not_touched(
     let bench = following(server).await;
     // Sweeps would find it without a row, and free it in its time.
     let reservation = fixtures::reservation(NS, name, podref, interface);
-    bench.server.put(reservation);
-    let before = reserved(&bench.server, name);
+    bench.put(reservation);
+    let before = reserved(&bench, name);
     // Not the owner of another pod's row, which would be the row's after all.
     bench.end(names.iter().map(String::as_str).filter(|n| *n != "web-10"));
     seconds(60).await;
-    assert_eq!(reserved(&bench.server, name), before);
+    assert_eq!(reserved(&bench, name), before);
     assert!(bench.sent(Match::writes(ORIP)).is_empty());
     assert_eq!(bench.counted("retries_exhausted"), 0);
     bench.stop().await;
@@ -268,7 +267,7 @@ async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
         .on(Match::get("ippools"))
         .delay(Duration::from_millis(100));
     let bench = following(server).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     seconds(60).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
@@ -281,9 +280,7 @@ async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
 /// A later version may say by it whose the address is.
 #[tokio::test(start_paused = true)]
 async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
+    let server = running(&[(1, "web-1")]);
     server.edit(ORIP, NS, "10.0.0.1", |it| {
         it["spec"]["ipamclaim"] = "default/web-1-net1".into();
     });
@@ -335,7 +332,7 @@ async fn every_spelling_is_found(
     }
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     pool = pool.row(offset, &fixtures::sandbox(1), "default/web-1", "net1");
-    server.put(fixtures::reservation(NS, name, "default/web-1", "net1"));
+    reserve(&server, name, "web-1");
     let pod = |name: &str, ip: &str| {
         let pod = fixtures::pod(NS, name).node("n").networks("default/net");
         pod.reports("default/net", "net1", &[ip]).running().build()
@@ -346,21 +343,21 @@ async fn every_spelling_is_found(
         pool = pool.row(100 + n, &fixtures::sandbox(n), &podref, "net1");
         server.put(pod(&format!("web-{n}"), "192.0.2.1"));
     }
-    let pool = server.put(pool.build());
+    let pool = server.put(pool);
     let pool = pool["metadata"]["name"].as_str().unwrap();
     server
         .on(Match::get("ippools"))
         .delay(Duration::from_millis(100));
     let bench = following(server).await;
     let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     bench.wait_rows(pool, &[]).await;
     seconds(60 + ADD).await;
     assert_eq!(
         bench.reservations(),
         Vec::<String>::new(),
         "{}",
-        bench.server.requests()
+        bench.requests()
     );
     bench.stop().await;
 }
@@ -368,17 +365,12 @@ async fn every_spelling_is_found(
 #[tokio::test(start_paused = true)]
 async fn many_are_looked_up_in_one_list() {
     let server = server();
-    let names: Vec<String> = (1..=30).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&server, &rows);
-    for (offset, name) in &rows {
-        run_pod(&server, name, *offset);
-    }
+    let names = put_crowd(&server, 30);
     server
         .on(Match::get("ippools"))
         .delay(Duration::from_millis(100));
     let bench = following(server).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     seconds(60).await;
     assert_eq!(bench.sent(Match::list(ORIP)).len(), 1);
     seconds(ADD).await;
@@ -392,7 +384,7 @@ async fn many_are_looked_up_in_one_list() {
 #[tokio::test(start_paused = true)]
 async fn a_delete_names_uid_and_version_and_spares_what_changed() {
     let bench = one().await;
-    let changed = bench.server.on(Match::delete(ORIP)).once();
+    let changed = bench.on(Match::delete(ORIP)).once();
     changed.before(|server| async move {
         server.edit(ORIP, NS, "10.0.0.1", |r| {
             r["spec"]["podref"] = "default/other".into();
@@ -405,7 +397,7 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
     let delete = deletes.last().unwrap();
     assert_eq!(delete.status, Some(409));
     let wanted = delete.json()["preconditions"].clone();
-    let left = reserved(&bench.server, "10.0.0.1").unwrap();
+    let left = reserved(&bench, "10.0.0.1").unwrap();
     assert_eq!(wanted["uid"], left["metadata"]["uid"]);
     assert!(wanted["resourceVersion"].is_string());
     assert_eq!(left["spec"]["podref"], "default/other");
@@ -418,21 +410,15 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
 async fn a_reservation_that_was_made_anew_is_not_deleted() {
     let bench = one().await;
     bench
-        .server
         .on(Match::delete(ORIP))
         .once()
         .before(|server| async move {
             server.delete(ORIP, NS, "10.0.0.1");
-            server.put(fixtures::reservation(
-                NS,
-                "10.0.0.1",
-                "default/other",
-                "net1",
-            ));
+            reserve(&server, "10.0.0.1", "other");
         });
     bench.end(["web-1"]);
     seconds(60 + ADD).await;
-    assert_eq!(podref(&bench.server, "10.0.0.1"), "default/other");
+    assert_eq!(podref(&bench, "10.0.0.1"), "default/other");
     assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1);
     bench.stop().await;
 }
@@ -440,7 +426,7 @@ async fn a_reservation_that_was_made_anew_is_not_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
     let bench = one().await;
-    bench.server.edit(ORIP, NS, "10.0.0.1", |reservation| {
+    bench.edit(ORIP, NS, "10.0.0.1", |reservation| {
         reservation["metadata"]["annotations"][CLAIM_ANNOTATION] = "default/web-1".into();
         reservation["spec"]["podref"] = CLAIMED_PODREF.into();
     });
@@ -461,16 +447,8 @@ async fn a_reservation_without_a_row_goes_as_soon_as_nobody_can_use_it(
     #[case] from: u64,
     #[case] to: u64,
 ) {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
-    bench.server.put(fixtures::reservation(
-        NS,
-        "10.0.0.10",
-        "default/web-1",
-        "net1",
-    ));
+    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
+    reserve(&bench, "10.0.0.10", "web-1");
     if ends {
         bench.end(["web-1"]);
     }
@@ -478,21 +456,21 @@ async fn a_reservation_without_a_row_goes_as_soon_as_nobody_can_use_it(
     let gone = |s: &Server| reserved(s, "10.0.0.10").is_none();
     let sweep = Duration::from_secs(330);
     let longest = Duration::from_secs(to) + sweep;
-    assert!(bench.server.wait_until(longest, gone).await);
+    assert!(bench.wait_until(longest, gone).await);
     assert!(
         begun.elapsed() >= Duration::from_secs(from),
         "{:?}",
         begun.elapsed()
     );
     assert_eq!(bench.rows(POOL).is_empty(), ends);
-    assert_eq!(reserved(&bench.server, "10.0.0.1").is_none(), ends);
+    assert_eq!(reserved(&bench, "10.0.0.1").is_none(), ends);
     bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_reservations_there_is_nothing_to_do() {
     let bench = one().await;
-    bench.server.delete(ORIP, NS, "10.0.0.1");
+    bench.delete(ORIP, NS, "10.0.0.1");
     bench.end(["web-1"]);
     seconds(60).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -514,19 +492,15 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
     for (n, name) in (1..).zip(&names) {
         let address = format!("10.0.{}.{}", n / 256, n % 256);
         let podref = format!("{NS}/{name}");
-        pool = pool.row(n, &fixtures::sandbox(n), &podref, "net1");
+        pool = pool.row_of(n, &podref);
         server.put(fixtures::reservation(NS, &address, &podref, "net1"));
         let pod = fixtures::pod(NS, name)
             .node("n")
             .networks("default/net")
             .owner(owner, "web");
-        server.put(
-            pod.reports("default/net", "net1", &[&address])
-                .running()
-                .build(),
-        );
+        server.put(pod.reports("default/net", "net1", &[&address]).running());
     }
-    server.put(pool.build());
+    server.put(pool);
     server
         .on(Match::writes(ORIP))
         .delay(Duration::from_millis(100));
@@ -534,10 +508,9 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
         .on(Match::get("ippools"))
         .delay(Duration::from_millis(100));
     let bench = Bench::long_since(server, Config::default()).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     let ended = Instant::now();
     let gone = bench
-        .server
         .wait_until(Duration::from_secs(120 + ADD), |s| s.count(ORIP) == 0)
         .await;
     assert!(gone, "{} left", bench.reservations().len());

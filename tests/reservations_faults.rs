@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bench, NS, ORIP, POOL, put_pool, reporting, run_pod, seconds, seldom, server};
+use common::{Bench, NS, ORIP, POOL, put_crowd, reporting, running, seconds, seldom, server};
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{Failure, Match, fixtures::PodBuilder};
@@ -25,10 +25,7 @@ fn at_once(mut config: Config) -> Config {
 }
 
 async fn one_with(config: Config) -> Bench {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
-    let bench = Bench::long_since(server, at_once(config)).await;
+    let bench = Bench::long_since(running(&[(1, "web-1")]), at_once(config)).await;
     seconds(1).await;
     bench
 }
@@ -54,7 +51,7 @@ async fn a_step_that_fails_is_tried_again_without_a_second_success(
         "prove" => (Match::get("pods"), 1),
         _ => (Match::delete(ORIP), 0),
     };
-    let on = bench.server.on(matcher).skip(skip).once();
+    let on = bench.on(matcher).skip(skip).once();
     let rule = match fault {
         "409" => on.fail(409),
         "500" => on.fail(500),
@@ -80,7 +77,7 @@ async fn a_step_that_fails_is_tried_again_without_a_second_success(
 #[tokio::test(start_paused = true)]
 async fn a_proof_that_fails_between_claim_and_delete_deletes_nothing() {
     let bench = one().await;
-    let rule = bench.server.on(Match::get("pods")).skip(1).fail(500);
+    let rule = bench.on(Match::get("pods")).skip(1).fail(500);
     bench.end(["web-1"]);
     seconds(600).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -116,10 +113,10 @@ async fn a_refusal_waits_until_it_is_mended(
     let rule = if code == 401 {
         // An unknown account may not ask for rights either.
         let reviews = Match::create("selfsubjectaccessreviews");
-        bench.server.on(reviews).fail(code);
-        bench.server.on(matcher).fail(code)
+        bench.on(reviews).fail(code);
+        bench.on(matcher).fail(code)
     } else {
-        bench.server.deny(matcher)
+        bench.deny(matcher)
     };
     bench.end(["web-1"]);
     seconds(600).await;
@@ -144,22 +141,21 @@ async fn a_refusal_waits_until_it_is_mended(
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
     let bench = one().await;
-    bench.server.edit(ORIP, NS, "10.0.0.1", |reservation| {
+    bench.edit(ORIP, NS, "10.0.0.1", |reservation| {
         reservation["metadata"]["annotations"]["note"] = "there before".into();
     });
-    let late = bench.server.on(Match::patch(ORIP)).once();
+    let late = bench.on(Match::patch(ORIP)).once();
     late.apply_late(Duration::from_secs(30));
     // The second claim; the first is settled by the rule above.
     bench
-        .server
         .on(Match::patch(ORIP))
         .once()
         .after(|server| async move {
-            server.put(successor().build());
+            server.put(successor());
         });
     bench.end(["web-1"]);
     seconds(600).await;
-    let left = bench.server.get(ORIP, NS, "10.0.0.1").unwrap();
+    let left = bench.get(ORIP, NS, "10.0.0.1").unwrap();
     assert_eq!(left["spec"]["podref"], "default/web-1");
     bench.stop().await;
 }
@@ -168,16 +164,11 @@ async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
 #[tokio::test(start_paused = true)]
 async fn one_bad_reservation_keeps_no_other() {
     let server = server();
-    let names: Vec<String> = (1..=12).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&server, &rows);
-    for (offset, name) in &rows {
-        run_pod(&server, name, *offset);
-    }
+    let names = put_crowd(&server, 12);
     server.on(Match::writes(ORIP).name("10.0.0.7")).fail(500);
     let bench = Bench::long_since(server, at_once(Config::default())).await;
     seconds(1).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     seconds(60).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), ["10.0.0.7"]);
@@ -204,7 +195,7 @@ async fn retry_after_is_waited_for(#[values("find", "claim", "delete")] step: &s
         "claim" => Match::patch(ORIP),
         _ => Match::delete(ORIP),
     };
-    let rule = bench.server.on(matcher()).times(2);
+    let rule = bench.on(matcher()).times(2);
     rule.answer(Failure::too_many_requests(17));
     bench.end(["web-1"]);
     seconds(60).await;

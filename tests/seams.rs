@@ -7,8 +7,8 @@ mod common;
 
 use common::{
     Bench, NS, ORIP, POOL, launch,
-    nodes::{fall_silent, goes_after, live_node, put_neighbour, run_on, stays},
-    put_pool, put_row, reporting, run_pod, seconds, server,
+    nodes::{fall_silent, goes_after, live_node, run_on, stays, with_neighbour},
+    put_row, reporting, reserve, running, seconds, server,
 };
 use ipgc::{
     config::Config,
@@ -36,38 +36,28 @@ fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
     ));
     let mut pool = fixtures::pool(NS, "10.8.1.0/24")
         .name(SLICE)
-        .row(5, &fixtures::sandbox(5), "default/dead", "net1")
-        .row(6, &fixtures::sandbox(6), "default/web-0", "net1");
+        .row_of(5, "default/dead")
+        .row_of(6, "default/web-0");
     if hold {
         pool = pool.annotation("ipgc.dev/hold", "true");
     }
-    server.put(pool.build());
-    server.put(fixtures::reservation(
-        NS,
-        "sliced-10.8.1.5",
-        "default/dead",
-        "net1",
-    ));
-    server.put(fixtures::reservation(
-        NS,
-        "sliced-10.8.1.6",
-        "default/web-0",
-        "net1",
-    ));
+    server.put(pool);
+    reserve(&server, "sliced-10.8.1.5", "dead");
+    reserve(&server, "sliced-10.8.1.6", "web-0");
     if let Some(owner) = owner {
         let pod = fixtures::pod(NS, "dead")
             .node("node-1")
             .networks("default/sliced")
             .reports("default/sliced", "net1", &["10.8.1.5"])
             .owner(owner, "x");
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
     // Moved from node-1 to node-2, and starting there.
     let node = if disproved { "node-2" } else { "node-1" };
     let pod = fixtures::pod(NS, "web-0")
         .node(node)
         .networks("default/sliced");
-    server.put(pod.status(fixtures::starting_status()).build());
+    server.put(pod.status(fixtures::starting_status()));
     server
 }
 
@@ -111,7 +101,7 @@ async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: 
     let server = slice_room(disproved, false, Some("ReplicaSet"));
     let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
     let bench = Bench::long_since(server, Config::default()).await;
-    let refused = bench.server.on(Match::patch("ippools")).fail(400);
+    let refused = bench.on(Match::patch("ippools")).fail(400);
     bench.end(["dead"]);
     seconds(3_600).await;
     assert!(refused.hits() > 0);
@@ -126,21 +116,18 @@ async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: 
 #[case::the_watch_is_dead(true)]
 #[tokio::test(start_paused = true)]
 async fn the_node_of_another_pod_is_read_in_the_proof(#[case] dead: bool) {
-    let server = server();
-    put_pool(&server, &[(1, "p")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "p")]);
     let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
     run_on(&server, "node-1", "q", 1);
     server.put(
         reporting("p", 1)
             .node("node-2")
             .owner("ReplicaSet", "ps")
-            .running()
-            .build(),
+            .running(),
     );
     let bench = Bench::long_since(server, Config::default()).await;
     if dead {
-        bench.server.on_events(Match::watch("nodes")).lose();
+        bench.on_events(Match::watch("nodes")).lose();
     }
     bench.kubelet().force_delete(NS, "q");
     seconds(30).await;
@@ -160,9 +147,7 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
     #[case] interfaces: usize,
     #[case] silent: bool,
 ) {
-    let server = server();
-    put_pool(&server, &[(1, "q")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "q")]);
     let beat = live_node(&server, "node-1");
     let _other = live_node(&server, "node-2");
     let mut q = reporting("q", 1).node("node-1");
@@ -173,7 +158,7 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
             &[&format!("10.9.0.{n}")],
         );
     }
-    server.put(q.owner("ReplicaSet", "qs").running().build());
+    server.put(q.owner("ReplicaSet", "qs").running());
     let bench = Bench::long_since(server, Config::default()).await;
     bench.kubelet().force_delete(NS, "q");
     seconds(5).await;
@@ -183,15 +168,13 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
         .node("node-2")
         .networks("default/net");
     let young = young.owner("ReplicaSet", "ps");
-    bench
-        .server
-        .put(young.status(fixtures::starting_status()).build());
+    bench.put(young.status(fixtures::starting_status()));
     seconds(1).await;
-    put_row(&bench.server, 1, "p", 77);
-    bench.server.put(p().running().build());
+    put_row(&bench, 1, "p", 77);
+    bench.put(p().running());
     seconds(60).await;
     if silent {
-        fall_silent(&bench.server, "node-1", beat);
+        fall_silent(&bench, "node-1", beat);
     }
     seconds(30).await;
     bench.end(["p"]);
@@ -202,9 +185,7 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_ends_the_pause() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
-    run_pod(&server, "web-1", 1);
+    let server = running(&[(1, "web-1")]);
     let config = Config {
         lease_namespace: Some("ipgc-system".into()),
         ..Config::default()
@@ -243,21 +224,13 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
 #[case::the_watch_is_dead_and_the_mirror_forced_away(true, false)]
 #[tokio::test(start_paused = true)]
 async fn the_node_of_a_static_pod_is_read_in_the_proof(#[case] dead: bool, #[case] settled: bool) {
-    let server = server();
-    put_pool(&server, &[(1, "web-node-1"), (2, "old-node-2")]);
-    put_neighbour(&server, POOL);
+    let server = with_neighbour(&[(1, "web-node-1"), (2, "old-node-2")]);
     let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
-    server.put(
-        reporting("web-node-1", 1)
-            .node("node-1")
-            .mirror()
-            .running()
-            .build(),
-    );
+    server.put(reporting("web-node-1", 1).node("node-1").mirror().running());
     let bench = Bench::long_since(server, Config::default()).await;
     assert_eq!(bench.rows(POOL), ["1", "200"]);
     if dead {
-        bench.server.on_events(Match::watch("nodes")).lose();
+        bench.on_events(Match::watch("nodes")).lose();
     }
     if settled {
         bench.end(["web-node-1"]);
@@ -281,38 +254,24 @@ async fn the_reservation_of_a_network_that_a_name_left_goes(#[case] overlapping:
         let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": net});
         server.put(fixtures::nad_with_ipam(NS, net, &ipam));
     }
-    server.put(
-        fixtures::pool(NS, "10.0.0.0/24")
-            .network_name("blue")
-            .build(),
-    );
+    server.put(fixtures::pool(NS, "10.0.0.0/24").network_name("blue"));
     if overlapping {
-        server.put(
-            fixtures::pool(NS, "10.0.0.0/16")
-                .network_name("blue")
-                .build(),
-        );
+        server.put(fixtures::pool(NS, "10.0.0.0/16").network_name("blue"));
     }
     server.put(
         fixtures::pool(NS, "10.0.0.0/24")
             .network_name("red")
-            .row(1, &fixtures::sandbox(1), "default/web-0", "net1")
-            .build(),
+            .row_of(1, "default/web-0"),
     );
     for net in ["blue", "red"] {
-        server.put(fixtures::reservation(
-            NS,
-            &format!("{net}-10.0.0.1"),
-            "default/web-0",
-            "net1",
-        ));
+        reserve(&server, &format!("{net}-10.0.0.1"), "web-0");
     }
     let _beat = live_node(&server, "node-1");
     let pod = fixtures::pod(NS, "web-0")
         .node("node-1")
         .networks("default/red")
         .reports("default/red", "net1", &["10.0.0.1"]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     let bench = Bench::with(server, Config::default()).await;
     seconds(4 * 3_600).await;
     assert_eq!(bench.reservations(), ["red-10.0.0.1"]);

@@ -10,11 +10,11 @@ use std::time::Duration;
 use common::{
     Bench, NS, POOL,
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
-    put_pool, put_row, reporting, run_pod, seconds, seldom, server,
+    put_leak, put_pool, put_row, put_row_on, reporting, run_pod, running, seconds, seldom, server,
 };
 use ipgc::{config::Config, core::judge::Word};
 use serde_json::json;
-use testkit::{Garble, Match, Server, fixtures, pods::Kubelet};
+use testkit::{Match, Server, fixtures, pods::Kubelet};
 
 /// Sweeps of the collector: each lists the slices once.
 fn sweeps(bench: &Bench) -> usize {
@@ -29,43 +29,20 @@ fn room() -> Server {
     server
 }
 
-/// A pool of its own with one leaked row.
-fn put_leak(server: &Server, third: u64) -> String {
-    let range = format!("10.{third}.0.0/24");
-    let pool = fixtures::pool(NS, &range);
-    let pool = pool.row(1, &fixtures::sandbox(1_000 + third), "default/gone", "net1");
-    server.put(pool.build());
-    fixtures::pool_name(&range)
-}
-
 /// What it saw of rows while their pods lived spares them the look at once and the wait after it.
 #[tokio::test(start_paused = true)]
 async fn the_first_one_notes_whose_rows_are_whose() {
-    let server = server();
-    put_pool(&server, &[(1, "web-0")]);
-    run_pod(&server, "web-0", 1);
-    let bench = Bench::with(server, seldom()).await;
+    let bench = Bench::with(running(&[(1, "web-0")]), seldom()).await;
     // An event of the watch: it is heard.
-    run_pod(&bench.server, "other", 9);
+    run_pod(&bench, "other", 9);
     seconds(3_600).await;
     assert_eq!(sweeps(&bench), 1);
-    bench.server.clear_requests();
+    bench.clear_requests();
     bench.end(["web-0"]);
     goes_after(&bench, POOL, "1", 3).await;
     seconds(60).await;
     // Before the patch. Its reservation is claimed, and waits.
     assert_eq!(bench.sent(Match::get("ippools")).len(), 1);
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn leaked_before_the_start() {
-    let bench = Bench::start(room()).await;
-    let waited = goes_after(&bench, POOL, "1", W + 30).await;
-    assert!(waited >= W, "freed after {waited} s");
-    assert_eq!(bench.rows(POOL), ["2"]);
-    seconds(122).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2"]);
     bench.stop().await;
 }
 
@@ -88,11 +65,11 @@ async fn after_a_relist_at_once() {
     let server = bench.server.clone();
     bench.stop().await;
     let bench = Bench::long_since(server, rare).await;
-    let gap = bench.server.on(Match::watch("pods")).fail(503);
-    bench.server.cut_watches("pods");
+    let gap = bench.on(Match::watch("pods")).fail(503);
+    bench.cut_watches("pods");
     seconds(1).await;
-    put_pool(&bench.server, &[(5, "born-and-killed"), (2, "alive")]);
-    bench.server.compact();
+    put_pool(&bench, &[(5, "born-and-killed"), (2, "alive")]);
+    bench.compact();
     gap.remove();
     seconds(30).await;
     assert_eq!(sweeps(&bench), 1);
@@ -110,10 +87,10 @@ async fn many_requests_are_one_sweep() {
     let bench = Bench::long_since(room(), config).await;
     let names: Vec<_> = (10..60).map(|n| format!("web-{n}")).collect();
     for (offset, name) in (10..).zip(&names) {
-        run_pod(&bench.server, name, offset);
+        run_pod(&bench, name, offset);
     }
     seconds(5).await;
-    bench.end(names.iter().map(String::as_str));
+    bench.end(&names);
     seconds(60).await;
     // All that did not fit asked for one.
     assert!(bench.counted("queue_overflows") > 40);
@@ -123,50 +100,12 @@ async fn many_requests_are_one_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_into_the_queue_is_freed_all_the_same() {
-    let config = Config {
-        queue_capacity: 2,
-        ..Config::default()
-    };
-    let bench = Bench::long_since(room(), config).await;
-    let names: Vec<_> = (10..20).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (10..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&bench.server, &[&[(2, "alive")], &rows[..]].concat());
-    for (offset, name) in &rows {
-        run_pod(&bench.server, name, *offset);
-    }
-    seconds(600).await;
-    bench.end(names.iter().map(String::as_str));
-    seconds(2 * 3_600).await;
-    assert!(bench.counted("queue_overflows") > 0);
-    assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_unreadable_pool_stops_no_other() {
-    let server = room();
-    let pools: Vec<_> = (1..=9).map(|n| put_leak(&server, n)).collect();
-    // On each page the first pool is none.
-    server.on(Match::list("ippools")).garble(Garble::Item(0));
-    let bench = Bench::start(server).await;
-    seconds(1_200).await;
-    let left = pools.iter().filter(|pool| !bench.rows(pool).is_empty());
-    assert!(left.count() <= 5);
-    assert!(bench.counted("pools_unreadable") > 0);
-    assert!(bench.counted("sweeps_ended") > 0);
-    bench.server.clear_rules();
-    seconds(1_200).await;
-    assert!(pools.iter().all(|pool| bench.rows(pool).is_empty()));
-    assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_error_between_two_pages_only_delays() {
     for code in [500, 410] {
         let server = room();
-        let pools: Vec<_> = (1..=9).map(|n| put_leak(&server, n)).collect();
+        let pools: Vec<_> = (1..=9)
+            .map(|n| put_leak(&server, &format!("10.{n}.0.0/24")))
+            .collect();
         let pages = server.on(Match::list("ippools").further_pages());
         let pages = pages.times(3).fail(code);
         let bench = Bench::start(server).await;
@@ -180,39 +119,9 @@ async fn an_error_between_two_pages_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reservations_that_cannot_be_listed_stop_no_row() {
-    let server = room();
-    server
-        .on(Match::list("overlappingrangeipreservations"))
-        .fail(500);
-    let bench = Bench::start(server).await;
-    goes_after(&bench, POOL, "1", W + 30).await;
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn missed_deletions() {
-    let server = room();
-    run_pod(&server, "web-0", 1);
-    let bench = Bench::start(server).await;
-    seconds(600).await;
-    // Nobody tells: the watch is gone, and what it missed is forgotten when it is back.
-    let gap = bench.server.on(Match::watch("pods")).fail(503);
-    bench.server.cut_watches("pods");
-    seconds(1).await;
-    bench.kubelet().force_delete(NS, "web-0");
-    seconds(1_200).await;
-    assert_eq!(bench.rows(POOL), ["1", "2"], "who is not asked is there");
-    bench.server.compact();
-    gap.remove();
-    goes_after(&bench, POOL, "1", 900).await;
-    bench.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     let bench = Bench::long_since(room(), Config::default()).await;
-    let hang = bench.server.on(Match::list("ippools")).hang();
+    let hang = bench.on(Match::list("ippools")).hang();
     let ended = bench.counted("sweeps_ended");
     for _ in 0..48 {
         seconds(300).await;
@@ -220,7 +129,7 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     }
     assert!(bench.counted("sweeps_ended") <= ended + 1);
     hang.remove();
-    let _away = bench.server.on(Match::any()).disconnect();
+    let _away = bench.on(Match::any()).disconnect();
     for _ in 0..48 {
         seconds(300).await;
         assert!(bench.running.is_alive());
@@ -248,7 +157,7 @@ async fn a_server_that_starts_late_is_waited_for() {
 async fn bystanders_keep_their_rows_at_no_cost() {
     let server = room();
     // Neither asks for anything nor reports anything, and has a row: some other plugin's.
-    server.put(fixtures::pod(NS, "web-0").node("node-1").running().build());
+    server.put(fixtures::pod(NS, "web-0").node("node-1").running());
     let bench = Bench::long_since(server, Config::default()).await;
     seconds(3_600).await;
     let asked = bench.sent(Match::reads("pods").name("web-0"));
@@ -266,12 +175,12 @@ async fn bystanders_keep_their_rows_at_no_cost() {
 async fn completed_pods_that_stay() {
     for phase in ["Succeeded", "Failed"] {
         let bench = Bench::start(room()).await;
-        run_pod(&bench.server, "web-0", 1);
+        run_pod(&bench, "web-0", 1);
         seconds(600).await;
         bench.kubelet().complete_pod(NS, "web-0", phase);
         let waited = goes_after(&bench, POOL, "1", 900).await;
         assert!(waited >= 120, "{phase}: grace is 120 s, it was {waited}");
-        assert_eq!(bench.server.count("pods"), 2);
+        assert_eq!(bench.count("pods"), 2);
         seconds(122).await;
         assert_eq!(bench.reservations(), ["10.0.0.2"]);
         bench.stop().await;
@@ -307,7 +216,7 @@ async fn evicted_pod_that_was_there_before() {
 #[tokio::test(start_paused = true)]
 async fn completed_pod_that_a_finalizer_holds() {
     let server = room();
-    server.put(reporting("web-0", 1).finalizer("a/b").running().build());
+    server.put(reporting("web-0", 1).finalizer("a/b").running());
     let bench = Bench::start(server).await;
     seconds(600).await;
     bench.kubelet().mark_pod(NS, "web-0");
@@ -324,10 +233,10 @@ async fn completed_pod_whose_containers_run_is_not() {
     let server = room();
     put_neighbour(&server, POOL);
     let bench = Bench::start(server).await;
-    run_pod(&bench.server, "web-0", 1);
+    run_pod(&bench, "web-0", 1);
     seconds(600).await;
     // So the pod garbage collector writes it; nobody asked the kubelet.
-    bench.server.edit("pods", NS, "web-0", |pod| {
+    bench.edit("pods", NS, "web-0", |pod| {
         pod["status"]["phase"] = "Failed".into();
     });
     neighbour_goes(&bench, POOL).await;
@@ -339,16 +248,13 @@ async fn completed_pod_whose_containers_run_is_not() {
 /// `web-0` is gone, one row of it leaked, and after `down` seconds it is back and runs on another.
 async fn predecessor(interface: &str, down: u64) -> Bench {
     let server = room();
-    server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(1), "default/web-0", interface);
-        pool["spec"]["allocations"]["1"] = row;
-    });
+    put_row_on(&server, POOL, 1, "web-0", interface, 1);
     let bench = Bench::start(server).await;
     seconds(down).await;
     // Its request can never be met by its status, so that rule 8 has no say.
     let pod = reporting("web-0", 7).networks("default/net,default/other");
-    bench.server.put(pod.running().build());
-    put_row(&bench.server, 7, "web-0", 7);
+    bench.put(pod.running());
+    put_row(&bench, 7, "web-0", 7);
     bench
 }
 
@@ -376,16 +282,13 @@ async fn predecessors_row_with_an_interface() {
 async fn leftover_is_told_by_rows_in_another_pool() {
     let server = room();
     let pool = fixtures::pool(NS, "10.1.0.0/24");
-    server.put(
-        pool.row(5, &fixtures::sandbox(5), "default/web-0", "net2")
-            .build(),
-    );
+    server.put(pool.row(5, &fixtures::sandbox(5), "default/web-0", "net2"));
     // Row 1 is of another sandbox than the one row that the pod reports.
     let pod = fixtures::pod(NS, "web-0")
         .node("node-1")
         .networks("default/net");
     let pod = pod.reports("default/net", "net2", &["10.1.0.5"]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     let bench = Bench::start(server).await;
     let waited = goes_after(&bench, POOL, "1", 1_800).await;
     assert!(waited >= 595, "freed after {waited} s");
@@ -412,12 +315,12 @@ async fn leftover_waits_longer_than_from_sweep_to_sweep() {
 #[tokio::test(start_paused = true)]
 async fn mirror_pods() {
     let server = room();
-    server.put(reporting("web-0", 1).mirror().running().build());
+    server.put(reporting("web-0", 1).mirror().running());
     put_neighbour(&server, POOL);
     let bench = Bench::start(server).await;
     seconds(600).await;
     // The mirror ends well, as far as anybody can see, and its kubelet may make it again.
-    Kubelet::new(&bench.server).complete_pod(NS, "web-0", "Succeeded");
+    Kubelet::new(&bench).complete_pod(NS, "web-0", "Succeeded");
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["1", "2", "200"], "it is there");
     bench.end(["web-0", NEIGHBOUR]);
@@ -430,20 +333,15 @@ async fn mirror_pods() {
 /// A row without interface, which no ADD can take over, and its pod is back, not scheduled for an hour.
 #[tokio::test(start_paused = true)]
 async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
-    let server = server();
-    put_pool(&server, &[(2, "alive")]);
-    run_pod(&server, "alive", 2);
-    server.edit("ippools", NS, POOL, |pool| {
-        let row = fixtures::row(&fixtures::sandbox(1), "default/web-0", "");
-        pool["spec"]["allocations"]["1"] = row;
-    });
+    let server = running(&[(2, "alive")]);
+    put_row_on(&server, POOL, 1, "web-0", "", 1);
     let bench = Bench::start(server).await;
     seconds(30).await;
     let young = || fixtures::pod(NS, "web-0").networks("default/net");
-    bench.server.put(young().build());
+    bench.put(young());
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["1", "2"], "it may be scheduled");
-    bench.server.put(young().node("node-1").build());
+    bench.put(young().node("node-1"));
     goes_after(&bench, POOL, "1", 1_200).await;
     bench.stop().await;
 }
@@ -469,10 +367,10 @@ async fn nothing_is_remembered_but_candidates() {
                 .node("node-1")
                 .networks("default/net");
             let pod = pod.reports("default/net", "net1", &[&address]);
-            server.put(pod.running().build());
+            server.put(pod.running());
         }
     }
-    server.put(pool.build());
+    server.put(pool);
     let bench = Bench::start(server).await;
     seconds(20).await;
     let report = bench.running.sweeps().borrow().report.clone();

@@ -9,7 +9,7 @@ use std::ops::Range;
 use common::{
     Bench, NS,
     nodes::{W, goes_after},
-    seconds, server,
+    put_leak, seconds, server,
 };
 use testkit::{Match, Requests, Server, fixtures};
 
@@ -21,7 +21,7 @@ fn put_pools(server: &Server, thirds: Range<u64>, bytes: usize) {
     for third in thirds {
         let pool = fixtures::pool(NS, &format!("10.{third}.0.0/24"));
         let pool = pool.annotation("example.org/filler", &"x".repeat(bytes));
-        server.put(pool.build());
+        server.put(pool);
     }
 }
 
@@ -35,7 +35,7 @@ fn pages(bench: &Bench) -> Requests {
 /// The sizes of the pages of the sweeps in bytes, from the limits that were asked for and the pools
 /// in their order.
 fn sizes(bench: &Bench) -> Vec<usize> {
-    let pools = bench.server.list("ippools");
+    let pools = bench.list("ippools");
     let pools: Vec<_> = pools.iter().map(|pool| pool.to_string().len()).collect();
     let mut next = 0;
     let mut sizes = Vec::new();
@@ -53,14 +53,12 @@ fn sizes(bench: &Bench) -> Vec<usize> {
 
 /// A collector whose sweeps found all of these pools, and what leaked in the last one.
 async fn sweep(server: Server) -> Bench {
-    let last = fixtures::pool(NS, "192.168.0.0/24");
-    let last = last.row(1, &fixtures::sandbox(1), "default/gone", "net1");
-    server.put(last.build());
+    put_leak(&server, "192.168.0.0/24");
     let bench = Bench::start(server).await;
     goes_after(&bench, "192.168.0.0-24", "1", W + 60).await;
     seconds(600).await;
     let report = bench.running.sweeps().borrow().report.clone();
-    assert_eq!(report.pools, bench.server.count("ippools"));
+    assert_eq!(report.pools, bench.count("ippools"));
     bench
 }
 

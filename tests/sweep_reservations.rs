@@ -7,7 +7,7 @@ mod common;
 use common::{
     Bench, NS, ORIP, POOL, RANGE,
     nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
-    put_pool, put_row, run_pod, seconds, server,
+    on_net, put_pool, put_row, put_row_on, run_pod, running, seconds,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -21,10 +21,7 @@ fn reserve(server: &Server, name: &str, pod: &str) {
 
 /// `alive` uses row 2, with its reservation.
 fn room() -> Server {
-    let server = server();
-    put_pool(&server, &[(2, "alive")]);
-    run_pod(&server, "alive", 2);
-    server
+    running(&[(2, "alive")])
 }
 
 /// Seconds until just these are left.
@@ -36,7 +33,7 @@ async fn left_after(bench: &Bench, names: &[&str], at_most: u64) -> u64 {
         seconds(1).await;
     }
     let left = bench.reservations();
-    panic!("{left:?} instead of {names:?}\n{}", bench.server.requests());
+    panic!("{left:?} instead of {names:?}\n{}", bench.requests());
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +110,7 @@ async fn waits_longer_than_from_sweep_to_sweep() {
 async fn of_a_live_pod_that_does_not_tell_all() {
     let server = room();
     let pod = fixtures::pod(NS, "quiet").node("node-1");
-    server.put(pod.networks("default/net").running().build());
+    server.put(pod.networks("default/net").running());
     reserve(&server, "10.0.0.9", "quiet");
     reserve(&server, "10.0.0.8", "gone");
     let bench = Bench::start(server).await;
@@ -127,17 +124,10 @@ async fn of_a_live_pod_that_does_not_tell_all() {
 async fn in_every_spelling() {
     let server = room();
     let six = fixtures::pool(NS, "fd00::/120");
-    server.put(
-        six.row(1, &fixtures::sandbox(1), "default/six", "net1")
-            .build(),
-    );
-    let pod = fixtures::pod(NS, "six")
-        .node("node-1")
-        .networks("default/six");
-    let pod = pod.reports("default/six", "net1", &["fd00::1"]);
-    server.put(pod.running().build());
+    server.put(six.row_of(1, "default/six"));
+    server.put(on_net("six", "six", "fd00::1").running());
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
-    server.put(blue.build());
+    server.put(blue);
     reserve(&server, "fd00--1", "six");
     for name in [
         "fd00--0",
@@ -177,7 +167,7 @@ async fn those_whose_rows_a_sweep_has_seen_need_no_second_look() {
         let server = room();
         silent_node(&server, "dead");
         put_pool(&server, &[(2, "alive"), (3, "gone")]);
-        server.put(fixtures::pool(NS, RANGE).network_name("blue").build());
+        server.put(fixtures::pool(NS, RANGE).network_name("blue"));
         for name in ["10.0.0.3"].into_iter().chain(lone) {
             reserve(&server, name, "gone");
         }
@@ -206,7 +196,7 @@ async fn claim_that_a_crash_left() {
     let bench = Bench::start(server).await;
     left_after(&bench, &["10.0.0.2"], 900).await;
     seconds(900).await;
-    let left = bench.server.get(ORIP, NS, "10.0.0.2").unwrap();
+    let left = bench.get(ORIP, NS, "10.0.0.2").unwrap();
     assert_eq!(left["spec"]["podref"], "default/alive", "given back");
     bench.stop().await;
 }
@@ -220,7 +210,7 @@ async fn claim_of_a_live_pod_without_a_row() {
     server.put(claim);
     let bench = Bench::start(server).await;
     seconds(1_200).await;
-    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-9", "given back");
     bench.stop().await;
 }
@@ -244,7 +234,7 @@ async fn held_while_a_node_is_silent() {
     seconds(3_600).await;
     neighbour_goes(&bench, POOL).await;
     assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
-    bench.server.delete("nodes", "", "node-9");
+    bench.delete("nodes", "", "node-9");
     left_after(&bench, &["10.0.0.2"], 900).await;
     bench.stop().await;
 }
@@ -254,13 +244,13 @@ async fn pod_that_is_born_after_the_claim_gets_it_back() {
     let server = room();
     reserve(&server, "10.0.0.9", "web-9");
     let bench = Bench::start(server).await;
-    let claim = bench.server.on(Match::patch(ORIP)).once();
+    let claim = bench.on(Match::patch(ORIP)).once();
     let claim = claim.after(|server| async move {
         server.put(second("web-9", 9));
     });
     seconds(3_600).await;
     assert_eq!(claim.hits(), 1);
-    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-9");
     bench.stop().await;
 }
@@ -269,7 +259,7 @@ async fn pod_that_is_born_after_the_claim_gets_it_back() {
 fn put_wider_pool(server: &Server) {
     let wider = "10.0.0.0/16";
     server.put(fixtures::nad(NS, "wide", wider));
-    server.put(fixtures::pool(NS, wider).build());
+    server.put(fixtures::pool(NS, wider));
 }
 
 /// A pod of that name is given the address in the other pool, accepts the reservation without a trace,
@@ -280,7 +270,7 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     put_wider_pool(&server);
     reserve(&server, "10.0.0.9", "gone");
     let bench = Bench::start(server).await;
-    let claim = bench.server.on(Match::patch(ORIP).name("10.0.0.9")).once();
+    let claim = bench.on(Match::patch(ORIP).name("10.0.0.9")).once();
     let claim = claim.before(|server| async move {
         put_row(&server, 9, "gone", 9);
     });
@@ -290,7 +280,7 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
-    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 900).await;
@@ -311,7 +301,7 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
     let server = room();
     reserve(&server, "10.0.0.9", "gone");
     let bench = Bench::start(server).await;
-    let claim = bench.server.on(Match::patch(ORIP).name("10.0.0.9")).once();
+    let claim = bench.on(Match::patch(ORIP).name("10.0.0.9")).once();
     let claim = claim.before(move |server| async move {
         let wider = "10.0.0.0/16";
         server.put(fixtures::nad(NS, "wide", wider));
@@ -322,15 +312,15 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
             let slices = [(network, wider)];
             server.put(fixtures::node_slice_pool(NS, "wide", wider, "/16", &slices));
         }
-        let pool = pool.row(9, &fixtures::sandbox(9), "default/gone", "net1");
-        server.put(pool.build());
+        let pool = pool.row_of(9, "default/gone");
+        server.put(pool);
     });
     while claim.hits() == 0 {
         seconds(1).await;
     }
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
-    let left = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 1_800).await;
@@ -353,7 +343,7 @@ async fn claim_with_a_row_in_another_pool_is_given_back() {
     });
     let bench = Bench::start(server).await;
     seconds(900).await;
-    let reservation = bench.server.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    let reservation = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(reservation["spec"]["podref"], "default/web-9");
     bench.stop().await;
 }
@@ -375,24 +365,21 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
         let name = format!("blue-{}", fixtures::pool_name(range));
         server.put(fixtures::nad_with_ipam(NS, &name, &network));
         let pool = fixtures::pool(NS, range).network_name("blue");
-        server.put(pool.build());
+        server.put(pool);
     }
     reserve(&server, "10.0.0.9", "gone");
     reserve(&server, "blue-10.0.0.9", "gone");
     let bench = Bench::start(server).await;
-    let claims = bench.server.on(Match::patch(ORIP)).times(2);
+    let claims = bench.on(Match::patch(ORIP)).times(2);
     let claims = claims.before(move |server| async move {
-        server.edit("ippools", NS, pool, |pool| {
-            let row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
-            pool["spec"]["allocations"]["9"] = row;
-        });
+        put_row_on(&server, pool, 9, "gone", "net1", 9);
     });
     while claims.hits() < 2 {
         seconds(1).await;
     }
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
-    let left = bench.server.get(ORIP, NS, reservation).expect("deleted");
+    let left = bench.get(ORIP, NS, reservation).expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
     // Then all go.
     left_after(&bench, &["10.0.0.2"], 900).await;
@@ -409,7 +396,7 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     let server = room();
     let leaked = fixtures::pool(NS, "10.7.0.0/24");
     let leaked = leaked.row(1, &fixtures::sandbox(7), "default/gone", "net1");
-    server.put(leaked.build());
+    server.put(leaked);
     let list = server.on(Match::list(ORIP));
     let rule = match fault {
         "500" => list.fail(500),

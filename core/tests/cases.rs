@@ -51,6 +51,21 @@ fn give_back(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) ->
     cases.give_back(key, Work::default(), outcome, &retries, now)
 }
 
+/// The same with its work, and without another try.
+fn give_back_with(
+    cases: &mut Cases,
+    key: &CaseKey,
+    work: Work,
+    outcome: Outcome,
+    at: Moment,
+) -> Next {
+    let retries = Retries {
+        most: 0,
+        wait: &|_| SECOND,
+    };
+    cases.give_back(key, work, outcome, &retries, at)
+}
+
 fn one() -> (Cases, CaseKey) {
     let (mut cases, key) = (Cases::default(), key("a", "web-0"));
     cases.open(key.clone(), at(1), Work::default());
@@ -116,11 +131,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
         "a reservation that was not known"
     );
     let (_, work) = begin(&mut cases, at(10), 1).remove(0);
-    let retries = Retries {
-        most: 0,
-        wait: &|_| SECOND,
-    };
-    cases.give_back(&key, work, Outcome::not_before(at(60)), &retries, at(11));
+    give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(11));
     cases.find(key, at(20), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
 }
@@ -142,11 +153,7 @@ fn a_reservation_that_is_being_released_is_no_news() {
         fact: Fact::Absent,
     });
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
-    let retries = Retries {
-        most: 0,
-        wait: &|_| SECOND,
-    };
-    cases.give_back(&key, work, Outcome::not_before(at(60)), &retries, at(3));
+    give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
     cases.find(key.clone(), at(4), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.find(key, at(5), orphan("10.0.0.2"));
@@ -197,11 +204,7 @@ fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
     begin(&mut cases, at(1), 1);
     let failed = Outcome::retry("no answer".to_owned(), Duration::ZERO);
     let both = failed.and(Outcome::not_before(at(60)));
-    let retries = Retries {
-        most: 0,
-        wait: &|_| SECOND,
-    };
-    let next = cases.give_back(&key, Work::default(), both, &retries, at(2));
+    let next = give_back_with(&mut cases, &key, Work::default(), both, at(2));
     assert_eq!((next, cases.next_due()), (Next::GivenUp, Some(at(60))));
 }
 

@@ -8,14 +8,13 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::{
-    Known, POD, TWO_BEATS, W, any_history, at, beat, ended, node_state, nodes_with, pod, reporting,
-    row_content, secs, status,
+    Known, POD, TWO_BEATS, W, any_history, at, ended, pod, reporting, row_content, secs, status,
+    working,
 };
 use ipgc_core::{
-    clearance::{Clearance, Subject, Wait},
+    clearance::Wait,
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy},
     networks::{Request, Status},
-    node::Nodes,
     pod::PodState,
     pool::RowContent,
     time::Moment,
@@ -28,35 +27,20 @@ const NOW: u64 = 9_000;
 /// W of an end on a node that is at work all the time.
 const WATCHED_W: u64 = TWO_BEATS + W;
 
-/// The node of all pods, at work from the beginning.
-fn at_work() -> Nodes {
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    beat(&mut nodes, "node-1", 0, NOW);
-    nodes
-}
-
-/// What all of it comes to for this row, seen since the epoch.
-fn weigh(row: &RowContent, incarnations: &[Arc<Ended>], rows: usize, policy: &Policy) -> Clearance {
-    let known = Known {
-        rows,
-        ..Known::of(incarnations).seen(0).on(at_work())
-    };
-    Subject {
-        row,
-        facts: &known.facts(),
-        policy,
-        now: at(NOW),
-    }
-    .of_deleted()
-}
-
+/// When this row goes, seen since the epoch, of a pod whose node is at work from the beginning.
 fn free_time(
     row: &RowContent,
     incarnations: &[Arc<Ended>],
     rows: usize,
     policy: &Policy,
 ) -> (Grade, Moment) {
-    let clearance = weigh(row, incarnations, rows, policy);
+    let known = Known {
+        rows,
+        ..Known::of(incarnations)
+            .seen(0)
+            .on(working(&["node-1"], NOW))
+    };
+    let clearance = known.weigh(row, policy, NOW);
     match clearance.wait {
         Wait::Until(moment) => (clearance.grade, moment),
         Wait::For(nodes) | Wait::AtMost(nodes, _) => panic!("waits for {nodes:?}"),
@@ -81,35 +65,47 @@ fn unscheduled(second: u64, settled: bool) -> Arc<Ended> {
     ended(last, second, settled)
 }
 
-fn time_of(incarnations: &[Arc<Ended>]) -> (Grade, Moment) {
-    free_time(&row_content(), incarnations, 1, &Policy::default())
+fn with_status(status: &str) -> Arc<Ended> {
+    let last = PodState {
+        status: Status::parse(status),
+        ..pod(POD)
+    };
+    ended(last, 100, true)
 }
 
-#[test]
-fn a_settled_end_waits_for_the_cooldown() {
-    let free = time_of(&[answering(100, true)]);
-    assert_eq!(free, (Grade::Settled, at(102)));
-}
-
-#[test]
-fn a_witnessed_end_waits_for_w() {
-    let free = time_of(&[answering(100, false)]);
-    assert_eq!(free, (Grade::Witnessed, at(100 + WATCHED_W)));
-}
-
-#[test]
-fn a_good_end_of_one_that_did_not_report_the_row_waits_for_w() {
-    let free = time_of(&[silent(100, true)]);
-    assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
+fn slow(second: u64) -> Arc<Ended> {
+    let last = PodState {
+        termination_grace: Some(secs(3000)),
+        ..pod(POD)
+    };
+    ended(last, second, false)
 }
 
 #[rstest]
-#[case::other_interface("net2", "10.0.0.5")]
-#[case::other_address("net1", "10.0.0.6")]
-#[case::no_interface("", "10.0.0.5")]
-fn a_report_counts_by_address_and_interface(#[case] interface: &str, #[case] address: &str) {
-    let free = time_of(&[ended(reporting(POD, interface, address), 100, true)]);
-    assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
+#[case::settled(vec![answering(100, true)], Grade::Settled, 102)]
+#[case::witnessed(vec![answering(100, false)], Grade::Witnessed, 100 + WATCHED_W)]
+#[case::unreported(vec![silent(100, true)], Grade::Unwitnessed, 100 + W)]
+#[case::other_interface(vec![ended(reporting(POD, "net2", "10.0.0.5"), 100, true)], Grade::Unwitnessed, 100 + W)]
+#[case::other_address(vec![ended(reporting(POD, "net1", "10.0.0.6"), 100, true)], Grade::Unwitnessed, 100 + W)]
+#[case::no_interface(vec![ended(reporting(POD, "", "10.0.0.5"), 100, true)], Grade::Unwitnessed, 100 + W)]
+#[case::malformed_status(vec![with_status("[{")], Grade::Unwitnessed, 100 + W)]
+#[case::a_later_one_without_a_report_adds_its_own_w(vec![answering(100, true), silent(150, true)], Grade::Witnessed, 150 + W)]
+// A successor that adopted the row and ended well does not cut its predecessor's W.
+#[case::a_forced_predecessor(vec![answering(100, false), answering(110, true)], Grade::Witnessed, 100 + WATCHED_W)]
+#[case::a_forced_predecessor_that_did_not_report_it(vec![silent(100, false), answering(110, true)], Grade::Witnessed, 100 + WATCHED_W)]
+#[case::a_predecessor_whose_w_is_over(vec![answering(100, false), answering(1000, true)], Grade::Witnessed, 1002)]
+#[case::all_ended_well(vec![silent(90, true), answering(100, true), answering(110, true)], Grade::Settled, 112)]
+#[case::the_last_wait_is_of_the_first(vec![slow(10), answering(100, false), answering(200, true)], Grade::Witnessed, 10 + TWO_BEATS + 120 + 3000 + 60)]
+#[case::nobody(vec![], Grade::Unwitnessed, W)]
+#[case::never_scheduled(vec![unscheduled(100, true), unscheduled(200, false)], Grade::Unwitnessed, W)]
+#[case::never_scheduled_beside_another(vec![unscheduled(50, false), answering(100, true), unscheduled(1000, false)], Grade::Settled, 102)]
+fn a_row_goes_by_the_ends_of_all_who_may_have_it(
+    #[case] ends: Vec<Arc<Ended>>,
+    #[case] grade: Grade,
+    #[case] free: u64,
+) {
+    let free_time = free_time(&row_content(), &ends, 1, &Policy::default());
+    assert_eq!(free_time, (grade, at(free)));
 }
 
 #[test]
@@ -145,80 +141,6 @@ fn a_row_without_an_interface_is_reported_by_nobody() {
     };
     let free = free_time(&row, &[answering(100, true)], 1, &Policy::default());
     assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
-}
-
-#[rstest]
-#[case::missing(Status::Missing)]
-#[case::malformed(Status::parse("[{"))]
-fn without_a_readable_status_nothing_is_reported(#[case] status: Status) {
-    let last = PodState { status, ..pod(POD) };
-    let free = time_of(&[ended(last, 100, true)]);
-    assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
-}
-
-#[test]
-fn a_later_incarnation_without_a_report_adds_its_own_w() {
-    let free = time_of(&[answering(100, true), silent(150, true)]);
-    assert_eq!(free, (Grade::Witnessed, at(150 + W)));
-}
-
-#[test]
-fn a_successor_that_adopted_the_row_and_ended_well_does_not_cut_its_predecessors_w() {
-    let free = time_of(&[answering(100, false), answering(110, true)]);
-    assert_eq!(free, (Grade::Witnessed, at(100 + WATCHED_W)));
-    // The forced one need not have reported the row.
-    let free = time_of(&[silent(100, false), answering(110, true)]);
-    assert_eq!(free, (Grade::Witnessed, at(100 + WATCHED_W)));
-}
-
-#[test]
-fn a_predecessors_w_that_is_over_does_not_hold_a_successors_row() {
-    let free = time_of(&[answering(100, false), answering(1000, true)]);
-    assert_eq!(free, (Grade::Witnessed, at(1002)));
-}
-
-#[test]
-fn incarnations_that_all_ended_well_wait_for_the_cooldown_of_the_last() {
-    let free = time_of(&[silent(90, true), answering(100, true), answering(110, true)]);
-    assert_eq!(free, (Grade::Settled, at(112)));
-}
-
-#[test]
-fn the_last_of_several_waits_decides_whatever_its_place() {
-    let slow = PodState {
-        termination_grace: Some(secs(3000)),
-        ..pod(POD)
-    };
-    let free = time_of(&[
-        ended(slow, 10, false),
-        answering(100, false),
-        answering(200, true),
-    ]);
-    assert_eq!(
-        free,
-        (Grade::Witnessed, at(10 + TWO_BEATS + 120 + 3000 + 60))
-    );
-}
-
-#[test]
-fn without_any_incarnation_the_wait_begins_with_the_first_observation() {
-    assert_eq!(time_of(&[]), (Grade::Unwitnessed, at(W)));
-}
-
-#[test]
-fn an_incarnation_that_was_never_scheduled_is_no_evidence() {
-    assert_eq!(
-        time_of(&[unscheduled(100, true), unscheduled(200, false)]),
-        (Grade::Unwitnessed, at(W))
-    );
-    assert_eq!(
-        time_of(&[
-            unscheduled(50, false),
-            answering(100, true),
-            unscheduled(1000, false)
-        ]),
-        (Grade::Settled, at(102))
-    );
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use common::{
     Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with,
-    not_ready, pod, row_content, secs, status,
+    not_ready, pod, row_content, secs, status, working,
 };
 use ipgc_core::{
-    clearance::{Clearance, Subject, Wait},
+    clearance::{Clearance, Wait},
     evidence::{Ended, Grade, Policy, Unfenced},
     networks::{Request, Status},
     node::{NodeState, Nodes},
@@ -24,14 +24,7 @@ use rstest::rstest;
 /// Long after everything.
 const NOW: u64 = 90_000;
 
-fn at_work() -> Nodes {
-    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
-    beat(&mut nodes, "node-1", 0, NOW);
-    beat(&mut nodes, "node-2", 0, NOW);
-    nodes
-}
-
-/// The same, in doubt since the pod watch began.
+/// Two nodes at work, in doubt since the pod watch began.
 fn suspected() -> Nodes {
     let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
     nodes.gap(at(0));
@@ -42,13 +35,7 @@ fn suspected() -> Nodes {
 }
 
 fn weigh(row: &RowContent, known: &Known, policy: &Policy) -> Clearance {
-    Subject {
-        row,
-        facts: &known.facts(),
-        policy,
-        now: at(NOW),
-    }
-    .of_deleted()
+    known.weigh(row, policy, NOW)
 }
 
 /// A pod on the cluster's own network and on `networks` more, with the addresses 10.0.0.5, 10.0.1.5, ….
@@ -92,7 +79,9 @@ fn forced(last: PodState) -> Arc<Ended> {
 }
 
 fn seen(last: PodState) -> Known {
-    Known::of(&[forced(last)]).seen(0).on(at_work())
+    Known::of(&[forced(last)])
+        .seen(0)
+        .on(working(&["node-1", "node-2"], NOW))
 }
 
 #[rstest]
@@ -184,7 +173,9 @@ fn rows_that_are_there_count_too() {
 
 #[test]
 fn a_settled_end_was_no_try_that_failed() {
-    let known = Known::of(&[ended(on(5), 100, true)]).seen(0).on(at_work());
+    let known = Known::of(&[ended(on(5), 100, true)])
+        .seen(0)
+        .on(working(&["node-1", "node-2"], NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!((clearance.grade, clearance.endless), (Grade::Settled, None));
 }

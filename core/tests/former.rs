@@ -6,10 +6,10 @@
 mod common;
 
 use common::{
-    Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, reporting,
-    row_content,
+    Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, present,
+    reporting, row_content,
     rules::{
-        NOW, at_work, elsewhere, leftover, living, predecessor, present, sibling, stale, verdict,
+        NOW, at_work, elsewhere, leftover, living, predecessor, sibling, stale, verdict,
         verdict_without_interface,
     },
     status,

@@ -7,8 +7,8 @@ mod common;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use common::{
-    Known, POD, W, all_absent, at, beat, ended, node_state, nodes_with, observe, pod, podref,
-    pool_document, pool_with, release, reporting, row_value, sandbox, status,
+    Known, POD, W, all_absent, at, ended, observe, pod, podref, pool_document, pool_with, present,
+    release, reporting, row_value, sandbox, status, working,
 };
 use ipgc_core::{
     clearance::{Clearance, Wait},
@@ -26,14 +26,8 @@ use serde_json::{Value, json};
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, ended: &[Arc<Ended>]) -> Verdict {
-    judge(
-        pool,
-        &pool.rows()[0],
-        presence,
-        &Known::of(ended).seen(0).facts(),
-        &Policy::default(),
-        at(0),
-    )
+    let known = Known::of(ended).seen(0);
+    known.judge(pool, presence, &Policy::default(), 0)
 }
 
 /// Stale by a deletion, with this grade and from this second on.
@@ -50,10 +44,6 @@ fn deleted(grade: Grade, second: u64) -> Verdict {
 /// The verdict on 10.0.0.5, net1, of a pod in this state.
 fn with_pod(state: PodState) -> Verdict {
     verdict(&pool_with("5"), &present(state), &[good_end()])
-}
-
-fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Arc::new(state)))
 }
 
 /// Evidence that frees 10.0.0.5 of net1 at once where nothing else stands against it.
@@ -92,17 +82,8 @@ fn a_row_of_an_absent_pod_is_stale_with_the_grade_of_its_evidence() {
         ),
         deleted(Grade::Fenced, W)
     );
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    beat(&mut nodes, "node-1", 0, 20);
-    let pool = pool_with("5");
-    let verdict = judge(
-        &pool,
-        &pool.rows()[0],
-        &Presence::Absent,
-        &Known::of(&[forced]).seen(0).on(nodes).facts(),
-        &Policy::default(),
-        at(20),
-    );
+    let known = Known::of(&[forced]).seen(0).on(working(&["node-1"], 20));
+    let verdict = known.judge(&pool_with("5"), &Presence::Absent, &Policy::default(), 20);
     assert_eq!(verdict, deleted(Grade::Witnessed, 10 + W));
 }
 

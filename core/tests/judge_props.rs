@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use common::{
     Known, POD, all_absent,
@@ -12,13 +12,13 @@ use common::{
         any_entries, any_json, any_key, any_known, any_pod, any_policy, any_presence, any_present,
         any_range, valid,
     },
-    at, ip, observe, podref, pool_document, pool_with, row_value, sandbox,
+    at, ip, observe, podref, pool_document, pool_with, present, row_value, sandbox,
 };
 use ipgc_core::{
     clearance::Wait,
     definitions::Scope,
     evidence::Policy,
-    judge::{Cause, Held, Stale, Unknown, Verdict, is_reported, judge},
+    judge::{Cause, Held, Stale, Unknown, Verdict, is_reported},
     networks::Status,
     pod::PodState,
     podref::Glob,
@@ -31,19 +31,7 @@ use serde_json::json;
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, known: &Known, now: u64) -> Verdict {
-    let policy = Policy::default();
-    judge(
-        pool,
-        &pool.rows()[0],
-        presence,
-        &known.facts(),
-        &policy,
-        at(now),
-    )
-}
-
-fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Arc::new(state)))
+    known.judge(pool, presence, &Policy::default(), now)
 }
 
 proptest! {
@@ -64,7 +52,7 @@ proptest! {
         let pool = observe(&document);
         prop_assert_eq!(pool.rows().len(), 1);
         let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &presence, &known.facts(), &policy, at(now));
+        let verdict = known.judge(&pool, &presence, &policy, now);
         let readable = row.content().map(|content| content.podref.clone());
         let learned = readable.map(|podref| (podref, presence));
         let proof = pool.begin_proof().conclude(learned.into_iter().collect());
@@ -84,8 +72,7 @@ proptest! {
     ) {
         let pool = pool_with("5");
         let policy = Policy { keep_podrefs: Vec::new(), ..policy };
-        let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &presence, &known.facts(), &policy, at(now));
+        let verdict = known.judge(&pool, &presence, &policy, now);
         let fits = match (&presence, &verdict) {
             (Presence::Unknown(_), verdict) => matches!(verdict, Verdict::Unknown(_)),
             (Presence::Absent, Verdict::Stale(stale)) => stale.cause == Cause::Deleted,
@@ -108,7 +95,7 @@ proptest! {
         let pool = pool_with("5");
         let policy = Policy { keep_podrefs: Vec::new(), ..policy };
         let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &presence, &known.facts(), &policy, at(0));
+        let verdict = known.judge(&pool, &presence, &policy, 0);
         prop_assert!(matches!(verdict, Verdict::Held(_)), "{:?}", verdict);
         let learned = HashMap::from([(podref(POD), presence)]);
         let proof = pool.begin_proof().conclude(learned);
@@ -219,7 +206,7 @@ proptest! {
         let policy = Policy::default();
         let proof = all_absent(&pool);
         let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &Presence::Absent, &known.facts(), &policy, at(now));
+        let verdict = known.judge(&pool, &Presence::Absent, &policy, now);
         let Verdict::Stale(Stale { clearance, .. }) = verdict else {
             panic!("{verdict:?}");
         };
@@ -243,7 +230,7 @@ proptest! {
         prop_assert_eq!(exempt, Verdict::Unknown(Unknown::Exempt));
         let pool = pool_with("5");
         let policy = Policy { keep_podrefs: vec![Glob::new("default/*")], ..Policy::default() };
-        let kept = judge(&pool, &pool.rows()[0], &presence, &known.facts(), &policy, at(0));
+        let kept = known.judge(&pool, &presence, &policy, 0);
         prop_assert_eq!(kept, Verdict::Unknown(Unknown::KeptOwner));
     }
 }

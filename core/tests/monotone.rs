@@ -4,18 +4,16 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{
     Known, POD, RUNNING,
     arbitrary::{any_end, any_known, any_pod, any_present, any_sibling},
     at, beat, but, containers, fenced, node_state, not_ready, observe, pool_document, pool_with,
-    reporting, row_value, sandbox, secs, status,
+    present, reporting, row_value, sandbox, secs, status,
 };
 use ipgc_core::{
     clearance::Wait,
     evidence::{Policy, Sandboxes},
-    judge::{Verdict, judge},
+    judge::Verdict,
     networks::Status,
     node::Nodes,
     pod::PodState,
@@ -29,16 +27,7 @@ use proptest::prelude::*;
 const NOW: u64 = 6_000;
 
 fn verdict(presence: &Presence, known: &Known, now: u64) -> Verdict {
-    let pool = pool_with("5");
-    let policy = Policy::default();
-    judge(
-        &pool,
-        &pool.rows()[0],
-        presence,
-        &known.facts(),
-        &policy,
-        at(now),
-    )
+    known.judge(&pool_with("5"), presence, &Policy::default(), now)
 }
 
 /// When the row goes if nothing happens; never where it is held, unknown, or waits for a node.
@@ -50,10 +39,6 @@ fn goes(presence: &Presence, known: &Known) -> Moment {
         },
         _ => Moment::new(std::time::Duration::MAX),
     }
-}
-
-fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Arc::new(state)))
 }
 
 /// What is known, in which none of the names may be a mirror's.
@@ -363,9 +348,7 @@ proptest! {
                         *end = but(end, |end| end.last.status = state.status.clone());
                     }
                     let presence = if is_there { present(state) } else { Presence::Absent };
-                    let policy = Policy::default();
-                    let row = &pool.rows()[0];
-                    verdicts.push(judge(&pool, row, &presence, &known.facts(), &policy, at(NOW)));
+                    verdicts.push(known.judge(&pool, &presence, &Policy::default(), NOW));
                 }
             }
         }

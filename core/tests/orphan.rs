@@ -5,8 +5,8 @@
 mod common;
 
 use common::{
-    Known, POD, W, at, ended, pod, reporting,
-    rules::{completed, done, elsewhere, present, stale},
+    Known, POD, W, at, ended, pod, present, reporting,
+    rules::{completed, done, elsewhere, stale},
     sandbox,
 };
 use ipgc_core::{

@@ -7,10 +7,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Known, POD, TWO_BEATS, W, at, but, ended, pod, podref, reporting,
-    rules::{
-        NOW, at_work, elsewhere, leftover, living, predecessor, present, sibling, stale, verdict,
-    },
+    Known, POD, TWO_BEATS, W, at, but, ended, pod, podref, present, reporting,
+    rules::{NOW, at_work, elsewhere, leftover, living, predecessor, sibling, stale, verdict},
     sandbox, status,
 };
 use ipgc_core::{

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use common::{
     ENDED, Known, MADE_UP, POD, RUNNING, TWO_BEATS, W, WAITING, at, beat, but, containers, ended,
-    fenced, hear_nothing, node_state, nodes_with, not_ready, pod, podref, reporting, row_value,
+    fenced, hear_nothing, node_state, nodes_with, not_ready, pod, podref, present, reporting,
+    row_value,
     rules::{
-        NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, present,
-        stale, verdict,
+        NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, stale,
+        verdict,
     },
     sandbox, secs,
 };

@@ -12,7 +12,7 @@ use common::{
     nodes_with, not_ready, pod, reporting, row_content, sandbox, secs,
 };
 use ipgc_core::{
-    clearance::{Clearance, LOOK_AGAIN, Subject, Wait, look_again},
+    clearance::{Clearance, LOOK_AGAIN, Wait, look_again},
     evidence::{Ended, Grade, Policy, Sandboxes, Unfenced},
     id::IdTag,
     node::{NodeState, Nodes},
@@ -22,13 +22,7 @@ use rstest::rstest;
 
 /// What all of it comes to for 10.0.0.5 of an absent pod.
 fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
-    Subject {
-        row: &row_content(),
-        facts: &known.facts(),
-        policy,
-        now: at(now),
-    }
-    .of_deleted()
+    known.weigh(&row_content(), policy, now)
 }
 
 #[test]

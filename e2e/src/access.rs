@@ -10,6 +10,7 @@ use http::{
     Uri,
     header::{HeaderValue, USER_AGENT},
 };
+use k8s_openapi::ByteString;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -25,7 +26,7 @@ pub const HARNESS_AGENT: &str = "ipgc-e2e";
 #[derive(Clone, Debug)]
 pub struct Access {
     kubeconfig: Kubeconfig,
-    account: Option<Account>,
+    account: Account,
 }
 
 /// What a pod is given of its service account.
@@ -63,18 +64,7 @@ impl Access {
         };
         Ok(Self {
             kubeconfig,
-            account: Some(account),
-        })
-    }
-
-    /// Access through the files that `KUBECONFIG` names.
-    pub fn from_env() -> Result<Self> {
-        let kubeconfig = Kubeconfig::from_env()
-            .map_err(Error::malformed("KUBECONFIG"))?
-            .ok_or_else(|| Error::Unsupported("IPGC_E2E_FOREIGN=1 needs KUBECONFIG".into()))?;
-        Ok(Self {
-            kubeconfig,
-            account: None,
+            account,
         })
     }
 
@@ -112,8 +102,7 @@ impl Access {
             what: "the access of a pod".into(),
             why: why.into(),
         };
-        let account = self.account.as_ref();
-        let Account { url, ca_pem, token } = account.ok_or_else(|| malformed("it has no token"))?;
+        let Account { url, ca_pem, token } = &self.account;
         let uri: Uri = url.parse().map_err(Error::malformed("the server's URL"))?;
         let (host, port) = (uri.host(), uri.port());
         let (host, port) = host
@@ -173,39 +162,8 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     fs::rename(&fresh, path).map_err(failed())
 }
 
-/// Base64, padded.
+/// Base64, padded, as Kubernetes has bytes in JSON.
 pub(crate) fn base64(data: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
-    for chunk in data.chunks(3) {
-        let word = chunk
-            .iter()
-            .fold(0_usize, |word, byte| word << 8 | usize::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for position in 0..4 {
-            if position <= chunk.len() {
-                text.push(char::from(ALPHABET[word >> (18 - 6 * position) & 63]));
-            } else {
-                text.push('=');
-            }
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn base64_of_every_remainder() {
-        let cases = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ];
-        for (plain, encoded) in cases {
-            assert_eq!(super::base64(plain.as_bytes()), encoded);
-        }
-    }
+    let text = serde_json::to_value(ByteString(data.to_owned())).unwrap_or_default();
+    text.as_str().unwrap_or_default().to_owned()
 }

@@ -5,7 +5,7 @@
 //! tests of a binary, so filter by a user agent of the test's own as well.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
@@ -54,9 +54,6 @@ pub struct Request {
     /// What was sent, where the policy keeps it: patches of pools, on servers that tell accounts.
     pub body: serde_json::Value,
 }
-
-/// How many requests of each verb and resource.
-pub type Counts = BTreeMap<(String, String), usize>;
 
 impl AuditLog {
     pub(crate) fn new(path: &Path) -> Self {
@@ -123,15 +120,6 @@ impl AuditLog {
                 || request.user_agent.split(' ').next() == Some(user_agent)
         });
         Ok(requests)
-    }
-
-    /// How often one user agent asked what after the mark.
-    pub fn counts(&self, mark: Mark, user_agent: &str) -> Result<Counts> {
-        let mut counts = Counts::new();
-        for request in self.by_agent(mark, user_agent)? {
-            *counts.entry((request.verb, request.resource)).or_default() += 1;
-        }
-        Ok(counts)
     }
 }
 

@@ -1,8 +1,5 @@
-//! Installs the CRDs of whereabouts and of network attachments, unchanged from upstream, where they are
-//! missing, and waits until the server serves them.
-//!
-//! It never changes or deletes a CRD that is there: in a foreign cluster that would be somebody's data.
-//! What it installs carries [`LABEL`], by which `e2e clean` finds it.
+//! Installs the CRDs of whereabouts and of network attachments, unchanged from upstream, and waits until the
+//! server serves them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt as _, api::PostParams};
@@ -12,32 +9,19 @@ use crate::{
     wait::{self, PATIENCE, Probe},
 };
 
-/// The label on everything cluster-wide that the harness makes.
-pub const LABEL: &str = "ipgc.dev/e2e";
-
-/// Installs what is missing, and waits until all are established.
+/// Installs them, and waits until all are established.
 pub async fn install(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut names = Vec::new();
     for file in tools::crd_files().await? {
         let what = file.display().to_string();
         let text = std::fs::read_to_string(&file).map_err(Error::io(format!("read {what}")))?;
-        let mut crd: CustomResourceDefinition =
+        let crd: CustomResourceDefinition =
             serde_yaml::from_str(&text).map_err(Error::malformed(what))?;
-        crd.labels_mut().insert(LABEL.into(), "true".into());
         let name = crd.name_any();
-        let there = api
-            .get_opt(&name)
+        api.create(&PostParams::default(), &crd)
             .await
-            .map_err(Error::api(format!("get CRD {name}")))?;
-        if there.is_none() {
-            match api.create(&PostParams::default(), &crd).await {
-                Ok(_) => {}
-                // Another test process was quicker.
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => return Err(Error::api(format!("create CRD {name}"))(error)),
-            }
-        }
+            .map_err(Error::api(format!("create CRD {name}")))?;
         names.push(name);
     }
     let api = &api;

@@ -96,9 +96,6 @@ pub enum Error {
         /// More of it, may be empty.
         details: String,
     },
-    /// Something was asked that only a server of our own can do.
-    #[error("{0} needs servers that the harness started, and this is a foreign cluster")]
-    Foreign(&'static str),
     /// Something was asked that this machine or this user cannot do.
     #[error("{0}")]
     Unsupported(String),

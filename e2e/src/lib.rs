@@ -9,7 +9,7 @@
 //!    │
 //!  node           real nodes below that control plane: kubelet, containerd, multus, whereabouts
 //!    │
-//!  cluster        what a scenario needs on any cluster: namespaces, networks, pods, pools, waiting
+//!  cluster        what a scenario needs: namespaces, networks, pods, pools, waiting
 //!    ├ pods       plays the kubelet: status and the four ways a pod ends
 //!    ├ nodes      plays the kubelet: nodes that are Ready and renew their Lease
 //!    ├ pools      rows of IPPools and reservations, read and planted
@@ -25,10 +25,9 @@
 //! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and perhaps kube-controller-manager, instead of a build |
 //! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |
-//! | `IPGC_E2E_FOREIGN=1` | uses the cluster that `KUBECONFIG` names, instead of servers of its own |
 //!
 //! What it never does: listen on anything but loopback, end a process it did not start, take a cluster
-//! from `KUBECONFIG` unless `IPGC_E2E_FOREIGN=1` says so, or skip a test because a tool is missing.
+//! from `KUBECONFIG`, or skip a test because a tool is missing.
 #![allow(
     clippy::missing_errors_doc,
     reason = "each failure is an `Error` that says what was done and what was seen"

@@ -1,7 +1,7 @@
 //! Builds the tools, brings up clusters for work by hand, measures.
 
 use clap::{Parser, Subcommand};
-use e2e::{Result, cluster, tools::Tool};
+use e2e::{Result, tools::Tool};
 
 /// Real servers for the tests of ipgc.
 #[derive(Parser)]
@@ -19,8 +19,6 @@ enum Command {
     Up(e2e::up::Up),
     /// Take down what `up` brought up
     Down,
-    /// Remove from a foreign cluster what earlier runs left there
-    Clean,
     /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
     Bench(e2e::bench::Args),
 }
@@ -31,7 +29,6 @@ async fn main() -> std::process::ExitCode {
         Command::Tools => tools().await,
         Command::Up(up) => e2e::up::up(&up).await,
         Command::Down => e2e::up::down().await,
-        Command::Clean => clean().await,
         Command::Bench(args) => match e2e::bench::run(args).await {
             Ok(true) => Ok(()),
             Ok(false) => return std::process::ExitCode::FAILURE,
@@ -61,13 +58,6 @@ async fn tools() -> Result<()> {
     }
     for file in e2e::tools::crd_files().await? {
         println!("{:<24} {:<9} {}", "CRD", "", file.display());
-    }
-    Ok(())
-}
-
-async fn clean() -> Result<()> {
-    for name in cluster::clean().await? {
-        println!("deleted {name}");
     }
     Ok(())
 }

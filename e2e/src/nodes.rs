@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use crate::{
     Cluster, Error, Result,
     cluster::{from_json, unique},
-    crds::LABEL,
 };
 
 /// Where kubelets have their Leases.
@@ -41,7 +40,7 @@ impl Cluster {
     pub async fn live_node(&self, prefix: &str) -> Result<LiveNode> {
         let name = unique(prefix);
         let node: Node = from_json(json!({
-            "metadata": {"name": name, "labels": {LABEL: "true"}},
+            "metadata": {"name": name},
         }))?;
         let nodes: Api<Node> = Api::all(self.client().clone());
         let node = nodes

@@ -113,8 +113,6 @@ impl PodPlan {
                 "nodeName": self.node,
                 "containers": containers,
                 "terminationGracePeriodSeconds": self.grace,
-                // Pods of a foreign cluster would otherwise be evicted from a node without an object.
-                "tolerations": [{"operator": "Exists"}],
             },
         }))
     }

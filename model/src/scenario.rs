@@ -19,8 +19,6 @@ pub const ADD_BUDGET: Tick = 2;
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What may happen in it.
-    pub about: &'static str,
     /// The beginning.
     pub start: World,
     /// From this tick on, nothing new happens: everybody ends what is under way.

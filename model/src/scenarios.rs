@@ -39,10 +39,14 @@ fn cluster(machines: usize, pools: Vec<Pool>) -> World {
     }
 }
 
-fn scenario(name: &'static str, about: &'static str, start: World) -> Scenario {
+/// One node, and one pool of one address.
+fn on_one_node(name: &'static str) -> Scenario {
+    scenario(name, cluster(1, vec![Pool::of(1)]))
+}
+
+fn scenario(name: &'static str, start: World) -> Scenario {
     Scenario {
         name,
-        about,
         start,
         quiet: 2,
         horizon: 8,
@@ -152,14 +156,10 @@ pub fn all() -> Vec<Scenario> {
 /// Hazard A alone: the pod lives and the watch does not show it, for however long.
 #[must_use]
 pub fn blind() -> Scenario {
-    let mut scenario = scenario(
-        "blind",
-        "a successor that the watch does not show, for however long",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(creations 1, deletions 1, others 1, lost 1));
+    let mut scenario = on_one_node("blind")
+        .replicas(1)
+        .web()
+        .left(budget!(creations 1, deletions 1, others 1, lost 1));
     scenario.lagging = true;
     scenario
 }
@@ -167,26 +167,18 @@ pub fn blind() -> Scenario {
 /// A StatefulSet's pod ends, well or by force, and comes back; another pod wants its address.
 #[must_use]
 pub fn successor() -> Scenario {
-    scenario(
-        "successor",
-        "a pod and its successor, ends good and forced, lost DELs",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
+    on_one_node("successor")
+        .replicas(1)
+        .web()
+        .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
 }
 
 /// ADD is slow: it writes its row when the pod is deleted, or a successor is there.
 #[must_use]
 pub fn late_add() -> Scenario {
-    let mut scenario = scenario(
-        "late-add",
-        "ADD writes long after the sandbox was begun, the pod cut off or replaced",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .left(budget!(creations 2, deletions 1, forced 1, others 1));
+    let mut scenario = on_one_node("late-add")
+        .replicas(1)
+        .left(budget!(creations 2, deletions 1, forced 1, others 1));
     scenario.slow_add = true;
     scenario.quiet = 1;
     scenario.horizon = 7;
@@ -196,99 +188,71 @@ pub fn late_add() -> Scenario {
 /// Ends that look good and are none, and pods that stay.
 #[must_use]
 pub fn other_ends() -> Scenario {
-    scenario(
-        "other-ends",
-        "eviction by the pod garbage collector, completed pods that stay",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(creations 1, forced 1, evictions 1, completions 1, others 1, lost 1))
+    on_one_node("other-ends")
+        .replicas(1)
+        .web()
+        .left(budget!(creations 1, forced 1, evictions 1, completions 1, others 1, lost 1))
 }
 
 /// The watch falls silent after a good end, and a successor is born and killed meanwhile.
 #[must_use]
 pub fn gap() -> Scenario {
-    scenario(
-        "gap",
-        "a watch that falls silent, a successor born and killed meanwhile",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .gone()
-    .left(budget!(creations 1, forced 1, others 1, stalls 1))
-    .until(2, 9)
+    on_one_node("gap")
+        .replicas(1)
+        .web()
+        .gone()
+        .left(budget!(creations 1, forced 1, others 1, stalls 1))
+        .until(2, 9)
 }
 
 /// The watch falls silent while a pod ends.
 #[must_use]
 pub fn end_in_gap() -> Scenario {
-    scenario(
-        "end-in-gap",
-        "a watch that falls silent while a pod ends, well or by force",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(deletions 1, forced 1, others 1, lost 1, stalls 1))
-    .until(2, 9)
+    on_one_node("end-in-gap")
+        .replicas(1)
+        .web()
+        .left(budget!(deletions 1, forced 1, others 1, lost 1, stalls 1))
+        .until(2, 9)
 }
 
 /// ipgc restarts in the middle of a turn.
 #[must_use]
 pub fn restart() -> Scenario {
-    scenario(
-        "restart",
-        "ipgc restarts, in the middle of a turn or not",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(deletions 1, forced 1, others 1, lost 1, restarts 1))
-    .until(2, 9)
+    on_one_node("restart")
+        .replicas(1)
+        .web()
+        .left(budget!(deletions 1, forced 1, others 1, lost 1, restarts 1))
+        .until(2, 9)
 }
 
 /// When ipgc starts, a pod is there whose predecessor was deleted by force.
 #[must_use]
 pub fn listed() -> Scenario {
-    scenario(
-        "listed",
-        "a pod that was there when ipgc started, its predecessor's sandbox still up",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .web()
-    .forced()
-    .web()
-    .replicas(1)
-    .left(budget!(deletions 1, forced 1, others 1, lost 1))
+    on_one_node("listed")
+        .web()
+        .forced()
+        .web()
+        .replicas(1)
+        .left(budget!(deletions 1, forced 1, others 1, lost 1))
 }
 
 /// When ipgc starts, a row is there of a pod that was deleted by force; then its successor is born.
 #[must_use]
 pub fn born() -> Scenario {
-    scenario(
-        "born",
-        "a pod that is born after ipgc's start, its predecessor's sandbox still up",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .web()
-    .forced()
-    .replicas(1)
-    .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
-    .until(3, 9)
+    on_one_node("born")
+        .web()
+        .forced()
+        .replicas(1)
+        .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
+        .until(3, 9)
 }
 
 /// When ipgc starts, a row is there of a pod that nobody knows, and its node is silent.
 #[must_use]
 pub fn forgotten() -> Scenario {
-    let mut scenario = scenario(
-        "forgotten",
-        "ipgc starts: a row of a pod that it never knew, on a silent node",
-        cluster(2, vec![Pool::of(1)]),
-    )
-    .web()
-    .forced();
+    let mut scenario = scenario("forgotten", cluster(2, vec![Pool::of(1)]))
+        .web()
+        .forced();
     scenario.start.machines[0].up = false;
     scenario
         .replicas(1)
@@ -299,27 +263,19 @@ pub fn forgotten() -> Scenario {
 /// A node falls silent, comes back or is fenced.
 #[must_use]
 pub fn nodes() -> Scenario {
-    scenario(
-        "nodes",
-        "a node falls silent, is back or is fenced",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(forced 1, others 1, downs 1, fences 1))
-    .until(5, 13)
+    on_one_node("nodes")
+        .replicas(1)
+        .web()
+        .left(budget!(forced 1, others 1, downs 1, fences 1))
+        .until(5, 13)
 }
 
 /// The successor runs on another node than its predecessor, whose node is silent.
 #[must_use]
 pub fn moved() -> Scenario {
-    let mut scenario = scenario(
-        "moved",
-        "the predecessor on a silent node, the successor on another",
-        cluster(2, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web();
+    let mut scenario = scenario("moved", cluster(2, vec![Pool::of(1)]))
+        .replicas(1)
+        .web();
     scenario.start.machines[0].up = false;
     scenario
         .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
@@ -329,13 +285,9 @@ pub fn moved() -> Scenario {
 /// A status without the entry of the interface.
 #[must_use]
 pub fn status() -> Scenario {
-    let mut scenario = scenario(
-        "status",
-        "a pod whose status lacks the interface",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .left(budget!(creations 1, deletions 1, others 1, lost 1));
+    let mut scenario = on_one_node("status")
+        .replicas(1)
+        .left(budget!(creations 1, deletions 1, others 1, lost 1));
     scenario.incomplete = true;
     scenario
 }
@@ -343,16 +295,12 @@ pub fn status() -> Scenario {
 /// Others take and give back addresses of the same pool all the time.
 #[must_use]
 pub fn neighbours() -> Scenario {
-    let mut scenario = scenario(
-        "neighbours",
-        "ADD and DEL of others beside each patch",
-        cluster(1, vec![Pool::of(3)]),
-    )
-    .replicas(1)
-    .web()
-    .gone()
-    .left(budget!(others 2, departures 2))
-    .until(0, 3);
+    let mut scenario = scenario("neighbours", cluster(1, vec![Pool::of(3)]))
+        .replicas(1)
+        .web()
+        .gone()
+        .left(budget!(others 2, departures 2))
+        .until(0, 3);
     scenario.versioned = true;
     scenario
 }
@@ -360,11 +308,7 @@ pub fn neighbours() -> Scenario {
 /// A reservation is released while a successor comes; another pool has the same addresses.
 #[must_use]
 pub fn reservations() -> Scenario {
-    let mut scenario = scenario(
-        "reservations",
-        "a reservation, a successor, another pool with the same addresses",
-        cluster(1, vec![Pool::of(1), Pool::of(1)]),
-    );
+    let mut scenario = scenario("reservations", cluster(1, vec![Pool::of(1), Pool::of(1)]));
     scenario.reserves = true;
     scenario
         .replicas(1)
@@ -379,7 +323,6 @@ pub fn reservations() -> Scenario {
 pub fn interrupted_add() -> Scenario {
     let mut scenario = scenario(
         "interrupted-add",
-        "an ADD in two halves, its pod forced away between them",
         cluster(1, vec![Pool::of(1), Pool::of(1)]),
     );
     scenario.reserves = true;
@@ -395,28 +338,20 @@ pub fn interrupted_add() -> Scenario {
 /// Two replicas at once.
 #[must_use]
 pub fn replicas() -> Scenario {
-    scenario(
-        "replicas",
-        "two replicas that both take themselves for the leader",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(2)
-    .web()
-    .left(budget!(creations 1, forced 1, others 1))
-    .until(1, 6)
+    on_one_node("replicas")
+        .replicas(2)
+        .web()
+        .left(budget!(creations 1, forced 1, others 1))
+        .until(1, 6)
 }
 
 /// Upstream's collectors work beside us.
 #[must_use]
 pub fn upstream() -> Scenario {
-    scenario(
-        "upstream",
-        "upstream's collectors free rows beside us",
-        cluster(1, vec![Pool::of(1)]),
-    )
-    .replicas(1)
-    .web()
-    .left(budget!(creations 1, deletions 1, forced 1, others 1, upstream 1))
+    on_one_node("upstream")
+        .replicas(1)
+        .web()
+        .left(budget!(creations 1, deletions 1, forced 1, others 1, upstream 1))
 }
 
 /// All of them with larger bounds.

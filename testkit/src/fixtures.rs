@@ -306,6 +306,11 @@ impl PoolBuilder {
         self.raw_row(&offset.to_string(), row(id, podref, ifname))
     }
 
+    /// With a row of this pod on `net1`, of a sandbox of the same number.
+    pub fn row_of(self, offset: u64, podref: &str) -> Self {
+        self.row(offset, &sandbox(offset), podref, "net1")
+    }
+
     /// With any row under any key.
     pub fn raw_row(mut self, key: &str, row: Value) -> Self {
         self.value["spec"]["allocations"][key] = row;
@@ -315,6 +320,18 @@ impl PoolBuilder {
     /// The object.
     pub fn build(self) -> Value {
         self.value
+    }
+}
+
+impl From<PodBuilder> for Value {
+    fn from(pod: PodBuilder) -> Self {
+        pod.build()
+    }
+}
+
+impl From<PoolBuilder> for Value {
+    fn from(pool: PoolBuilder) -> Self {
+        pool.build()
     }
 }
 

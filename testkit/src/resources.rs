@@ -95,12 +95,6 @@ impl Resource {
         self
     }
 
-    /// Keeps unknown fields, as a CRD with `preserveUnknownFields` does.
-    pub fn without_pruning(mut self) -> Self {
-        self.prune = false;
-        self
-    }
-
     /// With further selectable fields, given as paths such as `spec.nodeName`.
     pub fn with_field_labels(mut self, labels: &[&str]) -> Self {
         self.field_labels = labels.iter().map(|label| (*label).to_owned()).collect();

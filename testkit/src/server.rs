@@ -29,7 +29,6 @@ use crate::watch_faults::{Cut, EventRuleBuilder, EventSelect};
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) require_namespaces: bool,
-    pub(crate) streaming_lists: bool,
     pub(crate) version: String,
 }
 
@@ -60,12 +59,6 @@ impl ServerBuilder {
     /// Refuses to create objects in namespaces that do not exist (404).
     pub fn require_namespaces(mut self) -> Self {
         self.options.require_namespaces = true;
-        self
-    }
-
-    /// Serves watches with `sendInitialEvents` instead of refusing them (422).
-    pub fn streaming_lists(mut self) -> Self {
-        self.options.streaming_lists = true;
         self
     }
 
@@ -161,7 +154,6 @@ impl Server {
             registry: Registry::standard(),
             options: Options {
                 require_namespaces: false,
-                streaming_lists: false,
                 version: "v1.34.4".to_owned(),
             },
             history: true,
@@ -320,15 +312,15 @@ impl Server {
 
     /// Writes an object as it is: creates it, replaces it, or, if it carries another uid than the
     /// one there, deletes that one first. Answers with what is stored.
-    pub fn put(&self, object: Value) -> Value {
-        let (stored, type_meta) = direct::put(&self.inner, object);
+    pub fn put(&self, object: impl Into<Value>) -> Value {
+        let (stored, type_meta) = direct::put(&self.inner, object.into());
         stored.to_value(&type_meta)
     }
 
     /// Writes many objects, see [`Server::put`].
-    pub fn put_all(&self, objects: impl IntoIterator<Item = Value>) {
+    pub fn put_all<O: Into<Value>>(&self, objects: impl IntoIterator<Item = O>) {
         for object in objects {
-            direct::put(&self.inner, object);
+            direct::put(&self.inner, object.into());
         }
     }
 

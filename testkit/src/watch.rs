@@ -37,24 +37,12 @@ const INITIAL_PAGE: usize = 500;
 impl ResourceCall<'_> {
     pub(crate) fn watch(&self) -> Answer {
         let request = self.request;
-        let options = &self.inner.options;
-        let initial_list = request.send_initial_events == Some(true);
-        let mut causes = Vec::new();
         if request.send_initial_events.is_some() {
-            if request.version_match.as_deref() != Some("NotOlderThan") {
-                causes.push(Cause::forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-            }
-            if !options.streaming_lists {
-                causes.push(Cause::forbidden(
-                    "sendInitialEvents",
-                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-                ));
-            }
+            invalid_list_options(&[Cause::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+            )])?;
         }
-        invalid_list_options(&causes)?;
         let selector = Selector::parse(
             self.resource,
             request.label_selector.as_deref(),
@@ -67,8 +55,8 @@ impl ResourceCall<'_> {
         let mut store = self.inner.store();
         store.forget_old();
         // Without a version the watch begins with the objects that exist.
-        let initial = (initial_list || version == 0) && request.send_initial_events != Some(false);
-        let cursor = if initial || version == 0 {
+        let initial = version == 0;
+        let cursor = if initial {
             self.stale.unwrap_or(store.revision())
         } else {
             version
@@ -88,10 +76,8 @@ impl ResourceCall<'_> {
             } else {
                 Phase::Live
             },
-            announce_end: initial_list,
             queue: VecDeque::new(),
             pending: None,
-            delivered: Vec::new(),
             wake: store.subscribe(self.endpoint.table),
             cuts: self.inner.cuts.subscribe(),
             cuts_seen: self.inner.cuts.borrow().len(),
@@ -134,7 +120,6 @@ struct Pending {
     change: Arc<Change>,
     release: Instant,
     copies: usize,
-    cut: bool,
 }
 
 struct Watch {
@@ -146,13 +131,9 @@ struct Watch {
     /// Every write up to here was taken from the log.
     cursor: u64,
     phase: Phase,
-    /// Whether a bookmark tells the end of the existing objects.
-    announce_end: bool,
     /// Lines ready to be sent.
     queue: VecDeque<Bytes>,
     pending: Option<Pending>,
-    /// The rule of each event delivered so far on this stream that a rule counts.
-    delivered: Vec<Arc<RuleState>>,
     wake: watch::Receiver<u64>,
     cuts: watch::Receiver<Vec<(Match, Cut)>>,
     cuts_seen: usize,
@@ -232,7 +213,6 @@ impl Watch {
             release: change.at,
             change,
             copies: 1,
-            cut: false,
         };
         for rule in self.server.inner.rules.of_watch(&self.request) {
             let Action::Event(event) = &rule.action else {
@@ -242,9 +222,6 @@ impl Watch {
                 continue;
             }
             match event.action {
-                EventAction::CutAfter(limit) => {
-                    pending.cut |= self.count(&rule) >= limit && rule.fires();
-                }
                 EventAction::Lose if rule.fires() => return,
                 EventAction::Duplicate if rule.fires() => pending.copies += 1,
                 EventAction::Delay(duration) if rule.fires() => {
@@ -257,19 +234,10 @@ impl Watch {
         self.pending = Some(pending);
     }
 
-    fn count(&mut self, rule: &Arc<RuleState>) -> usize {
-        self.delivered.push(Arc::clone(rule));
-        let same = |known: &&Arc<RuleState>| Arc::ptr_eq(known, rule);
-        self.delivered.iter().filter(same).count()
-    }
-
     fn deliver(&mut self, pending: &Pending) {
         if let Some((kind, object)) = self.event_of(&pending.change) {
             let line = self.event(kind, &object);
             self.queue.extend(vec![line; pending.copies]);
-        }
-        if pending.cut {
-            self.phase = Phase::Over;
         }
     }
 
@@ -332,7 +300,7 @@ impl Watch {
             self.bookmark = Some(next_bookmark(now, self.deadline));
             // A watch that began at a revision of the future is not told of the present.
             if self.cursor <= self.server.inner.store().revision() {
-                self.queue_bookmark(false);
+                self.queue_bookmark();
             }
         }
     }
@@ -400,18 +368,12 @@ impl Watch {
             self.phase = Phase::Initial(page.next().cloned());
             return;
         }
-        if self.announce_end {
-            self.queue_bookmark(true);
-        }
         self.phase = Phase::Live;
     }
 
-    fn queue_bookmark(&mut self, end_of_initial: bool) {
+    fn queue_bookmark(&mut self) {
         let shown = self.shape.shown_type();
-        let mut metadata = json!({ "resourceVersion": self.cursor.to_string() });
-        if end_of_initial {
-            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
-        }
+        let metadata = json!({ "resourceVersion": self.cursor.to_string() });
         self.queue_line(&json!({
             "type": "BOOKMARK",
             "object": {

@@ -37,8 +37,6 @@ pub(crate) enum EventAction {
     Duplicate,
     Delay(Duration),
     Hold,
-    /// Ends the stream once so many events were delivered on it.
-    CutAfter(usize),
 }
 
 /// How a stream is cut.
@@ -127,10 +125,5 @@ impl EventRuleBuilder<'_> {
     /// removed. The stream stays open.
     pub fn hold(self) -> Rule {
         self.add(EventAction::Hold)
-    }
-
-    /// Ends a stream after it delivered so many such events (at least one).
-    pub fn cut_after(self, events: usize) -> Rule {
-        self.add(EventAction::CutAfter(events.max(1)))
     }
 }

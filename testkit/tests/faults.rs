@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 
 fn server() -> Server {
     let server = Server::new();
-    server.put(fixtures::pod("shop", "a").node("n1").build());
+    server.put(fixtures::pod("shop", "a").node("n1"));
     server
 }
 
@@ -143,7 +143,7 @@ async fn stale_reads_see_an_earlier_revision() {
     let server = server();
     let api = pods(server.client());
     let then = server.revision();
-    server.put(fixtures::pod("shop", "b").build());
+    server.put(fixtures::pod("shop", "b"));
     server
         .on(Match::reads("pods").any_version())
         .serve_stale(then);
@@ -171,7 +171,7 @@ async fn answers_can_be_garbled() {
 async fn hooks_stand_right_before_and_after_a_request() {
     let server = server();
     let pool = fixtures::pool("kube-system", "10.0.0.0/24");
-    server.put(pool.row(1, "old", "shop/a", "net1").build());
+    server.put(pool.row(1, "old", "shop/a", "net1"));
     // An ADD adopts the row between our observation and our patch.
     let patches = Match::patch("ippools").client("ipgc");
     let hook = server.before(patches, |server| async move {
@@ -319,11 +319,11 @@ async fn kubelet_plays_the_lives_of_pods_as_watches_show_them() {
         ]
     );
 
-    server.put(fixtures::pod("shop", "b").node("n1").running().build());
+    server.put(fixtures::pod("shop", "b").node("n1").running());
     kubelet.force_delete("shop", "b");
     let last = server.history("pods").last().unwrap().object();
     assert_eq!(last["status"]["phase"], "Running");
-    server.put(fixtures::pod("shop", "c").node("n1").running().build());
+    server.put(fixtures::pod("shop", "c").node("n1").running());
     kubelet.collect_pod("shop", "c");
     let last = server.history("pods").last().unwrap().object();
     assert_eq!(last["status"]["phase"], "Failed");
@@ -339,9 +339,9 @@ async fn kubelet_plays_the_lives_of_pods_as_watches_show_them() {
 #[tokio::test(start_paused = true)]
 async fn another_uid_is_another_incarnation() {
     let server = Server::new();
-    server.put(fixtures::pod("shop", "a").uid("u1").build());
-    server.put(fixtures::pod("shop", "a").uid("u1").label("x", "y").build());
-    server.put(fixtures::pod("shop", "a").uid("u2").build());
+    server.put(fixtures::pod("shop", "a").uid("u1"));
+    server.put(fixtures::pod("shop", "a").uid("u1").label("x", "y"));
+    server.put(fixtures::pod("shop", "a").uid("u2"));
     let writes = server.history("pods");
     let kinds: Vec<_> = writes.iter().map(testkit::Write::kind).collect();
     assert_eq!(kinds, [Added, Modified, Deleted, Added]);

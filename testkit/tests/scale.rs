@@ -56,7 +56,7 @@ async fn one_patch_removes_thousands_of_rows() {
             operations.push(json!({ "op": "remove", "path": path }));
         }
     }
-    server.put(pool.build());
+    server.put(pool);
     let request = http::Request::patch(
         "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools/10.0.0.0-16",
     )

@@ -15,7 +15,7 @@ fn server_with_pods(count: usize) -> Server {
     let server = Server::new();
     for index in 0..count {
         let pod = fixtures::pod("shop", &format!("cart-{index}"));
-        server.put(pod.node("n1").running().build());
+        server.put(pod.node("n1").running());
     }
     server
 }
@@ -46,13 +46,13 @@ async fn an_expired_continue_token_is_gone(#[case] compact: bool) {
     let token = first.metadata.continue_.unwrap();
     let again = ListParams::default().limit(2).continue_token(&token);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    server.put(fixtures::pod("shop", "new").build());
+    server.put(fixtures::pod("shop", "new"));
     assert!(pods.list(&again).await.is_ok());
     if compact {
         server.compact();
     } else {
         tokio::time::sleep(Duration::from_secs(1201)).await;
-        server.put(fixtures::pod("shop", "newer").build());
+        server.put(fixtures::pod("shop", "newer"));
     }
     assert_eq!(refused(pods.list(&again).await).0, 410);
 }
@@ -106,7 +106,7 @@ async fn a_shorter_grace_counts_from_the_first_deletion() {
 #[tokio::test(start_paused = true)]
 async fn collections_can_be_deleted_by_selector() {
     let server = server_with_pods(1);
-    server.put(fixtures::pod("shop", "a").label("app", "x").build());
+    server.put(fixtures::pod("shop", "a").label("app", "x"));
     let chosen = ListParams::default().labels("app=x");
     let pods = pods(server.client());
     let now = DeleteParams::default();
@@ -129,7 +129,7 @@ async fn pruning_can_be_switched_off_and_the_test_itself_may_store_anything() {
         let claim = pool["spec"]["allocations"]["1"].get("claim");
         assert_eq!(claim.is_none(), prune);
         let odd = fixtures::pool("kube-system", "10.1.0.0/24").raw_row("x", json!({ "claim": 7 }));
-        server.put(odd.build());
+        server.put(odd);
         let odd = server.get("ippools", "kube-system", "10.1.0.0-24").unwrap();
         assert_eq!(odd["spec"]["allocations"]["x"]["claim"], 7);
     }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 const SOON: Duration = Duration::from_secs(1);
 
 fn put_pod(server: &Server, name: &str) {
-    server.put(fixtures::pod("shop", name).node("n1").build());
+    server.put(fixtures::pod("shop", name).node("n1"));
 }
 
 fn line(event: &WatchEvent<Pod>) -> String {
@@ -64,7 +64,7 @@ async fn a_watch_begins_with_what_exists_and_tells_what_follows_in_its_namespace
     let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
     let stream = pods.watch(&WatchParams::default(), "0").await;
     let mut stream = stream.unwrap().boxed();
-    server.put(fixtures::pod("other", "x").build());
+    server.put(fixtures::pod("other", "x"));
     put_pod(&server, "c");
     assert_eq!(soon(&mut stream).await, ["ADDED a", "ADDED b", "ADDED c"]);
     let status = |pod: &mut serde_json::Value| pod["status"]["phase"] = "Running".into();
@@ -137,7 +137,7 @@ async fn cuts_end_open_streams_cleanly_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_can_be_lost_doubled_delayed_and_cut_off() {
+async fn events_can_be_lost_doubled_and_delayed() {
     let server = Server::new();
     let watch = || Match::watch("pods");
     let mut stream = open(&server, WatchParams::default(), "1").await;
@@ -163,12 +163,6 @@ async fn events_can_be_lost_doubled_delayed_and_cut_off() {
     assert!(soon(&mut stream).await.is_empty());
     tokio::time::sleep(Duration::from_secs(29)).await;
     assert_eq!(soon(&mut stream).await, ["ADDED d", "ADDED e"]);
-
-    server.on_events(watch()).once().cut_after(2);
-    for name in ["f", "g", "h"] {
-        put_pod(&server, name);
-    }
-    assert_eq!(soon(&mut stream).await, ["ADDED f", "ADDED g", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,16 +222,4 @@ async fn kubes_watcher_lists_in_pages_resumes_and_relists() {
     let lists = Match::list("pods").client("watcher");
     let requests = server.requests();
     assert_eq!(requests.matching(&lists).len(), 2, "{requests}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn kubes_watcher_streams_lists_where_enabled() {
-    let server = Server::builder().streaming_lists().build();
-    put_pod(&server, "a");
-    put_pod(&server, "b");
-    let config = watcher::Config::default().streaming_lists();
-    let events = watched(&server, config, 4).await;
-    assert_eq!(events, ["init", "listed a", "listed b", "done"]);
-    let lists = server.requests().matching(&Match::list("pods"));
-    assert!(lists.is_empty(), "{lists}");
 }

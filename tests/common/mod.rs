@@ -2,13 +2,22 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use std::time::Duration;
+use std::{
+    fmt::Debug,
+    ops::{Deref, RangeBounds},
+    time::Duration,
+};
 
 use ipgc::{
     config::Config,
     run::{Collector, Running},
 };
-use testkit::{Server, fixtures, pods::Kubelet};
+use testkit::{
+    Server,
+    fixtures::{self, PodBuilder},
+    pods::Kubelet,
+};
+use tokio::time::Instant;
 
 pub mod log;
 pub mod nodes;
@@ -27,6 +36,15 @@ pub const ORIP: &str = "overlappingrangeipreservations";
 pub struct Bench {
     pub server: Server,
     pub running: Running,
+}
+
+/// What a test does to the server it does to the bench.
+impl Deref for Bench {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
 }
 
 impl Bench {
@@ -107,13 +125,6 @@ impl Bench {
         );
     }
 
-    /// Requests of the collector on this resource.
-    pub fn count(&self, resource: &str) -> usize {
-        self.server
-            .requests()
-            .count(|r| &*r.client == "ipgc" && r.resource == resource)
-    }
-
     /// `type reason note` of all events that regard this kind, sorted.
     pub fn events(&self, kind: &str) -> Vec<String> {
         let mut events: Vec<_> = self
@@ -142,9 +153,10 @@ impl Bench {
     }
 
     /// Ends pods gracefully, all at one moment: terminal, containers terminated, removed.
-    pub fn end<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
+    pub fn end<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) {
         let kubelet = self.kubelet();
         for name in names {
+            let name = name.as_ref();
             kubelet.mark_pod(NS, name);
             kubelet.complete_pod(NS, name, "Succeeded");
             kubelet.remove_pod(NS, name);
@@ -225,30 +237,92 @@ pub fn put_pool(server: &Server, rows: &[(u64, &str)]) {
         let address = format!("10.0.0.{offset}");
         server.put(fixtures::reservation(NS, &address, &podref, "net1"));
     }
-    server.put(pool.build());
+    server.put(pool);
+}
+
+/// The same, and its pods run.
+pub fn put_running(server: &Server, rows: &[(u64, &str)]) {
+    put_pool(server, rows);
+    for (offset, pod) in rows {
+        run_pod(server, pod, *offset);
+    }
+}
+
+/// A server with a pool of these rows, whose pods run.
+pub fn running(rows: &[(u64, &str)]) -> Server {
+    let server = server();
+    put_running(&server, rows);
+    server
+}
+
+/// The running pods `web-1` to `web-<count>` with a row and a reservation each; their names.
+pub fn put_crowd(server: &Server, count: usize) -> Vec<String> {
+    let names: Vec<_> = (1..=count).map(|n| format!("web-{n}")).collect();
+    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    put_running(server, &rows);
+    names
+}
+
+/// Puts a reservation of a pod, on `net1`.
+pub fn reserve(server: &Server, name: &str, pod: &str) {
+    let podref = format!("{NS}/{pod}");
+    server.put(fixtures::reservation(NS, name, &podref, "net1"));
+}
+
+/// Puts a pool of its own whose one row is of a pod that is not there; its name.
+pub fn put_leak(server: &Server, range: &str) -> String {
+    let pool = fixtures::pool(NS, range);
+    server.put(pool.row(1, &fixtures::sandbox(0x1ea), "default/gone", "net1"));
+    fixtures::pool_name(range)
+}
+
+/// So many seconds have passed.
+#[track_caller]
+pub fn took(since: Instant, seconds: impl RangeBounds<f64> + Debug) {
+    let took = since.elapsed().as_secs_f64();
+    assert!(seconds.contains(&took), "{took} s instead of {seconds:?}");
 }
 
 /// One more row of [`POOL`], on `net1`, of a sandbox of this number; or another in its place.
 pub fn put_row(server: &Server, offset: u64, pod: &str, sandbox: u64) {
-    let found = server.edit("ippools", NS, POOL, |pool| {
-        let id = fixtures::sandbox(sandbox);
-        let row = fixtures::row(&id, &format!("{NS}/{pod}"), "net1");
+    put_row_on(server, POOL, offset, pod, "net1", sandbox);
+}
+
+/// The same in any pool, on any interface.
+pub fn put_row_on(
+    server: &Server,
+    pool: &str,
+    offset: u64,
+    pod: &str,
+    interface: &str,
+    sandbox: u64,
+) {
+    let row = fixtures::row(
+        &fixtures::sandbox(sandbox),
+        &format!("{NS}/{pod}"),
+        interface,
+    );
+    let found = server.edit("ippools", NS, pool, |pool| {
         pool["spec"]["allocations"][offset.to_string()] = row;
     });
-    assert!(found, "no pool {POOL}");
+    assert!(found, "no pool {pool}");
 }
 
 /// A running pod that reports 10.0.0.`offset` on `net1`.
 pub fn run_pod(server: &Server, name: &str, offset: u64) {
-    server.put(reporting(name, offset).running().build());
+    server.put(reporting(name, offset).running());
 }
 
 /// A pod that reports 10.0.0.`offset` on `net1`.
-pub fn reporting(name: &str, offset: u64) -> fixtures::PodBuilder {
-    fixtures::pod(NS, name)
-        .node("node-1")
-        .networks("default/net")
-        .reports("default/net", "net1", &[&format!("10.0.0.{offset}")])
+pub fn reporting(name: &str, offset: u64) -> PodBuilder {
+    on_net("net", name, &format!("10.0.0.{offset}"))
+}
+
+/// A pod that asks for a network of `default`, and reports this address of it on `net1`.
+pub fn on_net(net: &str, name: &str, address: &str) -> PodBuilder {
+    let net = format!("{NS}/{net}");
+    let pod = fixtures::pod(NS, name).node("node-1").networks(&net);
+    pod.reports(&net, "net1", &[address])
 }
 
 /// The pods of [`three`].
@@ -262,10 +336,7 @@ pub async fn three() -> Bench {
 /// The same, with these settings.
 pub async fn three_with(config: Config) -> Bench {
     let bench = Bench::long_since(server(), config).await;
-    put_pool(&bench.server, &[(1, "web-1"), (2, "web-2"), (3, "web-3")]);
-    for (offset, name) in (1..).zip(PODS) {
-        run_pod(&bench.server, name, offset);
-    }
+    put_crowd(&bench, 3);
     tokio::time::sleep(Duration::from_secs(1)).await;
     bench
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use testkit::{Match, Server, fixtures, pods::Kubelet};
 use tokio::task::JoinHandle;
 
-use super::{Bench, NS, reporting, seconds};
+use super::{Bench, NS, POOL, put_pool, put_row_on, reporting, seconds, server};
 
 /// W of a pod with one row and the default termination grace: 120 s + 30 s + 60 s.
 pub const W: u64 = 210;
@@ -79,7 +79,7 @@ pub fn declare_empty(server: &Server, node: &str) {
 
 /// A running pod on this node that reports 10.0.0.`offset` on `net1`.
 pub fn run_on(server: &Server, node: &str, name: &str, offset: u64) {
-    server.put(reporting(name, offset).node(node).running().build());
+    server.put(reporting(name, offset).node(node).running());
 }
 
 /// The uid of the second incarnation of a name.
@@ -106,13 +106,16 @@ pub const NEIGHBOUR_KEY: &str = "200";
 pub fn put_neighbour(server: &Server, pool: &str) {
     // Its name never returns: whatever a test does to the nodes, nobody unseen can have its row.
     let pod = reporting(NEIGHBOUR, 200).owner("ReplicaSet", "neighbours");
-    server.put(pod.node("neighbours-node").running().build());
-    let put = server.edit("ippools", NS, pool, |pool| {
-        let podref = format!("{NS}/{NEIGHBOUR}");
-        pool["spec"]["allocations"][NEIGHBOUR_KEY] =
-            fixtures::row(&fixtures::sandbox(200), &podref, "net1");
-    });
-    assert!(put, "no pool {pool}");
+    server.put(pod.node("neighbours-node").running());
+    put_row_on(server, pool, 200, NEIGHBOUR, "net1", 200);
+}
+
+/// A server with a pool of these rows, and the neighbour.
+pub fn with_neighbour(rows: &[(u64, &str)]) -> Server {
+    let server = server();
+    put_pool(&server, rows);
+    put_neighbour(&server, POOL);
+    server
 }
 
 /// The neighbour ends well, and its row goes: the collector is at work. Within ten minutes, since

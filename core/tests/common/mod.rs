@@ -11,10 +11,10 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
-    clearance::{Facts, Living, Other},
+    clearance::{Clearance, Facts, Living, Other, Subject},
     definitions::{Definitions, Networks, Scope},
     evidence::{Ended, Policy, Sandboxes},
-    judge::{Release, Verdict},
+    judge::{Release, Verdict, judge},
     networks::{Request, Status},
     node::{Boot, NodeState, Nodes},
     pod::{Container, ContainerState, Phase, PodState},
@@ -217,6 +217,20 @@ pub fn hear_nothing(nodes: &mut Nodes, name: &str, from: u64, to: u64) {
     }
 }
 
+/// These nodes, ready and at work from the beginning until then.
+pub fn working(names: &[&str], until: u64) -> Nodes {
+    let states: Vec<_> = names.iter().map(|name| (*name, node_state())).collect();
+    let mut nodes = nodes_with(&states);
+    for name in names {
+        beat(&mut nodes, name, 0, until);
+    }
+    nodes
+}
+
+pub fn present(state: PodState) -> Presence {
+    Presence::Present(Some(Arc::new(state)))
+}
+
 /// Everything that [`Facts`] refers to.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -300,6 +314,30 @@ impl Known {
             longest_grace: self.longest_grace,
             fresh: self.fresh,
         }
+    }
+
+    /// The verdict on the first row of the pool.
+    pub fn judge(
+        &self,
+        pool: &ObservedPool,
+        presence: &Presence,
+        policy: &Policy,
+        now: u64,
+    ) -> Verdict {
+        let row = &pool.rows()[0];
+        judge(pool, row, presence, &self.facts(), policy, at(now))
+    }
+
+    /// What all of it comes to for this row of an absent pod.
+    pub fn weigh(&self, row: &RowContent, policy: &Policy, now: u64) -> Clearance {
+        let (facts, now) = (&self.facts(), at(now));
+        Subject {
+            row,
+            facts,
+            policy,
+            now,
+        }
+        .of_deleted()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipgc_core::{
     clearance::Living,
     evidence::{Ended, Policy, Sandboxes},
-    judge::{Stale, Verdict, judge},
+    judge::{Stale, Verdict},
     node::Nodes,
     pod::{Phase, PodState},
     pool::RowContent,
@@ -15,8 +15,8 @@ use ipgc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    ENDED, Known, POD, at, beat, containers, ip, node_state, nodes_with, observe, pool_document,
-    reporting, row_content, row_value, sandbox,
+    ENDED, Known, POD, at, containers, ip, observe, pool_document, reporting, row_content,
+    row_value, sandbox, working,
 };
 
 /// The present of most tests.
@@ -24,14 +24,7 @@ pub const NOW: u64 = 5_000;
 
 pub fn judged(row: &Value, presence: &Presence, known: &Known, now: u64) -> Verdict {
     let pool = observe(&pool_document("10.0.0.0/24", &[("5", row.clone())]));
-    judge(
-        &pool,
-        &pool.rows()[0],
-        presence,
-        &known.facts(),
-        &Policy::default(),
-        at(now),
-    )
+    known.judge(&pool, presence, &Policy::default(), now)
 }
 
 /// The verdict on 10.0.0.5 of net1.
@@ -43,10 +36,6 @@ pub fn verdict(presence: &Presence, known: &Known) -> Verdict {
 pub fn verdict_without_interface(presence: &Presence, known: &Known) -> Verdict {
     let row = json!({"id": sandbox(1), "podref": POD});
     judged(&row, presence, known, NOW)
-}
-
-pub fn present(state: PodState) -> Presence {
-    Presence::Present(Some(Arc::new(state)))
 }
 
 #[track_caller]
@@ -68,9 +57,7 @@ pub fn living(uid: &str) -> Living {
 
 /// The node of all pods, ready and at work the whole time.
 pub fn at_work() -> Nodes {
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    beat(&mut nodes, "node-1", 0, NOW);
-    nodes
+    working(&["node-1"], NOW)
 }
 
 /// A pod at its end that is still there.

@@ -4,9 +4,11 @@
 //! price of running at all, and so are the renewals of its own Lease; and so are its events, which have a
 //! budget of their own.
 
+use std::collections::BTreeMap;
+
 use crate::{
     Error, Result,
-    audit::{AuditLog, Counts, Mark, Request},
+    audit::{AuditLog, Mark, Request},
 };
 
 /// How its user agent begins.
@@ -64,9 +66,9 @@ impl Ours {
 
     /// All of them by verb and resource, as one line.
     pub fn summary(&self) -> String {
-        let mut counts = Counts::new();
+        let mut counts = BTreeMap::<_, usize>::new();
         for request in &self.requests {
-            let key = (request.verb.clone(), request.resource.clone());
+            let key = (&request.verb, &request.resource);
             *counts.entry(key).or_default() += 1;
         }
         let counts = counts.iter();

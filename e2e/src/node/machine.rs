@@ -347,15 +347,6 @@ impl Machine {
         }
     }
 
-    /// Kills containerd; the sandboxes live on.
-    pub async fn kill_containerd(&self) -> Result<()> {
-        let containerd = lock(&self.containerd).take();
-        match containerd {
-            Some(containerd) => containerd.kill().await,
-            None => Ok(()),
-        }
-    }
-
     /// An error, if the kubelet or containerd has ended by itself.
     pub fn still_up(&self) -> Result<()> {
         for server in [&self.kubelet, &self.containerd] {

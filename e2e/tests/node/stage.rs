@@ -51,7 +51,7 @@ impl Stage {
         let cluster = Cluster::of(tier.plane()).await?;
         Ok(Self {
             detector: Detector::start(&tier).await?,
-            pools: cluster.existing("kube-system")?,
+            pools: cluster.existing("kube-system"),
             cluster,
             tier,
             program,

@@ -17,7 +17,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-use crate::binary::{SHUTDOWN, applied, ipgc, run};
+use crate::binary::{applied, ipgc, run, terminated};
 
 fn lines(rights: &[Right]) -> Vec<String> {
     rights.iter().map(Right::to_string).collect()
@@ -68,9 +68,7 @@ async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Result<S
 
 #[tokio::test]
 async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let cluster = &Cluster::get().await?;
     let namespace = cluster.namespace("rights").await?;
     let (subject, access) = account(plane, &namespace).await?;
@@ -111,9 +109,7 @@ async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
 /// As the overlay binds it: `--pool-namespace` and the binding have to go together.
 #[tokio::test]
 async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let cluster = &Cluster::get().await?;
     let namespace = cluster.namespace("confined").await?;
     let (subject, access) = account(plane, &namespace).await?;
@@ -130,8 +126,7 @@ async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() ->
     until_missing(&access, &config, &[]).await?;
     let ipgc = run(cluster, &access, &here).await?;
     ipgc.is_ready().await?;
-    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
+    terminated(ipgc).await?;
 
     let said = refused(cluster, &access, &[]).await?;
     assert_eq!(said.matches(" in all namespaces").count(), 8, "{said}");
@@ -158,8 +153,7 @@ async fn an_api_server_may_start_later() -> Result<()> {
     ipgc.says("cannot ask for rights").await?;
     plane.restart_api_server().await?;
     ipgc.is_ready().await?;
-    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
+    terminated(ipgc).await?;
     plane.stop().await
 }
 

@@ -117,11 +117,9 @@ async fn one_object_is_refused(prefix: &str, reason: Option<&str>) -> Result<()>
     let other = Network::range("net-b", "10.2.0.0/24");
     scene.attach(&other).await?;
     let collecting = scene.collect().await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    scene.start("web-0", &network).await?;
     for pod in ["web-1", "web-2"] {
-        scene.start_pod(&plan(pod, "net-b"), &[&other]).await?;
+        scene.start(pod, &other).await?;
     }
     // The policy is there for everybody: no plugin writes to this pool from now on.
     let rule = format!("object.metadata.name != '{POOL}'");
@@ -159,8 +157,7 @@ async fn one_object_is_refused(prefix: &str, reason: Option<&str>) -> Result<()>
 
     pool.end().await?;
     reservation.end().await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    scene.namespace.wait_reservations(&[]).await?;
+    scene.only(&[]).await?;
     let counted = collecting.end().await;
     assert_eq!(counted["frees_refused"], 2);
     assert_eq!(counted["rows_freed"], 3);
@@ -189,14 +186,14 @@ async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()>
     let client = scene.client().await?;
     let collecting = scene.collect_through(client.clone(), config).await?;
     for pod in RETURNING {
-        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+        scene.start(pod, &network).await?;
     }
     let never = plan("job", "net-a").of_replica_set();
     scene.start_pod(&never, &[&network]).await?;
     let change = ("10.1.0.1", r#"{"spec":{"podref":"a/b"}}"#);
     let policy = Policy::new(&scene, ORIP, IMMUTABLE, reason, change).await?;
 
-    let mark = scene.namespace.cluster().audit()?.mark()?;
+    let mark = scene.namespace.cluster().audit().mark()?;
     for pod in RETURNING.into_iter().chain(["job"]) {
         scene.namespace.end_pod(pod, End::Succeeded).await?;
     }
@@ -254,15 +251,12 @@ async fn and_where_that_policy_says_forbidden() -> Result<()> {
 async fn ipgc_is_exempt(prefix: &str, exemption: &str) -> Result<()> {
     let (scene, network) = Scene::with_network(prefix).await?;
     let collecting = scene.collect().await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    scene.start("web-0", &network).await?;
     let rule = format!("{IMMUTABLE} || {exemption}");
     let change = ("10.1.0.1", r#"{"spec":{"podref":"a/b"}}"#);
     let policy = Policy::new(&scene, ORIP, &rule, None, change).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    scene.namespace.wait_reservations(&[]).await?;
+    scene.only(&[]).await?;
     policy.end().await?;
     let counted = collecting.end().await;
     assert_eq!(counted["frees_refused"], 0);

@@ -26,7 +26,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     access::until_missing,
-    support::{COOLDOWN, POOL, Scene, plan, wait_of},
+    support::{COOLDOWN, SHORT_WAITS, Scene, wait_of},
 };
 
 /// Where the manifests put it.
@@ -50,18 +50,23 @@ pub async fn ipgc(args: &[&str]) -> Result<Output> {
         .map_err(Error::io("start ipgc"))
 }
 
+/// Ends it as the kubelet does, in the time that is promised; what it logged.
+pub async fn terminated(ipgc: Ipgc) -> Result<String> {
+    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    Ok(log)
+}
+
 /// `ipgc run` as its own process.
 pub async fn run(cluster: &Cluster, access: &Access, args: &[&str]) -> Result<Ipgc> {
     Ipgc::start(cluster, access, args, &[]).await
 }
 
-/// The manifests as people apply them, once for all tests; `None` on a cluster that is not ours.
-pub async fn applied() -> Result<Option<&'static ControlPlane>> {
+/// The manifests as people apply them, once for all tests.
+pub async fn applied() -> Result<&'static ControlPlane> {
     static APPLIED: OnceCell<()> = OnceCell::const_new();
     let cluster = Cluster::get().await?;
-    if cluster.is_foreign() {
-        return Ok(None);
-    }
     APPLIED
         .get_or_try_init(|| async {
             let base = workspace().join("manifests/base");
@@ -80,44 +85,30 @@ pub async fn applied() -> Result<Option<&'static ControlPlane>> {
             until_missing(&account, &config, &[]).await
         })
         .await?;
-    ControlPlane::shared().await.map(Some)
+    ControlPlane::shared().await
 }
 
 #[tokio::test]
 async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let (scene, network, pool) = Scene::with_own_network("process").await?;
     let cluster = scene.namespace.cluster();
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let cooldown = format!("{}s", COOLDOWN.as_secs());
-    let args = [
-        "--pool-namespace",
-        &scene.namespace.name,
-        "--cooldown",
-        &cooldown,
-        "--grace=1s",
-        "--del-budget=1s",
-        "--add-budget=1s",
-        "--max-pod-grace=1s",
-    ];
+    let pools = ["--pool-namespace", &scene.namespace.name];
+    let args = [&pools[..], &["--cooldown", &cooldown], &SHORT_WAITS].concat();
     let ipgc = run(cluster, &account, &args).await?;
     ipgc.is_ready().await?;
     tokio::time::sleep(wait_of(1)).await;
 
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    scene.start("web-0", &network).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     let read = || async { Ok((scene.namespace.rows(&pool).await?, ipgc.log())) };
     let freed = |(rows, _): &(e2e::pools::Rows, String)| rows.is_empty();
     wait::until_state("the row to be freed", wait::PATIENCE, read, freed).await?;
     scene.namespace.wait_reservations(&[]).await?;
 
-    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    let log = terminated(ipgc).await?;
     assert_eq!(
         scene.pod_events().await?,
         ["Normal IPAddressGarbageCollected web-0 \
@@ -130,32 +121,23 @@ async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Re
 /// With many pods between their end and their free, and a watch of everything open.
 #[tokio::test]
 async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let (scene, network) = Scene::with_network("waiting").await?;
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let args = ["--pool-namespace", &scene.namespace.name, "--cooldown=1h"];
     let ipgc = run(scene.namespace.cluster(), &account, &args).await?;
     ipgc.is_ready().await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    scene.start("web-0", &network).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     tokio::time::sleep(COOLDOWN).await;
-    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    assert!(took < SHUTDOWN, "{took:?}\n{log}");
-    scene.namespace.wait_offsets(POOL, &[1]).await?;
-    scene.namespace.wait_reservations(&["10.1.0.1"]).await
+    terminated(ipgc).await?;
+    scene.only(&[1]).await
 }
 
 /// Also of those that it does not know by their names.
 #[tokio::test]
 async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let (scene, _) = Scene::with_network("beside").await?;
     let cluster = scene.namespace.cluster();
     let name = &*scene.namespace.name;
@@ -176,16 +158,12 @@ async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
         "whereabouts' reconciler runs beside ipgc (pod {name}/theirs)"
     ))
     .await?;
-    let (status, _, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    Ok(())
+    terminated(ipgc).await.map(drop)
 }
 
 #[tokio::test]
 async fn the_overlay_for_another_namespace_is_accepted() -> Result<()> {
-    if applied().await?.is_none() {
-        return Ok(());
-    }
+    applied().await?;
     let cluster = Cluster::get().await?;
     cluster
         .kubectl(["create", "namespace", "openshift-multus"])
@@ -212,9 +190,7 @@ async fn the_overlay_for_another_namespace_is_accepted() -> Result<()> {
 /// Admission of its namespace is `restricted`: it takes the Deployment's pods, and no others.
 #[tokio::test]
 async fn the_deployments_pods_are_admitted_where_only_restricted_ones_are() -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let client = plane.admin().await?;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     let deployment = deployments.get("ipgc").await.unwrap();
@@ -255,9 +231,7 @@ async fn the_server_grants_what_the_manifests_say(
     #[case] resource: &str,
     #[case] granted: bool,
 ) -> Result<()> {
-    let Some(plane) = applied().await? else {
-        return Ok(());
-    };
+    let plane = applied().await?;
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: Some(USER.to_owned()),
@@ -300,9 +274,6 @@ async fn a_wrong_argument_is_named_and_exit_code_two(
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result<()> {
     let cluster = Cluster::get().await?;
-    if cluster.is_foreign() {
-        return Ok(());
-    }
     let certificate = ControlPlane::shared().await?.ca_pem();
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -318,10 +289,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result
     let read = || async { Ok(ipgc.log()) };
     let again = |log: &String| tries(log) > first + 1;
     wait::until_state("another try", wait::PATIENCE, read, again).await?;
-    let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    assert!(took < SHUTDOWN, "{took:?}\n{log}");
-    Ok(())
+    terminated(ipgc).await.map(drop)
 }
 
 /// The story takes 13 s, a busy machine several times that.

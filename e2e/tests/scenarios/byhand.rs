@@ -13,7 +13,7 @@ use e2e::{
 use ipgc::audit::report::{Problem, Report};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::support::{POOL, RANGE, Scene, plan, rows};
+use crate::support::{POOL, RANGE, SHORT_WAITS, Scene, plan, rows};
 
 /// What a command said.
 #[derive(Debug)]
@@ -34,8 +34,7 @@ pub async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .args(["--pool-namespace", &scene.namespace.name])
-        .args(["--grace=1s", "--del-budget=1s"])
-        .args(["--add-budget=1s", "--max-pod-grace=1s"])
+        .args(SHORT_WAITS)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -195,9 +194,7 @@ async fn one_address_goes_once_it_is_typed() -> Result<()> {
 #[tokio::test]
 async fn a_reservation_that_is_missing_is_made() -> Result<()> {
     let (scene, network) = Scene::with_network("repair").await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let started = scene.start("web-0", &network).await?;
     let before = scene.namespace.reservations().await?;
     scene.namespace.pull_reservation("10.1.0.1").await?;
     let said = ipgc(&scene, &["repair"], "n\n").await?;

@@ -51,9 +51,7 @@ async fn a_pool_that_no_definition_leads_to_goes_while_it_is_empty() -> Result<(
     let (plane, scene, network) = alone("unused").await?;
     let cluster = scene.namespace.cluster();
     let name = &*scene.namespace.name;
-    let first = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let first = scene.start("web-0", &network).await?;
     cluster
         .kubectl(["delete", "net-attach-def", "net-a", "-n", name])
         .await?;

@@ -127,9 +127,7 @@ async fn run(futures: Vec<impl Future<Output = Result<()>>>) -> Result<()> {
 #[tokio::test]
 async fn two_hundred_pods_that_end_at_once_cost_three_patches_at_most() -> Result<()> {
     let scene = Scene::new("batch").await?;
-    let Ok(audit) = scene.namespace.cluster().audit() else {
-        return Ok(());
-    };
+    let audit = scene.namespace.cluster().audit();
     let crowd = Crowd::gather(&scene, 77, 5, 200).await?;
     let (all_due, due) = oneshot::channel();
     let look = |asked: &Asked| asked.is(&Method::GET, "ippools");
@@ -200,10 +198,7 @@ async fn two_hundred_pods_that_end_at_once_cost_three_patches_at_most() -> Resul
 async fn a_pool_that_others_write_to_all_the_time_loses_and_keeps_no_row() -> Result<()> {
     let scene = Scene::new("busy").await?;
     let crowd = Crowd::gather(&scene, 78, 10, 50).await?;
-    let mark = match scene.namespace.cluster().audit() {
-        Ok(audit) => Some(audit.mark()?),
-        Err(_) => None,
-    };
+    let mark = scene.namespace.cluster().audit().mark()?;
     let client = another_write_before_each_patch(&scene, &crowd.pool).await?;
     let collecting = scene.collect_through(client, scene.config()).await?;
     let enough = Arc::new(AtomicBool::new(false));
@@ -232,13 +227,11 @@ async fn a_pool_that_others_write_to_all_the_time_loses_and_keeps_no_row() -> Re
     assert_eq!(counted["rows_freed"], 50);
     assert_eq!(counted["retries_exhausted"], 0);
     assert_eq!(counted["frees_refused"], 0);
-    if let Some(mark) = mark {
-        let mut patches = scene.requests(mark)?;
-        patches.retain(|asked| asked.verb == "patch" && asked.resource == "ippools");
-        assert_eq!(patches.len() as u64, counted["patches_sent"]);
-        let refused: Vec<_> = patches.iter().filter(|asked| asked.code != 200).collect();
-        assert!(refused.is_empty(), "{refused:#?}");
-    }
+    let mut patches = scene.requests(mark)?;
+    patches.retain(|asked| asked.verb == "patch" && asked.resource == "ippools");
+    assert_eq!(patches.len() as u64, counted["patches_sent"]);
+    let refused: Vec<_> = patches.iter().filter(|asked| asked.code != 200).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
     Ok(())
 }
 

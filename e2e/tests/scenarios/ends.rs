@@ -6,16 +6,14 @@ use e2e::{Error, Result, pods::End, pools::pools, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::support::{POOL, Scene, plan, rows, wait_of};
+use crate::support::{POOL, Scene, rows, wait_of};
 
 /// Nobody stopped the sandbox for sure: the address is kept until a live kubelet must have.
 #[tokio::test]
 async fn a_forced_deletion_waits_for_the_kubelet_first() -> Result<()> {
     let (scene, network) = Scene::with_network("forced").await?;
     let collecting = scene.collect().await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let started = scene.start("web-0", &network).await?;
     let ended = Instant::now();
     scene.namespace.force_delete_pod("web-0").await?;
 
@@ -57,16 +55,14 @@ async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Resul
     };
     let collecting = scene.collect().await?;
     for pod in ["web-0", "web-1"] {
-        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+        scene.start(pod, &network).await?;
     }
     assert!(!managers().await?.is_empty());
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     scene.namespace.wait_offsets(POOL, &[2]).await?;
     assert!(managers().await?.is_empty());
     scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
-    scene
-        .start_pod(&plan("web-2", "net-a"), &[&network])
-        .await?;
+    scene.start("web-2", &network).await?;
     assert!(managers().await?.is_empty(), "whereabouts' ADD");
 
     let exempted = apply(json!({ "ipgc.dev/keep": "200" })).await?;

@@ -1,18 +1,18 @@
 //! What people get to see of addresses that are not freed.
 
-use e2e::{Cluster, ControlPlane, Result, cni::Network, control_plane::Options, wait};
+use e2e::{Result, wait};
 use ipgc::{config::Config, core::breaker::Limits};
 
-use crate::support::{POOL, RANGE, Scene, plan};
+use crate::{
+    byhand::alone,
+    support::{POOL, plan},
+};
 
 /// What a person sees by kubectl of addresses that are not freed, on their pool: those that the breaker stops, and those that
 /// a silent node holds. On servers of its own, where no other node holds anything.
 #[tokio::test]
 async fn what_is_not_freed_is_told_on_its_pool() -> Result<()> {
-    let plane = ControlPlane::start(Options::default().with_controllers()).await?;
-    let scene = Scene::on(&Cluster::of(&plane).await?, "told").await?;
-    let network = Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    let (plane, scene, network) = alone("told").await?;
     let node = scene.namespace.cluster().live_node("dies").await?;
     for pod in ["web-0", "web-1", "web-2"] {
         let plan = plan(pod, "net-a").on(&node.name);

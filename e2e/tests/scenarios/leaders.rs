@@ -10,8 +10,8 @@ use e2e::{Result, ours::Ipgc, pods::End, pools::Row, wait};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
-    binary::SHUTDOWN,
-    support::{COOLDOWN, POOL, Scene, plan, rows, wait_of},
+    binary::terminated,
+    support::{COOLDOWN, POOL, SHORT_WAITS, Scene, plan, rows, wait_of},
 };
 
 /// A Lease lasts 15 s; who waits for it looks at it every 2.4 s at the least.
@@ -24,16 +24,13 @@ const AFTER_RELEASE: Duration = Duration::from_secs(5);
 async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let namespace = &scene.namespace.name;
+    let pools = ["--pool-namespace", namespace];
     let args = [
-        "--pool-namespace",
-        namespace,
-        &cooldown,
-        "--grace=1s",
-        "--del-budget=1s",
-        "--add-budget=1s",
-        "--max-pod-grace=1s",
-        "--sweep-interval=1s",
-    ];
+        &pools[..],
+        &[&cooldown, "--sweep-interval=1s"],
+        &SHORT_WAITS,
+    ]
+    .concat();
     let elects = if elects { "true" } else { "false" };
     let settings = [("LEADER_ELECT", elects), ("LEASE_NAMESPACE", namespace)];
     let cluster = scene.namespace.cluster();
@@ -49,7 +46,7 @@ async fn two(prefix: &str) -> Result<(Arc<Scene>, e2e::cni::Network, Ipgc, Ipgc)
     leader.says("leading").await?;
     let other = copy(&scene, true).await?;
     for pod in ["web-0", "web-1"] {
-        scene.start_pod(&plan(pod, "net-a"), &[&network]).await?;
+        scene.start(pod, &network).await?;
     }
     // By then nobody whom they did not see can have left a row.
     tokio::time::sleep(wait_of(1)).await;
@@ -81,18 +78,14 @@ async fn a_leader_that_is_killed_is_succeeded() -> Result<()> {
         .namespace
         .wait_reservations(&[&reserved(&scene, "10.1.0.2")])
         .await?;
-    let (status, _, log) = other.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    Ok(())
+    terminated(other).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_leader_that_ends_is_succeeded_at_once() -> Result<()> {
     let (scene, _, leader, other) = two("ended").await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let (status, took, log) = leader.terminate(SHUTDOWN * 2).await?;
-    assert_eq!(status.code(), Some(0), "{log}");
-    assert!(took < SHUTDOWN, "{took:?}\n{log}");
+    terminated(leader).await?;
     let ended = Instant::now();
     scene.namespace.end_pod("web-1", End::Succeeded).await?;
     scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
@@ -102,8 +95,7 @@ async fn a_leader_that_ends_is_succeeded_at_once() -> Result<()> {
         "{waited:?}\n{}",
         other.log()
     );
-    other.terminate(SHUTDOWN * 2).await?;
-    Ok(())
+    terminated(other).await.map(drop)
 }
 
 /// It wakes up with what it knew when it led, and with a batch that it was about to free.
@@ -117,12 +109,8 @@ async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
     scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
     scene.namespace.wait_reservations(&[]).await?;
     // Their names and addresses are in use again.
-    let first = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    let second = scene
-        .start_pod(&plan("web-1", "net-a"), &[&network])
-        .await?;
+    let first = scene.start("web-0", &network).await?;
+    let second = scene.start("web-1", &network).await?;
     let held = rows([(1, &first.sandbox, "net1"), (2, &second.sandbox, "net1")]);
     let before = leader.log();
     leader.process().resume()?;
@@ -145,11 +133,10 @@ async fn a_former_leader_that_wakes_up_writes_nothing() -> Result<()> {
         .await?;
     assert_eq!(freed(&leader.log()), freed(&before), "{}", leader.log());
     // It is one of two again, and takes over in its turn.
-    other.terminate(SHUTDOWN * 2).await?;
+    terminated(other).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
-    leader.terminate(SHUTDOWN * 2).await?;
-    Ok(())
+    terminated(leader).await.map(drop)
 }
 
 /// Nobody elects: each frees what it sees, and all of it is freed once.
@@ -225,8 +212,7 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
     let patience = wait::PATIENCE + Duration::from_secs(90);
     wait::until_state("their reservations", patience, reserved, whole).await?;
     for copy in copies {
-        let (status, _, log) = copy.terminate(SHUTDOWN * 2).await?;
-        assert_eq!(status.code(), Some(0), "{log}");
+        terminated(copy).await?;
     }
     Ok(())
 }

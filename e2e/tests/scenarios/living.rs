@@ -4,29 +4,26 @@
 use std::time::Duration;
 
 use e2e::{Result, pods::End, wait};
-use ipgc::{core::evidence::Policy, report::Counters};
+use ipgc::report::Counters;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::support::{COOLDOWN, POOL, Scene, address, plan, rows, wait_of};
+use crate::support::{COOLDOWN, Collecting, POOL, Scene, address, plan, rows, wait_of};
+
+/// A collector that sweeps each second, and waits as long for what is left of an earlier sandbox.
+async fn sweeping(scene: &Scene) -> Result<Collecting> {
+    let mut config = scene.config();
+    config.policy.leftover_grace = Duration::from_secs(1);
+    config.sweep_interval = Duration::from_secs(1);
+    scene.collect_through(scene.client().await?, config).await
+}
 
 /// Multus hotplug through an older controller hands the id of a container to the plugin.
 #[tokio::test]
 async fn a_row_with_the_id_of_a_container_stays() -> Result<()> {
     let (scene, network) = Scene::with_network("hotplug").await?;
-    let policy = Policy {
-        leftover_grace: Duration::from_secs(1),
-        ..scene.config().policy
-    };
-    let config = ipgc::config::Config {
-        policy,
-        sweep_interval: Duration::from_secs(1),
-        ..scene.config()
-    };
-    let collecting = scene.collect_through(scene.client().await?, config).await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let collecting = sweeping(&scene).await?;
+    let started = scene.start("web-0", &network).await?;
     let hotplugged = e2e::cni::Sandbox::new(&scene.namespace.name, "web-0");
     let old = e2e::cni::Sandbox::new(&scene.namespace.name, "web-0");
     let statuses = json!({"status": {"containerStatuses": [{
@@ -49,10 +46,9 @@ async fn a_row_with_the_id_of_a_container_stays() -> Result<()> {
         *rows == held
     })
     .await?;
-    wait::holds_for("the rows of the pod", COOLDOWN * 4, read, |rows| {
-        *rows == held
-    })
-    .await?;
+    scene
+        .keeps("the rows of the pod", COOLDOWN * 4, &held)
+        .await?;
     collecting.end().await;
     Ok(())
 }
@@ -62,9 +58,7 @@ async fn a_row_with_the_id_of_a_container_stays() -> Result<()> {
 async fn an_address_that_another_pod_reports_is_held_until_its_end() -> Result<()> {
     let (scene, network) = Scene::with_network("twice").await?;
     let collecting = scene.collect().await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let started = scene.start("web-0", &network).await?;
     let other = scene.interfaces(&[&network], &[vec![address("10.1.0.1")]]);
     scene
         .namespace
@@ -72,12 +66,9 @@ async fn an_address_that_another_pod_reports_is_held_until_its_end() -> Result<(
         .await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
     let held = rows([(1, &started.sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
     let long = wait_of(1) + COOLDOWN;
-    wait::holds_for("the row", long, read, |rows| *rows == held).await?;
-    let third = scene
-        .start_pod(&plan("third", "net-a"), &[&network])
-        .await?;
+    scene.keeps("the row", long, &held).await?;
+    let third = scene.start("third", &network).await?;
     assert_eq!(third.addresses, [address("10.1.0.2")]);
     let told = scene.events_of("IPPool").await?;
     let told_twice = told.iter().any(|event| {
@@ -88,8 +79,7 @@ async fn an_address_that_another_pod_reports_is_held_until_its_end() -> Result<(
     assert!(told_twice, "{told:#?}");
 
     scene.namespace.end_pod("web-1", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[2]).await?;
-    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    scene.only(&[2]).await?;
     collecting.end().await;
     Ok(())
 }
@@ -99,19 +89,8 @@ async fn an_address_that_another_pod_reports_is_held_until_its_end() -> Result<(
 #[tokio::test]
 async fn the_reservation_of_a_predecessors_row_goes_while_its_pod_runs() -> Result<()> {
     let (scene, network) = Scene::with_network("before").await?;
-    let policy = Policy {
-        leftover_grace: Duration::from_secs(1),
-        ..scene.config().policy
-    };
-    let config = ipgc::config::Config {
-        policy,
-        sweep_interval: Duration::from_secs(1),
-        ..scene.config()
-    };
-    let collecting = scene.collect_through(scene.client().await?, config).await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let collecting = sweeping(&scene).await?;
+    scene.start("web-0", &network).await?;
     // The one that runs may have read the pool before.
     let sweeps = collecting.counters().sweeps_ended.get();
     scene
@@ -142,8 +121,7 @@ async fn the_reservation_of_a_predecessors_row_goes_while_its_pod_runs() -> Resu
     "net7".clone_into(&mut interfaces[0].interface);
     scene.namespace.run_pod("web-0", &interfaces).await?;
     assert_eq!(got, [address("10.1.0.2")]);
-    scene.namespace.wait_offsets(POOL, &[2]).await?;
-    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    scene.only(&[2]).await?;
     collecting.end().await;
     Ok(())
 }

@@ -17,8 +17,7 @@ use ipgc::{
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
-    core::GroupVersionKind,
+    api::{Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -77,9 +76,9 @@ async fn m4_03_a_changed_boot_id_ends_the_hold_of_three_interfaces() -> Result<(
         fates.iter().all(is_held)
     };
     wait::until_state("the rows to be held", wait::PATIENCE, fates, are_held).await?;
-    let read = || scene.namespace.rows(POOL);
-    let long = Duration::from_secs(5);
-    wait::holds_for("the rows", long, read, |now| *now == rows).await?;
+    scene
+        .keeps("the rows", Duration::from_secs(5), &rows)
+        .await?;
 
     // Where no pod changes, the watch is fresh a minute after its start.
     let heard = PodPlan::new("heard").unscheduled();
@@ -102,24 +101,13 @@ async fn m4_06_a_slice_with_a_row_of_another_node_waits_for_all_nodes() -> Resul
         cluster.live_node("silent").await?,
     ];
     silent.silence().await?;
-    let kind = GroupVersionKind::gvk("whereabouts.cni.cncf.io", "v1alpha1", "NodeSlicePool");
-    let slices: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-        "kind": "NodeSlicePool",
-        "metadata": {"name": "sliced"},
-        "spec": {"range": "10.4.0.0/16", "sliceSize": "/24"},
-        "status": {"allocations": [
-            {"nodeName": of.name, "sliceRange": "10.4.1.0/24"},
-            {"nodeName": other.name, "sliceRange": "10.4.2.0/24"},
-        ]},
-    }))
-    .map_err(Error::malformed("a node slice pool"))?;
-    let client = scene.namespace.client().clone();
-    let name = &scene.namespace.name;
-    Api::<DynamicObject>::namespaced_with(client.clone(), name, &ApiResource::from_gvk(&kind))
-        .create(&PostParams::default(), &slices)
-        .await
-        .map_err(Error::api("create a node slice pool"))?;
+    let slices = [(&*of.name, "10.4.1.0/24"), (&*other.name, "10.4.2.0/24")];
+    let namespace = &scene.namespace;
+    namespace
+        .plant_slices("sliced", "10.4.0.0/16", "/24", &slices)
+        .await?;
+    let client = namespace.client().clone();
+    let name = &namespace.name;
     let pools = [
         (format!("sliced-{}-10.4.1.0-24", of.name), "10.4.1.0/24"),
         (format!("sliced-{}-10.4.2.0-24", other.name), "10.4.2.0/24"),

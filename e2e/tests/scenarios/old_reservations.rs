@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     byhand::ipgc,
-    support::{POOL, RANGE, Scene, plan},
+    support::{RANGE, Scene},
 };
 
 const CRD: &str = "crd/overlappingrangeipreservations.whereabouts.cni.cncf.io";
@@ -87,15 +87,14 @@ async fn without_a_podref_it_goes_with_its_row_or_by_force() -> Result<()> {
     let collecting = scene.collect().await?;
     let mut started = Vec::new();
     for pod in ["web-0", "web-1"] {
-        started.push(scene.start_pod(&plan(pod, "net-a"), &[&network]).await?);
+        started.push(scene.start(pod, &network).await?);
     }
     for (name, of) in [("10.1.0.1", &started[0]), ("10.1.0.2", &started[1])] {
         let spec = json!({"spec": {"containerid": of.sandbox.id}}).to_string();
         kubectl(&scene, &["patch", ORIP, name, "--type=merge", "-p", &spec]).await?;
     }
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[2]).await?;
-    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
+    scene.only(&[2]).await?;
     let counted = collecting.end().await;
     assert_eq!(counted["reservations_freed"], 1);
 

@@ -23,13 +23,29 @@ use e2e::{
 use http::Method;
 use ipgc::core::reservation::CLAIMED_PODREF;
 
-use crate::support::{Asked, COOLDOWN, POOL, Scene, address, just_before, plan, rows, wait_of};
+use crate::support::{
+    Asked, COOLDOWN, Collecting, POOL, Scene, address, just_before, plan, rows, wait_of,
+};
 
 /// The successor's pod object, and its ADD.
 async fn come_back(scene: Arc<Scene>, network: Network) -> Result<(Sandbox, IpAddr)> {
     scene.namespace.pod(&plan("web-0", "net-a")).await?;
     let (sandbox, addresses) = scene.add("web-0", &[&network]).await?;
     Ok((sandbox, addresses[0][0]))
+}
+
+/// A collector whose first request of this kind waits until `act` is done, which begins with the end of web-0.
+async fn end_before<T: Send + 'static>(
+    scene: &Arc<Scene>,
+    network: &Network,
+    awaited: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+    act: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<(Collecting, T)> {
+    let (client, done) = just_before(scene.client().await?, awaited, act);
+    let collecting = scene.collect_through(client, scene.config()).await?;
+    scene.start("web-0", network).await?;
+    scene.namespace.end_pod("web-0", End::Succeeded).await?;
+    Ok((collecting, done.over("the successor's ADD").await?))
 }
 
 /// Lets the successor run, and asserts that a third pod shares no address with it.
@@ -41,7 +57,7 @@ async fn nobody_shares(
 ) -> Result<()> {
     let interfaces = scene.interfaces(&[network], &[vec![successor]]);
     scene.namespace.run_pod("web-0", &interfaces).await?;
-    let third = scene.start_pod(&plan("third", "net-a"), &[network]).await?;
+    let third = scene.start("third", network).await?;
     assert_eq!(third.addresses, [address(expected)]);
     let rows = scene.namespace.rows(POOL).await?;
     let owners: BTreeSet<_> = rows.values().map(|row| &row.podref).collect();
@@ -66,16 +82,13 @@ fn release(asked: &Asked) -> bool {
 async fn the_row_of_a_successor_that_is_there_is_kept() -> Result<()> {
     let (scene, network) = Scene::with_network("present").await?;
     let collecting = scene.collect().await?;
-    let old = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let old = scene.start("web-0", &network).await?;
     scene.namespace.force_delete_pod("web-0").await?;
     scene.namespace.pod(&plan("web-0", "net-a")).await?;
 
     let held = rows([(1, &old.sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
     let long = wait_of(1) + COOLDOWN;
-    wait::holds_for("the row", long, read, |rows| *rows == held).await?;
+    scene.keeps("the row", long, &held).await?;
     let (sandbox, addresses) = scene.add("web-0", &[&network]).await?;
     assert_eq!(addresses, [[address("10.1.0.1")]]);
     let adopted = rows([(1, &sandbox, "net1")]);
@@ -92,18 +105,10 @@ async fn the_row_of_a_successor_that_is_there_is_kept() -> Result<()> {
 async fn a_row_adopted_between_observation_and_patch_survives() -> Result<()> {
     let (scene, network) = Scene::with_network("adopted").await?;
     let successor = come_back(scene.clone(), network.clone());
-    let (client, come_back) = just_before(scene.client().await?, pool_patch, successor);
-    let collecting = scene.collect_through(client, scene.config()).await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-
-    let (sandbox, ip) = come_back.over("the successor's ADD").await?;
+    let (collecting, (sandbox, ip)) = end_before(&scene, &network, pool_patch, successor).await?;
     assert_eq!(ip, address("10.1.0.1"));
     let adopted = rows([(1, &sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
-    wait::holds_for("the row", COOLDOWN, read, |rows| *rows == adopted).await?;
+    scene.keeps("the row", COOLDOWN, &adopted).await?;
     scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
     nobody_shares(&scene, &network, ip, "10.1.0.2").await?;
     let counted = collecting.end().await;
@@ -119,14 +124,7 @@ async fn a_row_adopted_between_observation_and_patch_survives() -> Result<()> {
 async fn a_reservation_accepted_before_the_claim_is_put_back() -> Result<()> {
     let (scene, network) = Scene::with_network("accepted").await?;
     let successor = come_back(scene.clone(), network.clone());
-    let (client, come_back) = just_before(scene.client().await?, claim, successor);
-    let collecting = scene.collect_through(client, scene.config()).await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-
-    let (sandbox, ip) = come_back.over("the successor's ADD").await?;
+    let (collecting, (sandbox, ip)) = end_before(&scene, &network, claim, successor).await?;
     assert_eq!(ip, address("10.1.0.1"));
     let podref = scene.podref("web-0");
     let read = || scene.namespace.reservations();
@@ -160,14 +158,8 @@ async fn a_successor_takes_another_address_than_the_one_being_released() -> Resu
             Ok((claimed["10.1.0.1"].clone(), sandbox, ip))
         }
     };
-    let (client, come_back) = just_before(scene.client().await?, release, successor);
-    let collecting = scene.collect_through(client, scene.config()).await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-
-    let (claimed, sandbox, ip) = come_back.over("the successor's ADD").await?;
+    let (collecting, (claimed, sandbox, ip)) =
+        end_before(&scene, &network, release, successor).await?;
     assert_eq!(claimed.podref, CLAIMED_PODREF);
     assert_eq!(ip, address("10.1.0.2"));
     scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
@@ -191,14 +183,7 @@ async fn a_claim_is_undone_when_the_pod_is_back_before_absence_is_proven() -> Re
             && asked.path.ends_with("/web-0")
     };
     let successor = come_back(scene.clone(), network.clone());
-    let (client, come_back) = just_before(scene.client().await?, proof, successor);
-    let collecting = scene.collect_through(client, scene.config()).await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-
-    let (_, ip) = come_back.over("the successor's ADD").await?;
+    let (collecting, (_, ip)) = end_before(&scene, &network, proof, successor).await?;
     assert_eq!(ip, address("10.1.0.2"));
     let podref = scene.podref("web-0");
     let read = || scene.namespace.reservations();
@@ -218,23 +203,17 @@ async fn a_claim_is_undone_when_the_pod_is_back_before_absence_is_proven() -> Re
 async fn a_pod_that_comes_back_at_once_keeps_its_address_until_its_own_end() -> Result<()> {
     let (scene, network) = Scene::with_network("stateful").await?;
     let collecting = scene.collect().await?;
-    let first = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let first = scene.start("web-0", &network).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let second = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let second = scene.start("web-0", &network).await?;
     assert_eq!(first.addresses, second.addresses);
     let held = rows([(1, &second.sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
-    wait::holds_for("the row", COOLDOWN * 2, read, |rows| *rows == held).await?;
+    scene.keeps("the row", COOLDOWN * 2, &held).await?;
     assert_eq!(collecting.counters().patches_sent.get(), 0);
     scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
 
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    scene.namespace.wait_reservations(&[]).await?;
+    scene.only(&[]).await?;
     let counted = collecting.end().await;
     assert_eq!((counted["rows_freed"], counted["patches_sent"]), (1, 1));
     Ok(())
@@ -245,13 +224,9 @@ async fn a_pod_that_comes_back_at_once_keeps_its_address_until_its_own_end() -> 
 async fn a_row_waits_for_the_last_of_two_incarnations() -> Result<()> {
     let (scene, network) = Scene::with_network("twice").await?;
     let collecting = scene.collect().await?;
-    scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    scene.start("web-0", &network).await?;
     scene.namespace.force_delete_pod("web-0").await?;
-    let second = scene
-        .start_pod(&plan("web-0", "net-a"), &[&network])
-        .await?;
+    let second = scene.start("web-0", &network).await?;
     let ended = Instant::now();
     scene.namespace.force_delete_pod("web-0").await?;
     scene.namespace.wait_offsets(POOL, &[]).await?;

@@ -16,7 +16,7 @@ use e2e::{
     cluster::unique,
     cni::{Cni, Network, Sandbox},
     pods::{Interface, PodPlan},
-    pools::Row,
+    pools::{Row, Rows},
     wait,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -37,6 +37,13 @@ use tokio::sync::oneshot;
 pub const COOLDOWN: Duration = Duration::from_secs(1);
 /// First part of the wait after any other end.
 pub const GRACE: Duration = Duration::from_secs(1);
+/// The same waits as arguments of the binary, the cooldown excepted.
+pub const SHORT_WAITS: [&str; 4] = [
+    "--grace=1s",
+    "--del-budget=1s",
+    "--add-budget=1s",
+    "--max-pod-grace=1s",
+];
 /// What each row of the pod adds to it.
 pub const DEL_BUDGET: Duration = Duration::from_secs(1);
 /// What the pod's own termination grace adds to it.
@@ -141,6 +148,28 @@ impl Scene {
         })
     }
 
+    /// The same of a pod of this name on one network, wherever it runs.
+    pub async fn start(&self, pod: &str, network: &Network) -> Result<Started> {
+        self.start_pod(&plan(pod, &network.name), &[network]).await
+    }
+
+    /// Asserts that the rows of [`POOL`] are these for so long.
+    pub async fn keeps(&self, what: &str, long: Duration, held: &Rows) -> Result<()> {
+        let read = || self.namespace.rows(POOL);
+        wait::holds_for(what, long, read, |rows| rows == held).await
+    }
+
+    /// Waits until [`POOL`] has just the rows, and the namespace the reservations, of these offsets.
+    pub async fn only(&self, offsets: &[i128]) -> Result<()> {
+        self.namespace.wait_offsets(POOL, offsets).await?;
+        let names: Vec<_> = offsets
+            .iter()
+            .map(|offset| format!("10.1.0.{offset}"))
+            .collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        self.namespace.wait_reservations(&names).await
+    }
+
     /// A new sandbox of a pod, and the addresses of each of its interfaces.
     pub async fn add(
         &self,
@@ -237,7 +266,7 @@ impl Scene {
 
     /// The requests of the collector about this namespace since `mark`, watches aside.
     pub fn requests(&self, mark: e2e::audit::Mark) -> Result<Vec<Request>> {
-        let audit = self.namespace.cluster().audit()?;
+        let audit = self.namespace.cluster().audit();
         let mut requests = audit.by_agent(mark, &self.agent)?;
         requests
             .retain(|request| request.namespace == self.namespace.name && request.verb != "watch");
