@@ -1,6 +1,6 @@
 //! A second look at findings that may come of reading one kind of objects after the other.
 
-use ipgc_core::{address::reservation_names, evidence::Policy};
+use ipgc_core::evidence::Policy;
 
 use super::{
     assess::Assessor,
@@ -50,18 +50,15 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
                 let row = finding.row.as_ref().map(|row| row.stored.value());
                 let sandbox = row.as_ref().and_then(|row| row["id"].as_str());
                 let sandbox = sandbox.unwrap_or_default();
-                let reserved = |network: &Option<Box<str>>| {
-                    let names = reservation_names(address, network.as_deref());
-                    names.iter().any(|name| {
-                        let at = again.reservation(namespace, name);
-                        let whose = at.map(|at| again.reservations[at].whose());
-                        whose.is_some_and(|whose| whose == podref || whose == sandbox)
-                    })
+                let mut reserved = again.reservations_of(namespace, &place.networks, address);
+                let is_its = |at: usize| {
+                    let whose = again.reservations[at].whose();
+                    whose == podref || whose == sandbox
                 };
                 reports(&podref)
                     && holder == Holder::Own
                     && place.key.namespace == namespace
-                    && !place.networks.iter().any(reserved)
+                    && !reserved.any(is_its)
             }),
             _ => true,
         }

@@ -8,6 +8,10 @@ use ipgc_core::{
     podref::PodRef,
     pool::PoolKey,
 };
+use jiff::{
+    SignedDuration,
+    fmt::friendly::{Spacing, SpanPrinter},
+};
 
 pub use crate::report::names;
 use crate::{
@@ -18,21 +22,9 @@ use crate::{
 /// `3m30s`.
 #[must_use]
 pub fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let parts = [
-        (seconds / 3600, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    if parts.is_empty() {
-        "0s".to_owned()
-    } else {
-        parts.concat()
-    }
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let printer = SpanPrinter::new().spacing(Spacing::None);
+    printer.duration_to_string(&SignedDuration::from_secs(seconds))
 }
 
 /// The cause that made a row stale, in words.

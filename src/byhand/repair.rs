@@ -3,7 +3,7 @@
 //! Without it, another range of the same network may give the address away. It is made only while the row is
 //! as it was seen and its pod, read after the row, reports the address; and taken back if the row went meanwhile.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ipgc_core::{
     address::reservation_names,
@@ -12,9 +12,8 @@ use ipgc_core::{
     proof::Presence,
     reservation::Reservation,
 };
-use kube::Client;
-use tokio_util::task::TaskTracker;
 
+use super::{Writer, row_of};
 use crate::{
     audit::{
         assess::Assessor,
@@ -22,15 +21,8 @@ use crate::{
         report::{Finding, Problem, Report},
     },
     calls::CallError,
-    clock::Clock,
-    collect::{
-        gate::Gate,
-        pool_api::{ObserveError, PoolApi},
-        prover::Prover,
-        reservation_api::ReservationApi,
-    },
+    collect::pool_api::ObserveError,
     core::evidence::Policy,
-    leader::Leadership,
     snapshot::Snapshot,
 };
 
@@ -133,27 +125,8 @@ pub enum NotMade {
     Call(#[from] CallError),
 }
 
-/// Makes reservations.
-pub struct Repairer {
-    pools: PoolApi,
-    prover: Prover,
-    reservations: ReservationApi,
-}
-
-impl Repairer {
-    /// Works through `client`.
-    #[must_use]
-    pub fn new(client: &Client) -> Self {
-        let clock = Clock::start();
-        let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-        Self {
-            pools: PoolApi::new(client.clone(), clock, Arc::default(), 1),
-            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
-            reservations: ReservationApi::new(client.clone(), Arc::default()),
-        }
-    }
-
-    /// Makes one, and says its name. With `dry_run` nothing is sent that changes anything.
+impl Writer {
+    /// Makes a reservation, and says its name. With `dry_run` nothing is sent that changes anything.
     ///
     /// # Errors
     /// Why not.
@@ -211,12 +184,11 @@ impl Repairer {
     async fn row(&self, missing: &Missing) -> Result<Option<RowContent>, NotMade> {
         let podref = missing.podref.parse().map_err(|_| NotMade::Gone)?;
         let podrefs = BTreeSet::from([podref]);
-        let observed = self.pools.observe(&missing.pool, &podrefs).await?;
-        let Some(observed) = observed.filter(|it| it.uid() == missing.pool_uid) else {
-            return Ok(None);
-        };
-        let mut rows = observed.rows().iter();
-        let there = rows.find(|row| row.key() == missing.key && *row.stored() == missing.stored);
+        let observed = self
+            .observe(&missing.pool, &missing.pool_uid, &podrefs)
+            .await?;
+        let there = observed.as_ref();
+        let there = there.and_then(|it| row_of(it, &missing.key, &missing.stored));
         Ok(there.and_then(|row| row.content().ok()).cloned())
     }
 }

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
 use crate::{
     audit::table::clean,
-    byhand::repair::{Missing, NotMade, Repairer, missing},
+    byhand::{
+        Writer,
+        repair::{Missing, NotMade, missing},
+    },
 };
 
 /// Arguments of `ipgc repair`.
@@ -73,10 +76,10 @@ impl Args {
             return Ok(ExitCode::from(1));
         }
         let (client, _) = self.live.cluster.clients().await?;
-        let repairer = Repairer::new(&client);
+        let writer = Writer::new(&client);
         let mut is_whole = !left_alone && !self.dry_run;
         for one in &missing {
-            let said = match repairer.make(one, self.dry_run).await {
+            let said = match writer.make(one, self.dry_run).await {
                 Ok(name) if self.dry_run => format!("would make reservation {name}"),
                 Ok(name) => format!("made reservation {name}"),
                 // Nothing is missing where nothing is.
@@ -93,9 +96,9 @@ impl Args {
 
     /// What is missing now, and what cannot be made: address, pod and why.
     async fn missing(&self) -> Result<(Vec<Missing>, Vec<(String, String, String)>), String> {
-        let read = self.live.read(self.choice.selector()?).await?;
+        let read = self.live.read(self.choice.selector.clone()).await?;
         let policy = self.live.waits.policy();
-        let report = read.report(&self.choice.filter(), &policy).await?;
+        let report = read.report(&self.choice.filter, &policy).await?;
         let (missing, others) = missing(&read.snapshot, &report);
         let others = others.into_iter().map(|finding| {
             let address = finding.address.clone().unwrap_or_default();
