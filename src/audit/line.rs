@@ -97,21 +97,12 @@ pub fn schema() -> Value {
     schemars::schema_for!(Message).to_value()
 }
 
-/// The columns before those of an audit, and the least width of each: later lines may be wider.
-const FIRST: [(&str, usize); 3] = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
-
-/// The least widths of the columns of an endless table.
+/// The titles of the table, and the least width of each column: later lines may be wider.
 #[must_use]
-pub fn widths(output: Output) -> Vec<usize> {
-    let first = FIRST.iter().map(|(_, least)| *least);
-    first.chain(table::widths(output)).collect()
-}
-
-/// The titles of the table.
-#[must_use]
-pub fn titles(output: Output) -> Vec<String> {
-    let first = FIRST.iter().map(|(title, _)| (*title).to_owned());
-    first.chain(table::titles(output)).collect()
+pub fn columns(output: Output) -> (Vec<String>, Vec<usize>) {
+    let first = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
+    let all = first.into_iter().chain(table::columns(output));
+    all.map(|(title, least)| (title.to_owned(), least)).unzip()
 }
 
 impl Message {

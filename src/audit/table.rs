@@ -59,24 +59,19 @@ const COLUMNS: [Column; 14] = [
 
 const COMMAND: &str = "COMMAND";
 
-fn columns(output: Output) -> impl Iterator<Item = &'static Column> {
+fn shown_in(output: Output) -> impl Iterator<Item = &'static Column> {
     let columns = COLUMNS.iter();
     columns.filter(move |(_, _, is_usual, _)| output == Output::Wide || *is_usual)
 }
 
-/// The titles of the columns.
-pub(super) fn titles(output: Output) -> impl Iterator<Item = String> {
-    columns(output).map(|(title, ..)| (*title).to_owned())
-}
-
-/// Their least widths.
-pub(super) fn widths(output: Output) -> impl Iterator<Item = usize> {
-    columns(output).map(|(_, least, ..)| *least)
+/// The titles of the columns, and their least widths.
+pub(super) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usize)> {
+    shown_in(output).map(|(title, least, ..)| (*title, *least))
 }
 
 /// The cells of a finding.
 pub(super) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
-    columns(output).map(|(title, .., of)| match of(finding) {
+    shown_in(output).map(|(title, .., cell)| match cell(finding) {
         // A command that is cut would be another command.
         Some(text) if *title == COMMAND => clean(&text),
         text => shown(text),
@@ -112,7 +107,9 @@ pub fn write_table(report: &Report, output: Output, writer: &mut impl io::Write)
     if !report.findings.is_empty() {
         let findings = report.findings.iter();
         let rows = findings.map(|finding| cells(finding, output).collect());
-        let rows = std::iter::once_with(|| titles(output).collect()).chain(rows);
+        let titles = columns(output).map(|(title, _)| title.to_owned());
+        let titles: Vec<_> = titles.collect();
+        let rows = std::iter::once(titles).chain(rows);
         write_rows(rows, &mut Vec::new(), writer)?;
         writeln!(writer)?;
     }

@@ -94,7 +94,11 @@ impl Read {
         if let Some((client, scan)) = &self.cluster
             && wants_confirmation(&report)
         {
-            let again = live::read_again(client, scan).await;
+            let scan = Scan {
+                known: self.snapshot.kinds.clone(),
+                ..scan.clone()
+            };
+            let again = live::read_again(client, &scan).await;
             let again = again.map_err(|error| error.to_string())?;
             confirm(&mut report, &again, policy);
         }

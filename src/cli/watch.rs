@@ -275,15 +275,18 @@ fn ended(error: &io::Error) -> Result<(), String> {
 struct Lines<'w> {
     writer: &'w mut dyn Write,
     output: Output,
+    titles: Vec<String>,
     widths: Vec<usize>,
 }
 
 impl<'w> Lines<'w> {
     fn new(writer: &'w mut dyn Write, output: Output) -> Self {
+        let (titles, widths) = line::columns(output);
         Self {
             writer,
             output,
-            widths: line::widths(output),
+            titles,
+            widths,
         }
     }
 
@@ -298,7 +301,7 @@ impl<'w> Lines<'w> {
                 notes: report.notes,
             })]);
         }
-        let titles = std::iter::once_with(|| line::titles(self.output));
+        let titles = std::iter::once(self.titles.clone());
         let cells = present
             .iter()
             .filter_map(|message| message.cells(self.output));

@@ -91,7 +91,12 @@ pub async fn read(
     scan: &Scan,
     progress: &mut dyn FnMut(Kind, usize),
 ) -> Result<Snapshot, LiveError> {
-    let mut reader = Reader::new(client, scan, progress);
+    let mut reader = Reader {
+        client,
+        scan,
+        gather: Gather::default(),
+        progress,
+    };
     // Of each pod that has a row, the row was read before.
     for kind in [
         Kind::Reservation,
@@ -125,17 +130,17 @@ pub async fn read(
     Ok(snapshot)
 }
 
-/// Reads pools, reservations and pods once more, to confirm a finding that may come of the order of the reads.
+/// Reads all objects once more, to confirm a finding that may come of the order of the reads.
 ///
 /// # Errors
 /// As [`LiveError`] says.
 pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
-    let progress = &mut |_, _| {};
-    let mut reader = Reader::new(client, scan, progress);
-    for kind in [Kind::IpPool, Kind::Reservation, Kind::Pod] {
-        reader.read(kind).await?;
-    }
-    reader.gather.end().map_err(LiveError::Object)
+    let scan = Scan {
+        selector: None,
+        only_objects: true,
+        ..scan.clone()
+    };
+    read(client, &scan, &mut |_, _| {}).await
 }
 
 /// 401: the API server does not know the caller, so no right is missing.
@@ -150,16 +155,7 @@ struct Reader<'r> {
     progress: &'r mut dyn FnMut(Kind, usize),
 }
 
-impl<'r> Reader<'r> {
-    fn new(client: &'r Client, scan: &'r Scan, progress: &'r mut dyn FnMut(Kind, usize)) -> Self {
-        Self {
-            client,
-            scan,
-            gather: Gather::default(),
-            progress,
-        }
-    }
-
+impl Reader<'_> {
     async fn read(&mut self, kind: Kind) -> Result<(), LiveError> {
         let namespace = self.scan.pool_namespace.as_deref();
         match kind {
