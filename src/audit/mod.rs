@@ -116,7 +116,9 @@ fn audit_each(
         definitions: definitions.as_ref(),
         source,
         findings: Vec::new(),
-        counts: Counts::default(),
+        exempt: 0,
+        unwatched: 0,
+        unproven: 0,
     };
     let mut pools = Vec::new();
     let mut split = Split::default();
@@ -183,12 +185,7 @@ struct Audit<'a> {
     definitions: Option<&'a Definitions<'a>>,
     source: Source,
     findings: Vec<Finding>,
-    counts: Counts,
-}
-
-/// Rows that notes tell of.
-#[derive(Default)]
-struct Counts {
+    // Rows that notes tell of.
     exempt: usize,
     unwatched: usize,
     unproven: usize,
@@ -214,9 +211,9 @@ impl Audit<'_> {
             let it = assessor.row(pool, place, row);
             *split.of(it.verdict.word()) += 1;
             match &it.verdict {
-                Verdict::Stale(stale) if !stale.clearance.watched => self.counts.unwatched += 1,
-                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.counts.exempt += 1,
-                Verdict::Unknown(Unknown::NoProof(_)) => self.counts.unproven += 1,
+                Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
+                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
             each_row(&it);
@@ -288,21 +285,13 @@ impl Audit<'_> {
     }
 
     fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
-        let (snapshot, counts) = (self.assessor.snapshot, &self.counts);
+        let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
-        if let Some(reason) = &snapshot.no_proof {
-            notes.push(format!(
-                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
-            ));
-        } else if let Some(namespaces) = &snapshot.confined
-            && counts.unproven > 0
-        {
-            let namespaces: Vec<_> = namespaces.iter().collect();
-            notes.push(format!(
-                "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
-                words::names(&namespaces)
-            ));
-        }
+        notes.extend(
+            snapshot
+                .gap()
+                .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
+        );
         if self.definitions.is_none() {
             notes.push(
                 "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
@@ -333,19 +322,19 @@ impl Audit<'_> {
                 words::names(&ahead)
             ));
         }
-        if counts.exempt > 0 {
-            notes.push(format!("{} rows are exempted by a person", counts.exempt));
+        if self.exempt > 0 {
+            notes.push(format!("{} rows are exempted by a person", self.exempt));
         }
         let pools = self.assessor.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
         let limits = Limits::default();
         #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
-        let share = counts.unwatched as f64 / rows.max(1) as f64;
-        if counts.unwatched > limits.min && share > limits.fraction {
+        let share = self.unwatched as f64 / rows.max(1) as f64;
+        if self.unwatched > limits.min && share > limits.fraction {
             notes.push(format!(
                 "{} of {rows} rows have lost their pods without anybody seeing it: a collector that begins now \
                  opens its breaker",
-                counts.unwatched
+                self.unwatched
             ));
         }
         notes

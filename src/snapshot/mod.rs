@@ -40,6 +40,8 @@ use ipgc_core::{
     time::Moment,
 };
 
+use crate::report::names;
+
 pub use self::objects::{Object, Place, ReadError, read_objects};
 
 /// The kinds that a snapshot has.
@@ -224,6 +226,21 @@ impl Snapshot {
             }
             _ => Presence::Absent,
         }
+    }
+
+    /// Why rows without a pod may be unknown, if that is so.
+    #[must_use]
+    pub fn gap(&self) -> Option<String> {
+        if let Some(reason) = &self.no_proof {
+            return Some(format!(
+                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
+            ));
+        }
+        let namespaces: Vec<_> = self.confined.as_ref()?.iter().collect();
+        Some(format!(
+            "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
+            names(&namespaces)
+        ))
     }
 
     /// Whether a node that is not there is gone.

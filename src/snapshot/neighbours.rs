@@ -41,9 +41,6 @@ const LABELS: [&str; 3] = [
 /// What it means that something could not be asked.
 const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is not known";
 
-/// It was refused, or it failed.
-struct Unread;
-
 fn name(object: &DynamicObject) -> String {
     let namespace = object.namespace().unwrap_or_default();
     format!("{namespace}/{}", object.name_any())
@@ -79,7 +76,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
                 notes.push(beside(&kind, &name(&object)));
             }
         });
-        if read.await.is_err() {
+        if read.await.is_none() {
             unknown.push(format!("{kind}s"));
         }
     }
@@ -97,7 +94,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
             let namespace = pool.metadata.namespace.unwrap_or_default();
             *elsewhere.entry(namespace).or_default() += 1;
         });
-        if pools.await.is_err() {
+        if pools.await.is_none() {
             notes.push(not_seen(only));
         }
         for (namespace, count) in elsewhere {
@@ -121,7 +118,7 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
             let labelled = ListParams::default().limit(10);
             let labelled = labelled.labels(&format!("{label},{revision}"));
             let labelled = page(client, &ApiResource::erase::<Pod>(&()), &labelled).await;
-            is_known &= labelled.is_ok();
+            is_known &= labelled.is_some();
             for pod in labelled.into_iter().flatten() {
                 if runs(&pod, LOOP) {
                     loops.get_or_insert_with(|| own_loop("pod", &name(&pod)));
@@ -138,8 +135,8 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
         match page(client, &ApiResource::erase::<IpPool>(&()), &others).await {
-            Err(_) => notes.push(not_seen(only)),
-            Ok(pools) => notes.extend(pools.items.first().map(|pool| {
+            None => notes.push(not_seen(only)),
+            Some(pools) => notes.extend(pools.items.first().map(|pool| {
                 let pool = name(pool);
                 format!("pools in other namespaces than {only} are not looked at: {pool}")
             })),
@@ -157,7 +154,7 @@ pub async fn claims_forbidden(client: &Client) -> Option<BTreeSet<String>> {
     let read = each(client, ApiResource::erase::<Event>(&()), told, |event| {
         namespaces.extend(event.metadata.namespace);
     });
-    read.await.ok().map(|()| namespaces)
+    read.await.map(|()| namespaces)
 }
 
 fn elsewhere_than(namespace: &str) -> String {
@@ -170,21 +167,21 @@ fn not_seen(only: &str) -> String {
     )
 }
 
+/// A page of a kind; `None` where it is refused or fails.
 async fn page(
     client: &Client,
     resource: &ApiResource,
     params: &ListParams,
-) -> Result<ObjectList<DynamicObject>, Unread> {
+) -> Option<ObjectList<DynamicObject>> {
     let api = Api::all_with(client.clone(), resource);
     match call(api.list(params)).await {
-        Ok(page) => Ok(page),
         // A cluster without the kind has none of it.
-        Err(error) if error.answer() == Answer::Gone => Ok(ObjectList {
+        Err(error) if error.answer() == Answer::Gone => Some(ObjectList {
             types: TypeMeta::default(),
             metadata: ListMeta::default(),
             items: Vec::new(),
         }),
-        Err(_) => Err(Unread),
+        page => page.ok(),
     }
 }
 
@@ -203,20 +200,20 @@ fn beside(kind: &str, name: &str) -> String {
     )
 }
 
-/// Shows all objects of a kind.
+/// Shows all objects of a kind; `None` where they cannot all be read.
 async fn each(
     client: &Client,
     resource: ApiResource,
     params: ListParams,
     mut show: impl FnMut(DynamicObject),
-) -> Result<(), Unread> {
+) -> Option<()> {
     let mut next = Some(params);
     while let Some(params) = next {
         let page = page(client, &resource, &params).await?;
         next = next_page(&params, &page.metadata);
         page.items.into_iter().for_each(&mut show);
     }
-    Ok(())
+    Some(())
 }
 
 #[cfg(test)]

@@ -114,19 +114,7 @@ impl Asked<'_> {
     fn notes(&self) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
-        notes.extend(
-            snapshot
-                .no_proof
-                .as_deref()
-                .map(|reason| format!("{reason}, so the absence of a pod proves nothing")),
-        );
-        if let (Some(namespaces), None) = (&snapshot.confined, &snapshot.no_proof) {
-            let namespaces: Vec<_> = namespaces.iter().collect();
-            notes.push(format!(
-                "all pods are of namespace {}: of others nothing is known",
-                words::names(&namespaces)
-            ));
-        }
+        notes.extend(snapshot.gap());
         notes.extend(self.unreadable());
         let pools = self.assessor.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
