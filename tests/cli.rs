@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::LazyLock;
+
 use assert_cmd::Command;
 use rstest::rstest;
 
@@ -50,15 +52,18 @@ fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says
     assert!(lines == 1 || args.is_empty(), "{stderr}");
 }
 
-/// Nobody listens there.
+/// Nobody listens there. The file is written once: another test may be reading it.
 fn nowhere() -> String {
-    let kubeconfig = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
-    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "x", "user": {}}]}"#;
-    std::fs::write(&kubeconfig, text).unwrap();
-    kubeconfig.to_str().unwrap().to_owned()
+    static FILE: LazyLock<String> = LazyLock::new(|| {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
+        let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [{"name": "x", "user": {}}]}"#;
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    FILE.clone()
 }
 
 #[rstest]

@@ -1,16 +1,18 @@
-//! The verdict on one row or reservation of a snapshot: the facts are put together here, and core judges.
+//! The verdict on each row of a snapshot, and on each reservation without one: the facts are put together here, and core
+//! judges.
 //!
 //! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
     clearance::{Facts, Wait},
     definitions::{Networks, Scope},
     evidence::{DEFAULT_POD_GRACE, Policy},
-    judge::{Cause, Held, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
+    judge::{Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
+    names::{KnownNetworks, Reading, split},
     node::Nodes,
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::Presence,
@@ -18,11 +20,7 @@ use ipgc_core::{
 };
 use jiff::Timestamp;
 
-use super::{
-    index::{Index, Orphan, Place, living},
-    report::{Finding, Problem, ReservationReport, RowReport, Stored},
-    words,
-};
+use super::index::{Index, Place, living};
 use crate::snapshot::{NOW, Snapshot};
 
 /// A snapshot that is ready to be judged.
@@ -39,9 +37,79 @@ pub struct Assessor<'s> {
     pub present: Option<Timestamp>,
 }
 
+/// A row, or a reservation without one, and the verdict on it.
+pub struct Judged<'a> {
+    /// The pool that it is in, or would be.
+    pub place: Option<&'a Place>,
+    pub item: Item<'a>,
+    /// As a row, where it can be read as one.
+    pub content: Option<Cow<'a, RowContent>>,
+    pub address: Option<IpAddr>,
+    pub verdict: Verdict,
+}
+
+/// What is judged.
+pub enum Item<'a> {
+    Row(&'a ObservedPool, &'a Row),
+    /// With what its name tells.
+    Reservation(&'a Reservation, Reading<'a>),
+}
+
+impl Judged<'_> {
+    /// Its owner, as it stands there.
+    pub fn owner(&self) -> &str {
+        match self.item {
+            Item::Row(_, row) => row.podref_text().unwrap_or_default(),
+            Item::Reservation(reserved, _) => reserved.owner(),
+        }
+    }
+
+    /// Whether this node holds it.
+    pub fn is_held_by(&self, node: &str) -> bool {
+        self.holding().iter().any(|name| **name == *node)
+    }
+
+    pub fn stale(&self) -> Option<&Stale> {
+        match &self.verdict {
+            Verdict::Stale(stale) => Some(stale),
+            _ => None,
+        }
+    }
+
+    pub fn grade(&self) -> Option<String> {
+        Some(self.stale()?.grade().as_str().to_owned())
+    }
+
+    /// So many seconds from now a collector would free it that begins to look now.
+    pub fn wait_seconds(&self) -> Option<u64> {
+        let moment = self.stale()?.clearance.wait.moment()?;
+        Some(moment.since(NOW).as_secs())
+    }
+
+    /// The nodes that hold it.
+    pub fn holding(&self) -> &[Box<str>] {
+        let wait = self.stale().map(|stale| &stale.clearance.wait);
+        wait.map(holding).unwrap_or_default()
+    }
+
+    /// Whether it is a reservation that says nothing of whose it is, and nothing that it may be somebody's: a person may
+    /// have it deleted.
+    pub fn names_no_pod(&self) -> bool {
+        let unreadable = Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+        matches!(self.item, Item::Reservation(..)) && self.verdict == unreadable
+    }
+}
+
+/// The nodes that a row waits for.
+pub fn holding(wait: &Wait) -> &[Box<str>] {
+    match wait {
+        Wait::Until(_) => &[],
+        Wait::For(nodes) | Wait::AtMost(nodes, _) => nodes,
+    }
+}
+
 impl<'s> Assessor<'s> {
     /// Makes a snapshot ready.
-    #[must_use]
     pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
         let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
         Self {
@@ -54,67 +122,105 @@ impl<'s> Assessor<'s> {
         }
     }
 
-    /// The verdict on a row of `pool`, which is in this place.
-    #[must_use]
-    pub fn verdict(&self, pool: &ObservedPool, place: &Place, row: &Row) -> Verdict {
-        let presence = match row.content() {
-            Ok(content) => self.snapshot.presence(&content.podref),
-            Err(_) => Presence::Unknown("not asked".into()),
-        };
+    /// The same at this moment, RFC 3339.
+    pub fn at(mut self, moment: &str) -> Self {
+        self.present = moment.parse().ok();
+        self
+    }
+
+    /// Shows all rows, and then all reservations without a row.
+    pub fn each(&self, mut show: impl FnMut(&Judged<'_>)) {
+        for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
+            for row in pool.rows() {
+                show(&self.row(&pool, place, row));
+            }
+        }
+        self.orphans().iter().for_each(show);
+    }
+
+    /// A row of `pool`, which is in this place.
+    pub fn row<'a>(&'a self, pool: &'a ObservedPool, place: &'a Place, row: &'a Row) -> Judged<'a> {
         let content = row.content().ok();
+        let presence = match content {
+            Some(content) => self.snapshot.presence(&content.podref),
+            None => Presence::Unknown("not asked".into()),
+        };
         let of_pool = (Some(place), place.range, &place.networks);
         let verdict = self.with_facts(content, of_pool, &presence, |facts| {
             judge(pool, row, &presence, facts, self.policy, NOW)
         });
-        self.held_by_unknown(verdict)
-    }
-
-    /// Of nodes that are not known any may be silent, and run what is gone.
-    fn held_by_unknown(&self, mut verdict: Verdict) -> Verdict {
-        if let Verdict::Stale(stale) = &mut verdict
-            && !self.snapshot.knows_nodes()
-        {
-            stale.clearance.wait = Wait::For(Arc::default());
+        Judged {
+            place: Some(place),
+            item: Item::Row(pool, row),
+            content: content.map(Cow::Borrowed),
+            address: pool.address_of(row),
+            verdict,
         }
-        verdict
     }
 
-    /// The verdict on a reservation without a row, whose name tells this address.
-    #[must_use]
-    pub fn verdict_on_orphan(&self, orphan: &Orphan<'_>, address: IpAddr) -> Verdict {
-        let reservation = orphan.reserved;
-        let podref = match reservation.pod() {
-            Ok(podref) => podref,
-            Err(reason) => return Verdict::Unknown(Unknown::Unreadable(reason)),
+    /// The reservations without a row.
+    pub fn orphans(&self) -> Vec<Judged<'_>> {
+        let mut known = KnownNetworks::default();
+        known.add_definitions(&self.snapshot.definitions);
+        let mut places = BTreeMap::<(&str, Option<&str>), Vec<&Place>>::new();
+        for place in &self.index.pools {
+            known.add_pool(&place.networks, place.range);
+            for network in &place.networks {
+                let key = (place.key.namespace.as_str(), network.as_deref());
+                places.entry(key).or_default().push(place);
+            }
+        }
+        let lone = self.index.without_row(self.snapshot);
+        lone.map(|reserved| {
+            let reading = split(&reserved.name, &known);
+            let place = reading.one().and_then(|(network, address)| {
+                let mut places = places.get(&(&*reserved.namespace, network))?.iter();
+                let fits = |place: &&&Place| place.range.is_some_and(|it| it.contains(address));
+                places.find(fits).copied()
+            });
+            self.orphan(reserved, reading, place)
+        })
+        .collect()
+    }
+
+    fn orphan<'a>(
+        &'a self,
+        reserved: &'a Reservation,
+        reading: Reading<'a>,
+        place: Option<&'a Place>,
+    ) -> Judged<'a> {
+        let presence = match reserved.pod() {
+            Ok(podref) => self.snapshot.presence(&podref),
+            Err(_) => Presence::Unknown("it names none".into()),
         };
-        let presence = self.snapshot.presence(&podref);
-        let row = reservation.as_row(address);
-        let network = orphan.named.map(|(network, _)| network.map(Into::into));
-        let networks = network.into_iter().collect();
-        let of_pool = (orphan.place, None, &networks);
-        let verdict = self.with_facts(row.as_ref().ok(), of_pool, &presence, |facts| {
-            judge_orphan(reservation, address, &presence, facts, self.policy, NOW)
-        });
-        self.held_by_unknown(verdict)
+        let (content, verdict) = match reading.one() {
+            None => (None, judge_ambiguous(reserved, &presence)),
+            Some((network, address)) => {
+                let content = reserved.as_row(address).ok();
+                let networks = [network.map(Into::into)].into();
+                let of_pool = (place, None, &networks);
+                let verdict = self.with_facts(content.as_ref(), of_pool, &presence, |facts| {
+                    judge_orphan(reserved, address, &presence, facts, self.policy, NOW)
+                });
+                (content, verdict)
+            }
+        };
+        Judged {
+            place,
+            item: Item::Reservation(reserved, reading),
+            content: content.map(Cow::Owned),
+            address: reading.one().map(|(_, address)| address),
+            verdict,
+        }
     }
 
-    /// The verdict on one whose name is that of several networks with several addresses.
-    #[must_use]
-    pub fn verdict_on_ambiguous(&self, reserved: &Reservation) -> Verdict {
-        let presence = reserved
-            .owner()
-            .parse()
-            .map_or(Presence::Absent, |podref| self.snapshot.presence(&podref));
-        judge_ambiguous(reserved, &presence)
-    }
-
-    fn with_facts<T>(
+    fn with_facts(
         &self,
         row: Option<&RowContent>,
         (place, range, networks): (Option<&Place>, Option<Range>, &Networks),
         presence: &Presence,
-        act: impl FnOnce(&Facts<'_>) -> T,
-    ) -> T {
+        judge: impl FnOnce(&Facts<'_>) -> Verdict,
+    ) -> Verdict {
         let podref = row.map(|row| &row.podref);
         let others = row.map(|row| self.index.others_of(self.snapshot, row));
         let living = match presence {
@@ -123,7 +229,7 @@ impl<'s> Assessor<'s> {
         };
         let rows = podref.map(|podref| self.index.rows_of(podref.as_str()));
         let rows = rows.unwrap_or_default();
-        act(&Facts {
+        let mut verdict = judge(&Facts {
             ended: &[],
             living,
             rows: rows.rows().max(1),
@@ -141,131 +247,18 @@ impl<'s> Assessor<'s> {
             longest_grace: self.longest_grace,
             // It was read after the rows, whole.
             fresh: true,
-        })
+        });
+        // Of nodes that are not known any may be silent, and run what is gone.
+        if let Verdict::Stale(stale) = &mut verdict
+            && !self.snapshot.knows_nodes()
+        {
+            stale.clearance.wait = Wait::For(Arc::default());
+        }
+        verdict
     }
 
     /// The node of a pod that is there.
-    #[must_use]
     pub fn node_of(&self, podref: &str) -> Option<&str> {
         self.snapshot.pod(podref)?.node.as_deref()
-    }
-
-    /// The finding about a row with this verdict, if there is one.
-    #[must_use]
-    pub fn finding(
-        &self,
-        pool: &ObservedPool,
-        place: &Place,
-        row: &Row,
-        verdict: &Verdict,
-    ) -> Option<Finding> {
-        let mut finding = self.found(verdict, row.content().ok())?;
-        self.describe(&mut finding, pool, place, row);
-        self.name_other(&mut finding, verdict);
-        Some(finding)
-    }
-
-    /// The finding that a verdict is, without the row that it is about.
-    #[must_use]
-    pub fn found(&self, verdict: &Verdict, row: Option<&RowContent>) -> Option<Finding> {
-        match verdict {
-            Verdict::Held(held) => self.held(held, row?),
-            // A person said so.
-            Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt) => None,
-            Verdict::Unknown(reason @ Unknown::Unreadable(_)) => {
-                Some(Finding::new(Problem::Unreadable, reason.to_string()))
-            }
-            Verdict::Unknown(reason) => Some(Finding::new(Problem::Unknown, reason.to_string())),
-            Verdict::Stale(stale) => Some(finding_of_stale(stale)),
-        }
-    }
-
-    /// Says which row a finding is about.
-    pub fn describe(&self, finding: &mut Finding, pool: &ObservedPool, place: &Place, row: &Row) {
-        finding.row = Some(RowReport {
-            pool_uid: place.uid.to_string(),
-            key: row.key().to_owned(),
-            stored: Stored::new(row.stored()),
-        });
-        finding.namespace = Some(place.key.namespace.clone());
-        finding.pool = Some(place.key.name.clone());
-        finding.address = pool.address_of(row).map(|address| address.to_string());
-        let content = row.content().ok();
-        finding.interface = content.and_then(|c| Some(c.interface.as_deref()?.into()));
-        self.name_owner(finding, row.podref_text(), place.slice.as_deref());
-    }
-
-    /// Names the pod for which a row of another one is held.
-    pub fn name_other(&self, finding: &mut Finding, verdict: &Verdict) {
-        if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = verdict {
-            finding.pods.push(pod.to_string());
-            finding.nodes = self
-                .node_of(pod.as_str())
-                .map(Into::into)
-                .into_iter()
-                .collect();
-        }
-    }
-
-    /// Says whose it is, and on which node.
-    pub fn name_owner(&self, finding: &mut Finding, podref: Option<&str>, slice: Option<&str>) {
-        let Some(podref) = podref.filter(|podref| !podref.is_empty()) else {
-            return;
-        };
-        finding.pods = vec![podref.to_owned()];
-        if finding.nodes.is_empty() {
-            let node = self.node_of(podref).or(slice);
-            finding.nodes = node.map(Into::into).into_iter().collect();
-        }
-    }
-}
-
-/// Whether nothing says whose the reservation is, and nothing that it may be somebody's: a person may have it deleted.
-#[must_use]
-pub fn names_no_pod(verdict: &Verdict) -> bool {
-    *verdict == Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef))
-}
-
-/// A reservation as it is reported.
-#[must_use]
-pub fn reported(reserved: &Reservation) -> ReservationReport {
-    ReservationReport {
-        name: reserved.name.clone(),
-        uid: reserved.uid.clone(),
-        podref: reserved.podref.clone(),
-        sandbox: reserved.sandbox.clone(),
-        interface: reserved.interface.clone(),
-    }
-}
-
-/// The finding that a stale row is.
-fn finding_of_stale(stale: &Stale) -> Finding {
-    let wait = &stale.clearance.wait;
-    let problem = match stale.cause {
-        _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
-        Cause::Leftover => Problem::Leftover,
-        _ => Problem::Stale,
-    };
-    let nodes = holding(wait);
-    let mut finding = Finding::new(problem, words::stale(stale));
-    finding.grade = Some(stale.grade().as_str().to_owned());
-    finding.cause = Some(stale.cause.as_str().to_owned());
-    finding.wait_seconds = wait.moment().map(|moment| moment.since(NOW).as_secs());
-    if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
-        finding.nodes = Arc::clone(nodes);
-    }
-    // Of a node that is at work the statement would not count.
-    if stale.clearance.endless.is_none() {
-        finding.command = words::declare_empty(nodes);
-    }
-    finding
-}
-
-/// The nodes that a row waits for.
-#[must_use]
-pub fn holding(wait: &Wait) -> &[Box<str>] {
-    match wait {
-        Wait::Until(_) => &[],
-        Wait::For(nodes) | Wait::AtMost(nodes, _) => nodes,
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Pure, and without memory: it knows these two audits, and no clock.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use super::{
-    line::{Line, Message, Place, Told, Was},
+    line::{Line, Message, Was},
+    order,
     report::{Finding, Problem},
 };
 
@@ -25,8 +26,8 @@ pub struct Subject {
 pub struct Entry {
     /// The verdict in a word: a problem, `live`, `unreported` or `exempt`.
     pub verdict: &'static str,
-    /// The finding, or the row with which nothing is wrong.
-    pub told: Told,
+    /// The finding, or a row with which [nothing](Problem::Nothing) is wrong.
+    pub finding: Finding,
     /// The node of its pod; of a pod that is gone the last known one.
     pub node: Option<String>,
     /// Whether its pod has the labels that are asked for; of a pod that is gone, whether it had them.
@@ -40,72 +41,28 @@ pub type State = BTreeMap<Subject, Entry>;
 
 impl Entry {
     /// An entry of which only the verdict is known.
-    pub(super) fn new(verdict: &'static str, told: Told) -> Self {
+    pub fn new(verdict: &'static str, finding: Finding) -> Self {
         Self {
             verdict,
-            told,
+            finding,
             node: None,
             selected: false,
             chosen: false,
         }
     }
 
-    /// The finding, if something is wrong.
-    #[must_use]
-    pub fn finding(&self) -> Option<&Finding> {
-        match &self.told {
-            Told::Finding(finding) => Some(finding),
-            Told::Place(_) => None,
-        }
-    }
-
-    /// The pods as `namespace/name`.
-    #[must_use]
-    pub fn pods(&self) -> &[String] {
-        match &self.told {
-            Told::Finding(finding) => &finding.pods,
-            Told::Place(place) => &place.pods,
-        }
-    }
-
-    /// The subject, whatever its verdict.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        match &self.told {
-            Told::Finding(finding) => Place::of(finding),
-            Told::Place(place) => (**place).clone(),
-        }
-    }
-
     /// The part of it that makes a change. Waits, counts and the nodes that hold a row run on, and are no changes.
     fn stable(&self) -> impl PartialEq + use<'_> {
-        let finding = self.finding();
-        let (grade, cause) = (finding.map(|it| &it.grade), finding.map(|it| &it.cause));
-        let why = match &self.told {
-            Told::Finding(_) => None,
-            Told::Place(place) => Some(&place.detail),
-        };
-        (self.verdict, why, grade, cause, self.pods(), self.chosen)
-    }
-
-    /// In the order of a report: findings, worst first, by place; then the rest by place.
-    fn order(&self) -> impl Ord + use<> {
-        let problem = self.finding().map(|finding| finding.problem);
-        let Place {
-            namespace,
-            pool,
-            address,
+        let Finding {
+            problem,
+            grade,
+            cause,
+            detail,
             pods,
             ..
-        } = self.place();
-        let address = address.and_then(|it| it.parse::<IpAddr>().ok());
-        (
-            problem.is_none(),
-            problem,
-            pool.map(|pool| (namespace, pool)),
-            address,
-            pods.into_iter().next(),
-        )
+        } = &self.finding;
+        let why = problem.is_nothing().then_some(detail);
+        (self.verdict, why, grade, cause, pods, self.chosen)
     }
 
     /// The line about it, without its past.
@@ -115,51 +72,55 @@ impl Entry {
             verdict: Some(self.verdict.to_owned()),
             was: None,
             node: self.node.clone(),
-            subject: self.told.clone(),
+            subject: self.finding.clone(),
         }
     }
 
     fn was(&self) -> Was {
-        let finding = self.finding();
         Was {
             verdict: self.verdict.to_owned(),
-            grade: finding.and_then(|finding| finding.grade.clone()),
-            cause: finding.and_then(|finding| finding.cause.clone()),
-            pods: self.pods().to_vec(),
+            grade: self.finding.grade.clone(),
+            cause: self.finding.cause.clone(),
+            pods: self.finding.pods.clone(),
             node: self.node.clone(),
         }
     }
 
     /// The line about it once it is no longer there.
     fn gone(&self, at: &str, subject: &Subject) -> Line {
-        let mut place = self.place();
-        if let Some(node) = &self.node {
-            place.nodes = vec![node.clone()];
-        }
-        let is_row = subject.problem.is_none() && place.row.is_some();
+        let found = self.finding.clone();
+        let is_row = subject.problem.is_none() && found.row.is_some();
         let detail = if is_row {
             "the row is gone"
         } else {
             "no longer found"
         };
-        detail.clone_into(&mut place.detail);
+        let node = self.node.as_deref().map(|node| [node.into()].into());
         Line {
             verdict: None,
             was: Some(self.was()),
-            subject: Told::Place(Box::new(place)),
+            subject: Finding {
+                row: found.row,
+                namespace: found.namespace,
+                pool: found.pool,
+                address: found.address,
+                interface: found.interface,
+                pods: found.pods,
+                nodes: node.unwrap_or(found.nodes),
+                ..Finding::new(Problem::Nothing, detail)
+            },
             ..self.line(at)
         }
     }
 }
 
 /// The lines of a first look: what there is of interest, and of `all` also rows with which nothing is wrong.
-#[must_use]
 pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
     let wanted = state
         .values()
-        .filter(|it| it.chosen && (all || it.finding().is_some()));
+        .filter(|it| it.chosen && (all || !it.finding.problem.is_nothing()));
     let mut wanted: Vec<_> = wanted.collect();
-    wanted.sort_by_cached_key(|entry| entry.order());
+    wanted.sort_by(|a, b| order(&a.finding, &b.finding));
     wanted
         .iter()
         .map(|entry| Message::Present(entry.line(at)))
@@ -168,21 +129,20 @@ pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
 
 /// The lines that lead from one state to the next: first what went, then what came or changed, each in the order of a
 /// report. Of interest are chosen subjects that enter or leave a finding, or `all`.
-#[must_use]
 pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Message> {
-    let is_wanted = |entry: &Entry| entry.chosen && (all || entry.finding().is_some());
+    let is_wanted = |entry: &Entry| entry.chosen && (all || !entry.finding.problem.is_nothing());
     let gone = before
         .iter()
         .filter(|(subject, _)| !after.contains_key(subject));
     let mut gone: Vec<_> = gone.filter(|(_, entry)| is_wanted(entry)).collect();
-    gone.sort_by_cached_key(|(_, entry)| entry.order());
+    gone.sort_by(|(_, a), (_, b)| order(&a.finding, &b.finding));
     let mut others: Vec<_> = after
         .iter()
         .map(|(subject, entry)| (before.get(subject), entry))
         .filter(|(before, entry)| before.is_none_or(|before| before.stable() != entry.stable()))
         .filter(|(before, entry)| is_wanted(entry) || before.is_some_and(is_wanted))
         .collect();
-    others.sort_by_cached_key(|(_, entry)| entry.order());
+    others.sort_by(|(_, a), (_, b)| order(&a.finding, &b.finding));
     let gone = gone
         .into_iter()
         .map(|(subject, entry)| Message::Gone(entry.gone(at, subject)));

@@ -1,81 +1,53 @@
 //! A second look at findings that may come of reading one kind of objects after the other.
 
-use ipgc_core::{address::reservation_names, evidence::Policy};
+use std::collections::HashSet;
+
+use ipgc_core::evidence::Policy;
 
 use super::{
-    assess::Assessor,
-    index::{Holder, Place},
-    pods::is_going,
-    report::{Problem, Report},
+    audit,
+    filter::Filter,
+    report::{Finding, Problem, Report, Source},
 };
 use crate::snapshot::Snapshot;
 
-/// Drops the findings that a second look at pools, reservations and pods does not confirm: they came of reading one kind
-/// after the other.
-pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
-    let assessor = Assessor::new(again, policy);
-    report.findings.retain(|finding| {
-        let address = finding
-            .address
-            .as_ref()
-            .and_then(|address| address.parse().ok());
-        let (Some(address), Some(podref)) = (address, finding.pods.first()) else {
-            return true;
-        };
-        let mut rows = assessor.index.holders(address, podref);
-        let namespace = finding.namespace.as_deref().unwrap_or_default();
-        // A pod that ended, or another of its name, reports it no more.
-        let reports = |podref: &&String| {
-            let pod = again.pod(podref);
-            pod.is_some_and(|pod| !is_going(pod) && pod.status.has_address(address))
-        };
-        match finding.problem {
-            // The own pod of the row, or of the reservation, is gone.
-            Problem::InUseTwice if finding.row.is_some() || finding.reservation.is_some() => true,
-            Problem::InUseTwice => finding.pods.iter().filter(reports).count() > 1,
-            Problem::InUseUnallocated => {
-                let is_it = |place: &Place| {
-                    let namespace = finding.namespace.as_ref();
-                    finding.pool.as_deref() == Some(place.key.name.as_str())
-                        && namespace.is_none_or(|namespace| **namespace == *place.key.namespace)
-                };
-                // Where the pool could not be named, any will do.
-                let holds = |(place, holder): (&Place, Holder)| {
-                    holder != Holder::Another && (finding.pool.is_none() || is_it(place))
-                };
-                reports(&podref) && !rows.any(holds)
-            }
-            // Its row went meanwhile, or it has its reservation now.
-            Problem::ReservationMissing => rows.any(|(place, holder)| {
-                let row = finding.row.as_ref().map(|row| row.stored.value());
-                let sandbox = row.as_ref().and_then(|row| row["id"].as_str());
-                let sandbox = sandbox.unwrap_or_default();
-                let reserved = |network: &Option<Box<str>>| {
-                    let names = reservation_names(address, network.as_deref());
-                    names.iter().any(|name| {
-                        let at = again.reservation(namespace, name);
-                        let whose = at.map(|at| again.reservations[at].whose());
-                        whose.is_some_and(|whose| whose == podref || whose == sandbox)
-                    })
-                };
-                reports(&podref)
-                    && holder == Holder::Own
-                    && place.key.namespace == namespace
-                    && !place.networks.iter().any(reserved)
-            }),
-            _ => true,
-        }
-    });
+/// Whether a finding may come of the order of the reads: what a pod reports was read after rows and reservations.
+fn is_surprising(finding: &Finding) -> bool {
+    match finding.problem {
+        // Of a row or reservation the own pod is gone.
+        Problem::InUseTwice => finding.row.is_none() && finding.reservation.is_none(),
+        Problem::InUseUnallocated | Problem::ReservationMissing => true,
+        _ => false,
+    }
 }
 
 /// Whether a report has findings that want [`confirm`].
 #[must_use]
 pub fn wants_confirmation(report: &Report) -> bool {
-    let surprising = [
-        Problem::InUseTwice,
-        Problem::InUseUnallocated,
-        Problem::ReservationMissing,
-    ];
-    let mut findings = report.findings.iter();
-    findings.any(|finding| surprising.contains(&finding.problem))
+    report.findings.iter().any(is_surprising)
+}
+
+/// Drops the surprising findings that an audit of what was read again does not have: those of the same problem, the same
+/// address and one of its pods.
+pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
+    let (all, made) = (Filter::default(), report.made.clone());
+    let second = audit(again, policy, &all, Source::Cluster, made);
+    // A pool that cannot be read any more proves no row.
+    let mut pools = second.pools.iter();
+    let is_blind = !again.unreadable.is_empty() || pools.any(|pool| pool.range.is_none());
+    let found: HashSet<_> = second
+        .findings
+        .iter()
+        .flat_map(|it| {
+            it.pods
+                .iter()
+                .map(move |pod| (it.problem, &it.address, pod))
+        })
+        .collect();
+    report.findings.retain(|it| {
+        let is_found = |pod| found.contains(&(it.problem, &it.address, pod));
+        !is_surprising(it)
+            || it.pods.iter().any(is_found)
+            || is_blind && it.problem == Problem::InUseUnallocated
+    });
 }

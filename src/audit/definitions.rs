@@ -37,25 +37,9 @@ pub struct Section<'s> {
 pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
-    /// The parts of the range that they hand out.
-    parts: Vec<Part<'s>>,
-}
-
-/// The part of a pool that one range entry of a definition hands out.
-#[derive(Debug)]
-struct Part<'s> {
-    definition: &'s str,
-    /// Nothing where it is a slice, all of which is handed out.
-    span: Option<&'s Span>,
-}
-
-impl Part<'_> {
-    /// Whether whereabouts may give this address of the range.
-    fn hands_out(&self, range: Range, address: IpAddr) -> bool {
-        let (lowest, highest) = range.first_and_last();
-        let is_usable = range.contains(address) && address != lowest && address != highest.0;
-        is_usable && self.span.is_none_or(|span| is_within(span, address))
-    }
+    /// The parts of the range that they hand out, each with its definition. Nothing stands for a slice, all of which is
+    /// handed out.
+    parts: Vec<(&'s str, Option<&'s Span>)>,
 }
 
 /// Whether an address of its range is in this part of it.
@@ -67,17 +51,14 @@ pub fn is_within(span: &Span, address: IpAddr) -> bool {
 
 impl<'s> Led<'s> {
     /// How many addresses of a range are handed out at the most.
-    #[must_use]
     pub fn size(&self, range: Range) -> Option<u128> {
-        handed_out(range, self.parts.iter().filter_map(|part| part.span))
+        handed_out(range, self.parts.iter().filter_map(|(_, span)| *span))
     }
 
     /// Whether each definition hands out one address: such a pool is full by design.
-    #[must_use]
     pub fn is_of_single_addresses(&self, range: Range) -> bool {
         let mut parts = self.parts.iter();
-        let size = |part: &Part<'_>| handed_out(range, part.span);
-        !self.parts.is_empty() && parts.all(|part| size(part) == Some(1))
+        !self.parts.is_empty() && parts.all(|(_, span)| handed_out(range, *span) == Some(1))
     }
 
     /// The parts of several addresses that are not all that is handed out, each with its size, and the definitions that
@@ -85,27 +66,27 @@ impl<'s> Led<'s> {
     pub fn parts(&self, range: Range) -> Vec<(&'s Span, u128, Vec<&'s str>)> {
         let whole = self.size(range);
         let mut all = Vec::<(&Span, u128, Vec<&str>)>::new();
-        for (definition, span) in self
-            .parts
-            .iter()
-            .filter_map(|it| Some((it.definition, it.span?)))
-        {
+        for (definition, span) in &self.parts {
+            let Some(span) = *span else { continue };
             let size = handed_out(range, [span]).filter(|size| *size > 1 && Some(*size) < whole);
             match all.iter_mut().find(|(other, ..)| *other == span) {
-                Some((_, _, names)) if names.contains(&definition) => {}
-                Some((_, _, names)) => names.push(definition),
-                None => all.extend(size.map(|size| (span, size, vec![definition]))),
+                Some((_, _, names)) if names.contains(definition) => {}
+                Some((_, _, names)) => names.push(*definition),
+                None => all.extend(size.map(|size| (span, size, vec![*definition]))),
             }
         }
         all
     }
 
     /// The definitions that hand out this address.
-    #[must_use]
     pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
-        let parts = self.parts.iter();
-        let parts = parts.filter(|part| part.hands_out(range, address));
-        let mut names: Vec<_> = parts.map(|part| part.definition).collect();
+        let (lowest, highest) = range.first_and_last();
+        let is_usable = range.contains(address) && address != lowest && address != highest.0;
+        let parts = self
+            .parts
+            .iter()
+            .filter(|(_, span)| is_usable && span.is_none_or(|span| is_within(span, address)));
+        let mut names: Vec<_> = parts.map(|(definition, _)| *definition).collect();
         names.dedup();
         names
     }
@@ -123,7 +104,6 @@ struct Blind<'s> {
 
 impl<'s> Definitions<'s> {
     /// The definitions of a snapshot; `None` where there are none to be known of.
-    #[must_use]
     pub fn of(snapshot: &'s Snapshot) -> Option<Self> {
         if !snapshot.kinds.contains(&Kind::Definition) {
             return None;
@@ -157,14 +137,14 @@ impl<'s> Definitions<'s> {
 
     fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
         let network = section.network_name.as_deref();
-        let mut lead = |pool: String, parts: Vec<Part<'s>>| {
+        let mut lead = |pool: String, span: &mut dyn Iterator<Item = Option<&'s Span>>| {
             let new = || Led {
                 reserves: true,
                 parts: Vec::new(),
             };
             let led = self.pools.entry(pool).or_insert_with(new);
             led.reserves &= section.reserves;
-            led.parts.extend(parts);
+            led.parts.extend(span.map(|span| (name, span)));
         };
         let is_broken = !section.problems.is_empty();
         // All of it is in a file on the nodes, the network maybe as well.
@@ -177,23 +157,13 @@ impl<'s> Definitions<'s> {
             is_unknown |= !known.any(|slice| *slice.name == **slices)
                 || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
             for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {
-                let part = Part {
-                    definition: name,
-                    span: None,
-                };
-                lead(
-                    section.slice_pool_name(&slice.node, slice.range),
-                    vec![part],
-                );
+                let pool = section.slice_pool_name(&slice.node, slice.range);
+                lead(pool, &mut [None].into_iter());
             }
         } else {
             for (pool, range) in section.pool_names().zip(&section.ranges) {
                 let spans = section.spans.iter().filter(|span| span.range == *range);
-                let parts = spans.map(|span| Part {
-                    definition: name,
-                    span: Some(span),
-                });
-                lead(pool, parts.collect());
+                lead(pool, &mut spans.map(Some));
             }
         }
         if is_unknown || is_broken {
@@ -207,7 +177,6 @@ impl<'s> Definitions<'s> {
     }
 
     /// The definitions of which it is not known to which pools they lead.
-    #[must_use]
     pub fn blind(&self) -> Vec<&'s str> {
         let mut names: Vec<_> = self.blind.iter().map(|it| it.name).collect();
         names.dedup();
@@ -215,7 +184,6 @@ impl<'s> Definitions<'s> {
     }
 
     /// Those of them that may lead to this pool, or those that may have done so until they were broken.
-    #[must_use]
     pub fn may_lead(&self, place: &Place, is_broken: bool) -> Vec<&'s str> {
         let blind = self.blind.iter().filter(|it| it.is_broken == is_broken);
         let may = blind.filter(|it| may_be_of(&place.networks, it.network, it.may_be_slice));
@@ -225,14 +193,12 @@ impl<'s> Definitions<'s> {
     }
 
     /// The definitions that lead to the pool of this name.
-    #[must_use]
     pub fn to_pool(&self, name: &str) -> Option<&Led<'s>> {
         self.pools.get(name)
     }
 
     /// The definition that hands out addresses of a pool that nothing leads to any more, from another pool of its network:
     /// its name, its section and the range there. Its range was changed.
-    #[must_use]
     pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
         let own = place.range?;
         let mut sections = self.sections.iter().flat_map(|(name, sections)| {
@@ -248,7 +214,6 @@ impl<'s> Definitions<'s> {
     }
 
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
-    #[must_use]
     pub fn reserves(&self, place: &Place) -> bool {
         match self.to_pool(&place.key.name) {
             Some(led) => led.reserves,
@@ -259,7 +224,6 @@ impl<'s> Definitions<'s> {
     }
 
     /// Whether a definition gives this address to each of its pods, beside those of its pools.
-    #[must_use]
     pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
         let mut sections = self.sections.get(definition).into_iter().flatten();
         sections.any(|it| it.ipam.addresses.contains(&address))

@@ -8,14 +8,21 @@ use ipgc_core::pool::Row;
 use super::report::{Finding, PoolUsage};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
-/// The properties that are asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The properties that are asked for: the flags of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
 pub struct Filter {
-    /// A pool, by its name or by `namespace/name`.
+    /// Findings about this pool only, by its name or as NAMESPACE/NAME
+    #[arg(long, value_name = "POOL")]
     pub pool: Option<String>,
-    /// The namespace of a pod.
+
+    /// Findings about pods of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// A node: of a pod, or one that holds a row.
+
+    /// Findings about this node only: of its pods, and what it holds
+    #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
 }
 
@@ -26,48 +33,36 @@ impl Filter {
     /// One line that names it.
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         if let Some(pool) = &self.pool {
-            let is_it = |namespace: &str, name: &str| is_named(pool, namespace, name);
             let mut observed = snapshot.observed();
-            let known = observed.any(|it| is_it(&it.key().namespace, &it.key().name));
-            let mut unreadable = snapshot.unreadable.iter();
-            let is_unreadable = |it: &Unreadable| {
+            let is_known = observed.any(|it| is_named(pool, &it.key().namespace, &it.key().name));
+            let unreadable = snapshot.unreadable.iter();
+            let mut unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);
+            let is_it = |it: &Unreadable| {
                 let name = it.name.split_once('/');
-                it.kind == Kind::IpPool
-                    && name.is_some_and(|(namespace, name)| is_it(namespace, name))
+                name.is_some_and(|(namespace, name)| is_named(pool, namespace, name))
             };
-            if !known && !unreadable.any(is_unreadable) {
+            if !is_known && !unreadable.any(is_it) {
                 return Err(format!("no pool {pool} is known"));
             }
         }
         if let Some(namespace) = &self.namespace {
-            let mut pods = snapshot.pods.iter().map(|pod| pod.podref.namespace());
-            let of_row = || {
-                let is_of = |row: &Row| is_of(row.podref_text(), namespace);
-                snapshot
-                    .observed()
-                    .any(|pool| pool.rows().iter().any(is_of))
-            };
-            let of_reservation = || {
-                let mut all = snapshot.reservations.iter();
-                all.any(|reserved| is_of(Some(reserved.owner()), namespace))
-            };
-            if !pods.any(|its| its == namespace) && !of_reservation() && !of_row() {
+            let mut pods = snapshot.pods.iter();
+            let mut reservations = snapshot.reservations.iter();
+            let mut pools = snapshot.observed();
+            let is_its = |row: &Row| is_of(row.podref_text().unwrap_or_default(), namespace);
+            if !pods.any(|pod| pod.podref.namespace() == namespace)
+                && !reservations.any(|it| is_of(it.owner(), namespace))
+                && !pools.any(|pool| pool.rows().iter().any(is_its))
+            {
                 return Err(format!(
                     "no pod, row or reservation of namespace {namespace} is known"
                 ));
             }
         }
-        if let Some(node) = &self.node {
-            let of_pod = || {
-                snapshot
-                    .pods
-                    .iter()
-                    .any(|pod| pod.node.as_deref() == Some(node))
-            };
-            let of_slice = || snapshot.slices.iter().any(|slice| *slice.node == **node);
-            if !snapshot.nodes.contains_key(node.as_str()) && !of_pod() && !of_slice() {
-                return Err(format!("no node {node} is known"));
-            }
+        if let Some(node) = &self.node
+            && !snapshot.knows_node(node)
+        {
+            return Err(format!("no node {node} is known"));
         }
         if snapshot.selected.as_ref().is_some_and(HashSet::is_empty) {
             return Err("the selector chooses no pod".to_owned());
@@ -108,7 +103,7 @@ impl Filter {
             pool.as_ref()
                 .is_some_and(|name| is_named(wanted, namespace, name))
         };
-        let is_namespace = |wanted: &String| pods.iter().any(|pod| is_of(Some(pod), wanted));
+        let is_namespace = |wanted: &String| pods.iter().any(|pod| is_of(pod, wanted));
         self.pool.as_ref().is_none_or(is_pool)
             && self.namespace.as_ref().is_none_or(is_namespace)
             && self
@@ -119,8 +114,8 @@ impl Filter {
 }
 
 /// Whether the pod of this name is of a namespace.
-fn is_of(podref: Option<&str>, namespace: &str) -> bool {
-    let parts = podref.and_then(|podref| podref.split_once('/'));
+fn is_of(podref: &str, namespace: &str) -> bool {
+    let parts = podref.split_once('/');
     parts.is_some_and(|(its, _)| its == namespace)
 }
 

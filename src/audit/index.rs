@@ -9,12 +9,11 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, reservation_names},
+    address::{Range, excerpt},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
     evidence::{Ended, Sandboxes, Trail},
     id::IdTag,
-    names::{KnownNetworks, Reading, split},
     pod::PodState,
     podref::PodRef,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
@@ -31,13 +30,13 @@ pub struct Index {
     /// How many rows each podref has.
     counts: HashMap<Box<str>, RowCount>,
     /// The rows of each address: the number of the pool, and the podref as it stands in the row.
-    held: BTreeMap<IpAddr, Vec<(usize, Box<str>)>>,
+    held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
     has_row: Vec<bool>,
     /// All rows of the pods that are there and do not report one of their rows.
     siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
-    reporters: BTreeMap<IpAddr, Vec<usize>>,
+    reporters: HashMap<IpAddr, Vec<usize>>,
     /// The places of the pods that have a container with this id.
     containers: BTreeMap<IdTag, Vec<usize>>,
 }
@@ -71,13 +70,10 @@ pub struct Place {
     pub version: Option<Box<str>>,
     /// A word by which a person exempted something of it, and that ipgc cannot read.
     pub unclear_exemption: Option<Box<str>>,
-    /// Its number in the index.
-    number: usize,
 }
 
 impl Place {
     /// The note about an exemption that cannot be read.
-    #[must_use]
     pub fn note_of_exemption(&self) -> Option<String> {
         let word = self.unclear_exemption.as_deref()?;
         Some(format!(
@@ -88,21 +84,8 @@ impl Place {
     }
 }
 
-/// A reservation without a row.
-pub struct Orphan<'s> {
-    /// The reservation.
-    pub reserved: &'s Reservation,
-    /// The pool that its row would be in.
-    pub place: Option<&'s Place>,
-    /// The network and the address that its name tells.
-    pub named: Option<(Option<&'s str>, IpAddr)>,
-    /// Whether its name is that of several networks with several addresses.
-    pub is_ambiguous: bool,
-}
-
 impl Index {
     /// Goes through all rows once, and once more where pods have rows that they do not report.
-    #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut index = Self {
             has_row: vec![false; snapshot.reservations.len()],
@@ -158,12 +141,8 @@ impl Index {
                     other = Some(pod.podref.clone());
                 }
             }
-            for network in &networks {
-                for name in reservation_names(address, network.as_deref()) {
-                    if let Some(at) = snapshot.reservation(&key.namespace, &name) {
-                        self.has_row[at] = true;
-                    }
-                }
+            for at in snapshot.reservations_of(&key.namespace, &networks, address) {
+                self.has_row[at] = true;
             }
             let held = self.held.entry(address).or_default();
             held.push((number, podref.into()));
@@ -181,7 +160,6 @@ impl Index {
             uid: pool.uid().into(),
             version: snapshot.empty_pools.get(key).cloned(),
             unclear_exemption: pool.unclear_exemption().map(Into::into),
-            number,
         });
     }
 
@@ -201,19 +179,16 @@ impl Index {
     }
 
     /// How many rows this podref has.
-    #[must_use]
     pub fn rows_of(&self, podref: &str) -> RowCount {
         self.counts.get(podref).copied().unwrap_or_default()
     }
 
     /// All rows of a pod that does not report some of them.
-    #[must_use]
     pub fn siblings_of(&self, podref: &PodRef) -> Option<&[RowContent]> {
         self.siblings.get(podref).map(Vec::as_slice)
     }
 
     /// Other pods than the row's own that report its address or have a container with its id.
-    #[must_use]
     pub fn others_of(&self, snapshot: &Snapshot, row: &RowContent) -> Vec<Other> {
         let other = |at: &usize, has_id| Other {
             pod: Arc::clone(&snapshot.pods[*at]),
@@ -227,16 +202,6 @@ impl Index {
         let all = reporters.map(|at| other(at, false));
         let all = all.chain(containers.into_iter().flatten().map(|at| other(at, true)));
         all.filter(|other| other.pod.podref != row.podref).collect()
-    }
-
-    /// The addresses that rows of a pool hold.
-    pub fn held_in<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = IpAddr> + 'a {
-        let ends = place.range.map(Range::first_and_last);
-        let held = ends.map(|(first, last)| self.held.range(first..=last.0));
-        held.into_iter().flatten().flat_map(|(address, rows)| {
-            let of_place = rows.iter().filter(|(number, _)| *number == place.number);
-            of_place.map(|_| *address)
-        })
     }
 
     /// The pools that hold this address, and for whom.
@@ -253,40 +218,13 @@ impl Index {
     }
 
     /// The reservations without a row.
-    pub fn orphans<'s>(&'s self, snapshot: &'s Snapshot) -> Vec<Orphan<'s>> {
-        let mut known = KnownNetworks::default();
-        known.add_definitions(&snapshot.definitions);
-        let mut networks = BTreeMap::<(&str, Option<&str>), Vec<&Place>>::new();
-        for place in &self.pools {
-            known.add_pool(&place.networks, place.range);
-            for network in &place.networks {
-                let key = (place.key.namespace.as_str(), network.as_deref());
-                networks.entry(key).or_default().push(place);
-            }
-        }
+    pub fn without_row<'s>(&self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s Reservation> {
         let all = snapshot.reservations.iter().zip(&self.has_row);
-        let lone = all.filter(|(_, has_row)| !**has_row);
-        lone.map(|(reserved, _)| {
-            let reading = split(&reserved.name, &known);
-            let place = reading.one().and_then(|(network, address)| {
-                let places = networks.get(&(&*reserved.namespace, network))?;
-                let fits =
-                    |place: &&&Place| place.range.is_some_and(|range| range.contains(address));
-                places.iter().find(fits).copied()
-            });
-            Orphan {
-                reserved,
-                place,
-                named: reading.one(),
-                is_ambiguous: reading == Reading::Ambiguous,
-            }
-        })
-        .collect()
+        all.filter_map(|(reserved, has_row)| (!has_row).then_some(reserved))
     }
 }
 
 /// A pod that is there, and what would remain of it if it went now.
-#[must_use]
 pub fn living(pod: &PodState) -> Living {
     let completed = pod.phase.is_terminal().then(|| {
         let mut trail = Trail::default();

@@ -1,45 +1,45 @@
 //! The audit of the addresses of a cluster: pure judgement of a [`Snapshot`].
 //!
 //! ```text
-//! Snapshot ─▶ Index ─▶ Assessor ─▶ Report ─▶ table or JSON
-//!                         │           └────▶ State ─▶ changes from one look to the next (watch)
-//!                         └──────▶ Explanation ─▶ text or JSON
+//! Snapshot ─▶ Assessor ─▶ Judged ─▶ Finding ─▶ Report ─▶ table or JSON
+//!                            │                   └────▶ State ─▶ changes from one look to the next (watch)
+//!                            └────▶ Explanation ─▶ text or JSON
 //! ```
 //!
 //! | module | content |
 //! |---|---|
 //! | [`report`] | the findings as plain data with a schema |
 //! | `index` | one pass over all rows, before any is judged |
-//! | [`assess`] | the verdict on one row, by core's `judge` |
+//! | `assess` | the verdict on each row and each reservation without one, by core's `judge` |
+//! | `found`, `unreported` | the finding that a verdict is |
 //! | `definitions` | which definition leads to which pool |
-//! | `pods`, `pools`, `reservations`, `unreported` | findings about each |
+//! | `pods`, `pools` | findings about each |
 //! | `confirm` | the second look at a finding |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
-//! | [`look`], [`changes`], [`line`](mod@line) | what changes from one audit to the next, and its lines |
+//! | `look`, `changes`, [`line`](mod@line) | what changes from one audit to the next, and its lines |
 //! | [`filter`], [`table`], [`words`] | which findings are shown, and how |
 //!
 //! No clock, no client, no file; nothing is written anywhere. An audit is no proof for a free: a collector judges again.
 
-pub mod assess;
-pub mod changes;
+pub(crate) mod assess;
+mod changes;
 mod confirm;
 mod definitions;
 pub mod explain;
 pub mod filter;
+mod found;
 mod index;
 pub mod line;
-pub mod look;
+mod look;
 pub(crate) mod pods;
 mod pools;
 pub mod report;
-mod reservations;
 pub mod table;
 mod unreported;
 pub mod words;
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BTreeMap,
     net::IpAddr,
     sync::Arc,
 };
@@ -49,13 +49,16 @@ use ipgc_core::{
     evidence::Policy,
     judge::{Unknown, Verdict},
     node::NO_SANDBOXES_ANNOTATION,
-    pool::{ObservedPool, PoolKey, Row},
+    pool::ObservedPool,
+    reservation::Reservation,
 };
 
+pub(crate) use self::changes::{State, changes, present};
 pub use self::confirm::{confirm, wants_confirmation};
+pub(crate) use self::look::Look;
 pub(crate) use self::pools::blind_namespaces;
 use self::{
-    assess::Assessor,
+    assess::{Assessor, Item, Judged},
     definitions::Definitions,
     filter::Filter,
     index::Place,
@@ -75,8 +78,11 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let assessor = Assessor::new(snapshot, policy);
-    let mut report = audit_each(assessor, filter, source, made, &mut |_, _, _, _| {});
+    let mut assessor = Assessor::new(snapshot, policy);
+    if source == Source::Cluster {
+        assessor = assessor.at(&made);
+    }
+    let mut report = audit_each(&assessor, filter, source, made, &mut |_| {});
     name_few(report.findings.iter_mut());
     report
 }
@@ -94,41 +100,44 @@ fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
     }
 }
 
-/// The same, and `each_row` is told of each row of each pool, with the verdict on it.
+/// The same, and `each_row` is shown each row of each pool.
 fn audit_each(
-    mut assessor: Assessor<'_>,
+    assessor: &Assessor<'_>,
     filter: &Filter,
     source: Source,
     made: String,
-    each_row: &mut dyn FnMut(&ObservedPool, &Place, &Row, &Verdict),
+    each_row: &mut dyn FnMut(&Judged<'_>),
 ) -> Report {
     let snapshot = assessor.snapshot;
-    if source == Source::Cluster {
-        assessor.present = made.parse().ok();
-    }
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
-        assessor: &assessor,
+        assessor,
         filter,
         definitions: definitions.as_ref(),
         source,
         findings: Vec::new(),
-        counts: Counts::default(),
+        exempt: 0,
+        unwatched: 0,
+        unproven: 0,
     };
     let mut pools = Vec::new();
-    let (mut rows, mut split) = (BTreeMap::<&PoolKey, usize>::new(), Split::default());
+    let mut split = Split::default();
     for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
         let usage = audit.pool(place, &pool, each_row);
-        rows.insert(&place.key, usage.split.rows());
         split.add(usage.split);
         pools.push(usage);
     }
     if let Some(definitions) = &definitions {
-        audit.add(pods::findings(&assessor, definitions, source));
+        audit.add(pods::findings(assessor, definitions, source));
     }
-    let blind = blind_namespaces(&assessor);
-    audit.add(reservations::orphaned(&assessor, &blind));
-    audit.add(pools::gone_slices(&assessor, &rows, source));
+    let blind = blind_namespaces(assessor);
+    for it in assessor.orphans() {
+        let is_seen = |reserved: &Reservation| !blind.contains(&*reserved.namespace);
+        if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
+            audit.add(assessor.finding(&it));
+        }
+    }
+    audit.add(pools::gone_slices(assessor, &pools, source));
     audit.about_all();
     let notes = audit.notes(split.rows(), blind.len());
     let mut findings = audit.findings;
@@ -176,12 +185,7 @@ struct Audit<'a> {
     definitions: Option<&'a Definitions<'a>>,
     source: Source,
     findings: Vec<Finding>,
-    counts: Counts,
-}
-
-/// Rows that notes tell of.
-#[derive(Default)]
-struct Counts {
+    // Rows that notes tell of.
     exempt: usize,
     unwatched: usize,
     unproven: usize,
@@ -200,30 +204,27 @@ impl Audit<'_> {
         &mut self,
         place: &Place,
         pool: &ObservedPool,
-        each_row: &mut dyn FnMut(&ObservedPool, &Place, &Row, &Verdict),
+        each_row: &mut dyn FnMut(&Judged<'_>),
     ) -> PoolUsage {
         let (assessor, mut split) = (self.assessor, Split::default());
         for row in pool.rows() {
-            let verdict = assessor.verdict(pool, place, row);
-            *split.of(verdict.word()) += 1;
-            match &verdict {
-                Verdict::Stale(stale) if !stale.clearance.watched => self.counts.unwatched += 1,
-                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.counts.exempt += 1,
-                Verdict::Unknown(Unknown::NoProof(_)) => self.counts.unproven += 1,
+            let it = assessor.row(pool, place, row);
+            *split.of(it.verdict.word()) += 1;
+            match &it.verdict {
+                Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
+                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
-            each_row(pool, place, row, &verdict);
-            self.add(assessor.finding(pool, place, row, &verdict));
-            if let Some(all) = self.definitions {
-                self.add(reservations::missing(
-                    assessor, all, pool, place, row, &verdict,
-                ));
-            }
-            let range = place.range.zip(row.content().ok());
+            each_row(&it);
+            self.add(assessor.finding(&it));
+            let definitions = self.definitions;
+            self.add(definitions.and_then(|all| assessor.unreserved(all, &it)));
+            let range = place.range.zip(it.content.as_ref());
             if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
-                assessor.describe(&mut finding, pool, place, row);
+                assessor.describe(&mut finding, &it);
                 self.add([finding]);
             }
         }
@@ -234,7 +235,7 @@ impl Audit<'_> {
         let usage = pools::usage(place, led, split);
         match (self.definitions, led) {
             (Some(definitions), Some(led)) => {
-                self.add(pools::full_parts(assessor, place, led));
+                self.add(pools::full_parts(pool, place, led));
                 self.add(pools::statics(definitions, place, led));
             }
             (Some(definitions), None) => {
@@ -284,21 +285,13 @@ impl Audit<'_> {
     }
 
     fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
-        let (snapshot, counts) = (self.assessor.snapshot, &self.counts);
+        let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
-        if let Some(reason) = &snapshot.no_proof {
-            notes.push(format!(
-                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
-            ));
-        } else if let Some(namespaces) = &snapshot.confined
-            && counts.unproven > 0
-        {
-            let namespaces: Vec<_> = namespaces.iter().collect();
-            notes.push(format!(
-                "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
-                words::names(&namespaces)
-            ));
-        }
+        notes.extend(
+            snapshot
+                .gap()
+                .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
+        );
         if self.definitions.is_none() {
             notes.push(
                 "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
@@ -329,19 +322,19 @@ impl Audit<'_> {
                 words::names(&ahead)
             ));
         }
-        if counts.exempt > 0 {
-            notes.push(format!("{} rows are exempted by a person", counts.exempt));
+        if self.exempt > 0 {
+            notes.push(format!("{} rows are exempted by a person", self.exempt));
         }
         let pools = self.assessor.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
         let limits = Limits::default();
         #[expect(clippy::cast_precision_loss, reason = "a share of some millions")]
-        let share = counts.unwatched as f64 / rows.max(1) as f64;
-        if counts.unwatched > limits.min && share > limits.fraction {
+        let share = self.unwatched as f64 / rows.max(1) as f64;
+        if self.unwatched > limits.min && share > limits.fraction {
             notes.push(format!(
                 "{} of {rows} rows have lost their pods without anybody seeing it: a collector that begins now \
                  opens its breaker",
-                counts.unwatched
+                self.unwatched
             ));
         }
         notes

@@ -7,6 +7,7 @@ use ipgc_core::{
     address::pool_name,
     definitions::may_be_of,
     pod::{ContainerState, PodState},
+    podref::PodRef,
 };
 
 use super::{
@@ -18,12 +19,14 @@ use super::{
 use crate::snapshot::{Kind, Unreadable};
 
 /// One address that a pod reports of a network of whereabouts.
-struct Use<'s> {
-    network: Option<&'s str>,
+struct Use<'a> {
+    assessor: &'a Assessor<'a>,
+    definitions: &'a Definitions<'a>,
+    network: Option<&'a str>,
     address: IpAddr,
-    pod: &'s PodState,
-    interface: &'s str,
-    section: &'s Section<'s>,
+    pod: &'a PodState,
+    interface: &'a str,
+    section: &'a Section<'a>,
 }
 
 impl Use<'_> {
@@ -32,7 +35,7 @@ impl Use<'_> {
         if self.section.ipam.slices.is_none() {
             return self.section.pools.contains(&place.key.name);
         }
-        let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
+        let Some(range) = place.range.filter(|_| self.is_in(place)) else {
             return false;
         };
         if let Some(node) = &place.slice {
@@ -45,27 +48,33 @@ impl Use<'_> {
         })
     }
 
-    /// The pools that hold the address in its network, and for whom.
-    fn holders<'a>(
-        &'a self,
-        assessor: &'a Assessor<'_>,
-    ) -> impl Iterator<Item = (&'a Place, Holder)> {
+    /// Whether its address is in the range of this pool.
+    fn is_in(&self, place: &Place) -> bool {
+        place
+            .range
+            .is_some_and(|range| range.contains(self.address))
+    }
+
+    /// The pools that hold the address, and for whom.
+    fn holders(&self) -> impl Iterator<Item = (&Place, Holder)> {
         let podref = self.pod.podref.as_str();
-        let holders = assessor.index.holders(self.address, podref);
-        holders.filter(|(place, _)| self.is_of(place))
+        self.assessor.index.holders(self.address, podref)
+    }
+
+    /// The first pool that holds the address in its network.
+    fn holder(&self) -> Option<&Place> {
+        let mut places = self.holders().map(|(place, _)| place);
+        places.find(|place| self.is_of(place))
     }
 
     /// Whether a row of its pod has it, or one that names no pod, so that no other is given it. Its row stays in the pool
     /// that it was given of when its definition leads to another one by now.
-    fn is_allocated(&self, assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> bool {
-        let podref = self.pod.podref.as_str();
-        let index = &assessor.index;
-        let mut holders = index.holders(self.address, podref);
-        holders.any(|(place, holder)| match holder {
+    fn is_allocated(&self) -> bool {
+        self.holders().any(|(place, holder)| match holder {
             Holder::Own => {
                 self.is_of(place)
                     || may_be_of(&place.networks, self.network, false)
-                    || definitions.to_pool(&place.key.name).is_none()
+                    || self.definitions.to_pool(&place.key.name).is_none()
             }
             Holder::Nobody => self.is_of(place),
             Holder::Another => false,
@@ -73,27 +82,74 @@ impl Use<'_> {
     }
 
     /// Says in which pool it is, or would be.
-    fn name_pool(&self, finding: &mut Finding, assessor: &Assessor<'_>) {
-        let holds = |place: &&Place| {
-            let range = place
-                .range
-                .is_some_and(|range| range.contains(self.address));
-            range && self.is_of(place)
-        };
-        let mut holders = self.holders(assessor).map(|(place, _)| place);
-        let place = holders
-            .next()
-            .or_else(|| assessor.index.pools.iter().find(holds));
-        if let Some(place) = place {
+    fn name_pool(&self, finding: &mut Finding) {
+        let mut places = self.assessor.index.pools.iter();
+        let would_hold = || places.find(|place| self.is_in(place) && self.is_of(place));
+        if let Some(place) = self.holder().or_else(would_hold) {
             finding.namespace = Some(place.key.namespace.clone());
             finding.pool = Some(place.key.name.clone());
-            return;
+        } else if self.section.ipam.slices.is_none() {
+            finding.pool = self.pool_names().next();
         }
-        let mut ranges = self.section.ipam.ranges.iter();
-        let range = ranges.find(|range| range.contains(self.address));
-        if self.section.ipam.slices.is_none() {
-            finding.pool = range.map(|range| pool_name(self.network, None, *range));
+    }
+
+    /// The names of the pools of the ranges that have the address.
+    fn pool_names(&self) -> impl Iterator<Item = String> {
+        let ranges = self.section.ipam.ranges.iter();
+        let ranges = ranges.filter(|range| range.contains(self.address));
+        ranges.map(|range| pool_name(self.network, None, *range))
+    }
+
+    /// Whether the row would have been seen if there were one.
+    fn all_is_seen(&self) -> bool {
+        let (snapshot, pools) = (self.assessor.snapshot, &self.assessor.index.pools);
+        let unreadable = |it: &Unreadable| it.kind == Kind::IpPool;
+        let nameless = |place: &Place| place.range.is_none();
+        // The pool may be in a namespace that was not looked at.
+        let is_looked_at =
+            || snapshot.pools_of.is_none() || pools.iter().any(|place| self.is_of(place));
+        !snapshot.unreadable.iter().any(unreadable) && !pools.iter().any(nameless) && is_looked_at()
+    }
+
+    /// Whether there is a reservation of this address for this pod.
+    fn is_reserved(&self) -> bool {
+        let (snapshot, networks) = (
+            self.assessor.snapshot,
+            [self.network.map(Into::into)].into(),
+        );
+        self.assessor.index.pools.iter().any(|place| {
+            let namespace = &place.key.namespace;
+            let mut found = snapshot.reservations_of(namespace, &networks, self.address);
+            found.any(|at| snapshot.reservations[at].owner() == self.pod.podref.as_str())
+        })
+    }
+
+    /// The finding about an address that no row holds for its pod, if it is one.
+    fn unallocated(&self, source: Source) -> Option<Finding> {
+        if !self.pod.is_running() || self.is_allocated() || !self.all_is_seen() {
+            return None;
         }
+        let mut finding = match self.holder() {
+            Some(place) => Finding::new(
+                Problem::InUseUnallocated,
+                format!("its pod lives, and the row in {} is another's", place.key),
+            ),
+            // The dump has pools before reservations before pods.
+            None if source == Source::Files && self.is_reserved() => Finding::new(
+                Problem::Unknown,
+                "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
+            ),
+            None => Finding::new(
+                Problem::InUseUnallocated,
+                "its pod lives, and no row holds it: it may be given to another pod",
+            ),
+        };
+        finding.address = Some(self.address.to_string());
+        finding.interface = Some(self.interface.to_owned()).filter(|name| !name.is_empty());
+        self.name_pool(&mut finding);
+        self.assessor
+            .name_owner(&mut finding, self.pod.podref.as_str(), None);
+        Some(finding)
     }
 }
 
@@ -123,6 +179,8 @@ pub fn findings(
             for address in given.filter(|it| !definitions.is_static(&entry.network, **it)) {
                 let sections = definitions.sections(&entry.network, *address);
                 let mut of = sections.map(|section| Use {
+                    assessor,
+                    definitions,
                     network: section.ipam.network_name.as_deref(),
                     address: *address,
                     pod,
@@ -130,90 +188,26 @@ pub fn findings(
                     section,
                 });
                 let Some(first) = of.next() else { continue };
-                let is_own = |one: &Use<'_>| one.is_allocated(assessor, definitions);
-                let own = of.find(|other| !is_own(&first) && is_own(other));
+                let own = of.find(|other| !first.is_allocated() && other.is_allocated());
                 uses.push(own.unwrap_or(first));
             }
         }
     }
     let mut findings: Vec<_> = uses
         .iter()
-        .filter_map(|one| unallocated(assessor, definitions, one, source))
+        .filter_map(|one| one.unallocated(source))
         .collect();
     uses.sort_by_key(|one| (one.network, one.address));
     let same = |a: &Use<'_>, b: &Use<'_>| (a.network, a.address) == (b.network, b.address);
     for together in uses.chunk_by(same) {
-        findings.extend(duplicates(assessor, definitions, together));
+        findings.extend(duplicates(together));
     }
     findings
 }
 
-fn unallocated(
-    assessor: &Assessor<'_>,
-    definitions: &Definitions<'_>,
-    one: &Use<'_>,
-    source: Source,
-) -> Option<Finding> {
-    let is_allocated = one.is_allocated(assessor, definitions);
-    if !one.pod.is_running() || is_allocated || !all_is_seen(assessor, one) {
-        return None;
-    }
-    let podref = one.pod.podref.as_str();
-    let mut finding = match one.holders(assessor).next() {
-        Some((place, _)) => Finding::new(
-            Problem::InUseUnallocated,
-            format!("its pod lives, and the row in {} is another's", place.key),
-        ),
-        // The dump has pools before reservations before pods.
-        None if source == Source::Files && is_reserved(assessor, one) => Finding::new(
-            Problem::Unknown,
-            "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
-        ),
-        None => Finding::new(
-            Problem::InUseUnallocated,
-            "its pod lives, and no row holds it: it may be given to another pod",
-        ),
-    };
-    finding.address = Some(one.address.to_string());
-    finding.interface = Some(one.interface.to_owned()).filter(|name| !name.is_empty());
-    one.name_pool(&mut finding, assessor);
-    assessor.name_owner(&mut finding, Some(podref), None);
-    Some(finding)
-}
-
-/// Whether there is a reservation of this address for this pod.
-fn is_reserved(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
-    let snapshot = assessor.snapshot;
-    let names = ipgc_core::address::reservation_names(one.address, one.network);
-    assessor.index.pools.iter().any(|place| {
-        let found = names
-            .iter()
-            .filter_map(|name| snapshot.reservation(&place.key.namespace, name));
-        found
-            .map(|at| &snapshot.reservations[at])
-            .any(|it| it.owner() == one.pod.podref.as_str())
-    })
-}
-
-/// Whether the row would have been seen if there were one.
-fn all_is_seen(assessor: &Assessor<'_>, one: &Use<'_>) -> bool {
-    let snapshot = assessor.snapshot;
-    let unreadable = |it: &Unreadable| it.kind == Kind::IpPool;
-    let nameless = |place: &Place| place.range.is_none();
-    if snapshot.unreadable.iter().any(unreadable) || assessor.index.pools.iter().any(nameless) {
-        return false;
-    }
-    // The pool may be in a namespace that was not looked at.
-    snapshot.pools_of.is_none() || assessor.index.pools.iter().any(|place| one.is_of(place))
-}
-
 /// The uses of one address of one network. A definition that does not reserve
 /// shares it with all but its own pools.
-fn duplicates(
-    assessor: &Assessor<'_>,
-    definitions: &Definitions<'_>,
-    together: &[Use<'_>],
-) -> Vec<Finding> {
+fn duplicates(together: &[Use<'_>]) -> Vec<Finding> {
     if together.len() < 2 {
         return Vec::new();
     }
@@ -222,10 +216,7 @@ fn duplicates(
     let (reserving, others): (Vec<_>, Vec<_>) =
         together.iter().partition(|one| one.section.ipam.reserves);
     for one in reserving.into_iter().chain(others) {
-        let ranges = one.section.ipam.ranges.iter();
-        let holding = ranges.filter(|range| range.contains(one.address));
-        let pools = holding.map(|range| pool_name(one.network, None, *range));
-        let pools: BTreeSet<_> = pools.collect();
+        let pools: BTreeSet<_> = one.pool_names().collect();
         let of_pool = |(all, _): &&mut (BTreeSet<_>, Vec<_>)| !pools.is_disjoint(all);
         let at = if one.section.ipam.reserves {
             groups.first_mut()
@@ -242,15 +233,11 @@ fn duplicates(
     }
     groups
         .iter()
-        .filter_map(|(_, group)| duplicate(assessor, definitions, group))
+        .filter_map(|(_, group)| duplicate(group))
         .collect()
 }
 
-fn duplicate(
-    assessor: &Assessor<'_>,
-    definitions: &Definitions<'_>,
-    together: &[&Use<'_>],
-) -> Option<Finding> {
+fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {
     let mut pods: Vec<_> = together.iter().map(|one| &one.pod.podref).collect();
     pods.sort_unstable();
     pods.dedup();
@@ -266,13 +253,10 @@ fn duplicate(
     let mut finding = Finding::new(Problem::InUseTwice, detail);
     finding.address = Some(first.address.to_string());
     // That of the one which has a row, if there is one.
-    let allocated = together
-        .iter()
-        .find(|one| one.is_allocated(assessor, definitions));
-    allocated
-        .unwrap_or(&first)
-        .name_pool(&mut finding, assessor);
-    let nodes = pods.iter().filter_map(|pod| assessor.node_of(pod.as_str()));
+    let allocated = together.iter().find(|one| one.is_allocated());
+    allocated.unwrap_or(&first).name_pool(&mut finding);
+    let node_of = |pod: &&PodRef| first.assessor.node_of(pod.as_str());
+    let nodes = pods.iter().filter_map(node_of);
     let nodes: BTreeSet<_> = nodes.collect();
     finding.nodes = nodes.into_iter().map(Into::into).collect();
     finding.pods = pods.iter().map(ToString::to_string).collect();

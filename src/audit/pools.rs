@@ -1,11 +1,13 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-};
+use std::{collections::HashSet, fmt};
 
-use ipgc_core::{address::Range, ipam::handed_out, judge::Word, pool::PoolKey};
+use ipgc_core::{
+    address::Range,
+    ipam::handed_out,
+    judge::Word,
+    pool::{ObservedPool, PoolKey},
+};
 
 use super::{
     assess::Assessor,
@@ -20,7 +22,6 @@ use crate::snapshot::{Kind, Slice};
 const NEARLY_FULL: u128 = 90;
 
 /// How many addresses of a range are handed out at the most, by what leads to it.
-#[must_use]
 fn size(range: Range, led: Option<&Led<'_>>) -> Option<u64> {
     let count = match led {
         Some(led) => led.size(range)?,
@@ -30,7 +31,6 @@ fn size(range: Range, led: Option<&Led<'_>>) -> Option<u64> {
 }
 
 /// How full a pool is.
-#[must_use]
 pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
     PoolUsage {
         namespace: place.key.namespace.clone(),
@@ -98,7 +98,6 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
 }
 
 /// The finding about a range that is nearly full. A range of single addresses is full by design.
-#[must_use]
 pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
     let size = usage.size?;
     let split = usage.split;
@@ -122,7 +121,7 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> O
 
 /// The findings about parts of a range that are nearly full: pods of the definitions of such a part get no address,
 /// though the range has some left.
-pub fn full_parts(assessor: &Assessor<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
+pub fn full_parts(pool: &ObservedPool, place: &Place, led: &Led<'_>) -> Vec<Finding> {
     let Some(range) = place.range else {
         return Vec::new();
     };
@@ -130,8 +129,9 @@ pub fn full_parts(assessor: &Assessor<'_>, place: &Place, led: &Led<'_>) -> Vec<
         .parts(range)
         .into_iter()
         .filter_map(|(span, size, names)| {
-            let held = assessor.index.held_in(place);
-            let rows = held.filter(|address| is_within(span, *address)).count();
+            let held = pool.rows().iter().filter_map(|row| pool.address_of(row));
+            let rows = held.filter(|held| range.contains(*held) && is_within(span, *held));
+            let rows = rows.count();
             is_nearly_full(rows as u128, size).then(|| {
                 let mut detail = format!(
                     "{rows} of {size} addresses are taken of the part that {} hands out",
@@ -171,7 +171,6 @@ pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> V
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.
-#[must_use]
 pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<Finding> {
     let (node, podref) = place.disproved_slice.as_ref()?;
     let other = assessor.node_of(podref.as_str()).unwrap_or_default();
@@ -185,7 +184,6 @@ pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<
 }
 
 /// The finding about a pool that no definition leads to.
-#[must_use]
 pub fn without_definition(
     place: &Place,
     split: Split,
@@ -234,36 +232,31 @@ impl Place {
     }
 }
 
-/// The findings about slices of nodes that are gone. `rows` has how many rows each pool has.
-pub fn gone_slices(
-    assessor: &Assessor<'_>,
-    rows: &BTreeMap<&PoolKey, usize>,
-    source: Source,
-) -> Vec<Finding> {
+/// The findings about slices of nodes that are gone. `usages` are those of all pools, in the order of the index.
+pub fn gone_slices(assessor: &Assessor<'_>, usages: &[PoolUsage], source: Source) -> Vec<Finding> {
     let snapshot = assessor.snapshot;
     if !snapshot.knows_nodes() {
         return Vec::new();
     }
     let slices = snapshot.slices.iter();
     let gone = slices.filter(|slice| !snapshot.nodes.contains_key(&slice.node));
-    gone.map(|slice| gone_slice(assessor, slice, rows, source))
+    gone.map(|slice| gone_slice(assessor, slice, usages, source))
         .collect()
 }
 
 fn gone_slice(
     assessor: &Assessor<'_>,
     slice: &Slice,
-    rows: &BTreeMap<&PoolKey, usize>,
+    usages: &[PoolUsage],
     source: Source,
 ) -> Finding {
     let names = slice.pool_names();
-    let is_it =
-        |place: &&Place| place.key.namespace == slice.namespace && names.contains(&place.key.name);
-    let pool = assessor.index.pools.iter().find(is_it);
-    let count = pool
-        .and_then(|place| rows.get(&place.key))
-        .copied()
-        .unwrap_or_default();
+    let mut all = assessor.index.pools.iter().zip(usages);
+    let found = all.find(|(place, _)| {
+        place.key.namespace == slice.namespace && names.contains(&place.key.name)
+    });
+    let pool = found.map(|(place, _)| place);
+    let count = found.map_or(0, |(_, usage)| usage.split.rows());
     let Slice {
         name, node, range, ..
     } = slice;
@@ -293,7 +286,6 @@ fn gone_slice(
 }
 
 /// The namespaces in which a row may be that cannot be seen.
-#[must_use]
 pub fn blind_namespaces(assessor: &Assessor<'_>) -> HashSet<String> {
     let unreadable = assessor.snapshot.unreadable.iter();
     let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);

@@ -151,9 +151,18 @@ pub enum Problem {
     PoolWithoutDefinition,
     /// A slice of a node that is gone.
     SliceOfGoneNode,
+    /// Nothing: a line of `ipgc watch` tells of a row that is live, exempt, young or gone.
+    #[serde(skip)]
+    Nothing,
 }
 
 impl Problem {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+
     /// The word in tables and in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -176,6 +185,7 @@ impl Problem {
             Self::PoolWithoutDefinition => "pool-without-definition",
             Self::SliceOfGoneNode => "slice-of-gone-node",
             Self::SliceOfSeveralNodes => "slice-of-several-nodes",
+            Self::Nothing => "-",
         }
     }
 }
@@ -185,6 +195,7 @@ impl Problem {
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// What is wrong.
+    #[serde(skip_serializing_if = "Problem::is_nothing")]
     pub problem: Problem,
     /// The same in a sentence.
     pub detail: String,

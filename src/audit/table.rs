@@ -2,11 +2,11 @@
 
 use std::io;
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::report::{Finding, Report};
 
-/// A wider cell is cut, since foreign texts may have any length. The API server takes no longer name.
+/// A longer cell is cut, since foreign texts may have any length. The API server takes no longer name.
 const WIDEST: usize = 512;
 /// So many pods are shown in a cell; `-o json` has all of them.
 const PODS: usize = 8;
@@ -22,101 +22,68 @@ pub enum Output {
     Json,
 }
 
-/// One column of findings.
-pub(super) struct Column {
-    title: &'static str,
-    /// The least width where later lines are not known yet.
-    pub least: usize,
-    /// Whether `-o table` has it too.
-    is_usual: bool,
-    of: fn(&Finding) -> Option<String>,
-}
-
-const fn column(
-    title: &'static str,
-    least: usize,
-    is_usual: bool,
-    of: fn(&Finding) -> Option<String>,
-) -> Column {
-    Column {
-        title,
-        least,
-        is_usual,
-        of,
-    }
-}
+/// A column of findings: its title, its least width where later lines are not known yet, whether `-o table` has it too,
+/// and its cell.
+type Column = (&'static str, usize, bool, fn(&Finding) -> Option<String>);
 
 /// All columns, in the order of `-o wide`.
 const COLUMNS: [Column; 14] = [
-    column("FINDING", 0, true, |it| {
+    ("FINDING", 0, true, |it| {
         Some(it.problem.as_str().to_owned())
     }),
-    column("ADDRESS", 15, true, |it| it.address.clone()),
-    column("POOL", 20, true, |it| {
+    ("ADDRESS", 15, true, |it| it.address.clone()),
+    ("POOL", 20, true, |it| {
         Some(format!("{}/{}", it.namespace.as_ref()?, it.pool.as_ref()?))
     }),
-    column("POD", 20, true, |it| names(&it.pods)),
-    column("NODE", 10, true, |it| {
+    ("POD", 20, true, |it| names(&it.pods)),
+    ("NODE", 10, true, |it| {
         (!it.nodes.is_empty()).then(|| it.nodes.join(","))
     }),
-    column("GRADE", 0, false, |it| it.grade.clone()),
-    column("CAUSE", 0, false, |it| it.cause.clone()),
-    column("WAIT", 0, false, |it| {
+    ("GRADE", 0, false, |it| it.grade.clone()),
+    ("CAUSE", 0, false, |it| it.cause.clone()),
+    ("WAIT", 0, false, |it| {
         it.wait_seconds.map(|seconds| format!("{seconds}s"))
     }),
-    column("INTERFACE", 0, false, |it| it.interface.clone()),
-    column("KEY", 0, false, |it| Some(it.row.as_ref()?.key.clone())),
-    column("SANDBOX", 0, false, |it| {
+    ("INTERFACE", 0, false, |it| it.interface.clone()),
+    ("KEY", 0, false, |it| Some(it.row.as_ref()?.key.clone())),
+    ("SANDBOX", 0, false, |it| {
         let row = it.row.as_ref()?.stored.value();
         Some(row.get("id")?.as_str()?.chars().take(12).collect())
     }),
-    column("RESERVATION", 0, false, |it| {
+    ("RESERVATION", 0, false, |it| {
         Some(it.reservation.as_ref()?.name.clone())
     }),
-    column("DETAIL", 0, true, |it| Some(it.detail.clone())),
-    column(COMMAND, 0, false, |it| it.command.clone()),
+    ("DETAIL", 0, true, |it| Some(it.detail.clone())),
+    (COMMAND, 0, false, |it| it.command.clone()),
 ];
 
 const COMMAND: &str = "COMMAND";
 
-/// The columns of this form.
-pub(super) fn columns(output: Output) -> impl Iterator<Item = &'static Column> {
-    let is_wide = output == Output::Wide;
-    COLUMNS
-        .iter()
-        .filter(move |column| is_wide || column.is_usual)
+fn shown_in(output: Output) -> impl Iterator<Item = &'static Column> {
+    let columns = COLUMNS.iter();
+    columns.filter(move |(_, _, is_usual, _)| output == Output::Wide || *is_usual)
 }
 
-/// The titles of the columns.
-pub(super) fn titles(output: Output) -> impl Iterator<Item = String> {
-    columns(output).map(|column| column.title.to_owned())
+/// The titles of the columns, and their least widths.
+pub(super) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usize)> {
+    shown_in(output).map(|(title, least, ..)| (*title, *least))
 }
 
 /// The cells of a finding.
 pub(super) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
-    columns(output).map(|column| {
-        let text = (column.of)(finding);
+    shown_in(output).map(|(title, .., cell)| match cell(finding) {
         // A command that is cut would be another command.
-        if column.title == COMMAND {
-            text.map_or_else(dash, |text| clean(&text))
-        } else {
-            shown(text)
-        }
+        Some(text) if *title == COMMAND => clean(&text),
+        text => shown(text),
     })
 }
 
 /// A cell with this text, or a dash.
 pub(super) fn shown(text: Option<String>) -> String {
-    let text = text.map_or_else(dash, |text| clean(&text));
-    if text.width() <= WIDEST {
-        text
-    } else {
-        cut(&text)
-    }
-}
-
-fn dash() -> String {
-    "-".to_owned()
+    cut(
+        &text.map_or_else(|| "-".to_owned(), |text| clean(&text)),
+        WIDEST,
+    )
 }
 
 /// A text of the first of these pods.
@@ -132,16 +99,7 @@ pub(super) fn names(pods: &[String]) -> Option<String> {
     }
 }
 
-/// The findings as lines of a table, the counts, and the notes.
-#[must_use]
-pub fn table(report: &Report, output: Output) -> String {
-    let mut text = Vec::new();
-    // Memory takes all that is written to it.
-    let _ = write_table(report, output, &mut text);
-    String::from_utf8(text).unwrap_or_default()
-}
-
-/// Writes them.
+/// Writes the findings as lines of a table, the counts, and the notes.
 ///
 /// # Errors
 /// Those of `writer`.
@@ -149,7 +107,9 @@ pub fn write_table(report: &Report, output: Output, writer: &mut impl io::Write)
     if !report.findings.is_empty() {
         let findings = report.findings.iter();
         let rows = findings.map(|finding| cells(finding, output).collect());
-        let rows = std::iter::once_with(|| titles(output).collect()).chain(rows);
+        let titles = columns(output).map(|(title, _)| title.to_owned());
+        let titles: Vec<_> = titles.collect();
+        let rows = std::iter::once(titles).chain(rows);
         write_rows(rows, &mut Vec::new(), writer)?;
         writeln!(writer)?;
     }
@@ -220,19 +180,12 @@ pub fn summary(
     Ok(())
 }
 
-/// At most [`WIDEST`] columns of it.
-fn cut(cell: &str) -> String {
-    let mut left = WIDEST - 1;
-    let fits = |c: &char| {
-        let width = c.width().unwrap_or_default();
-        left.checked_sub(width).is_some_and(|rest| {
-            left = rest;
-            true
-        })
-    };
-    let mut text: String = cell.chars().take_while(fits).collect();
-    text.push('…');
-    text
+/// At most so many characters of it.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// A text whose control characters, and characters that turn or hide text, are escaped.

@@ -8,6 +8,10 @@ use ipgc_core::{
     podref::PodRef,
     pool::PoolKey,
 };
+use jiff::{
+    SignedDuration,
+    fmt::friendly::{Spacing, SpanPrinter},
+};
 
 pub use crate::report::names;
 use crate::{
@@ -18,21 +22,9 @@ use crate::{
 /// `3m30s`.
 #[must_use]
 pub fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let parts = [
-        (seconds / 3600, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    if parts.is_empty() {
-        "0s".to_owned()
-    } else {
-        parts.concat()
-    }
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let printer = SpanPrinter::new().spacing(Spacing::None);
+    printer.duration_to_string(&SignedDuration::from_secs(seconds))
 }
 
 /// The cause that made a row stale, in words.
@@ -76,15 +68,17 @@ pub fn stale(stale: &Stale) -> String {
     )
 }
 
-/// Whether this may stand in a command: foreign texts hold whatever they like, and a shell reads it.
-fn is_dns_name(text: &str) -> bool {
+/// Whether these may stand in a command: foreign texts hold whatever they like, and a shell reads it.
+fn are_names(texts: &[&str]) -> bool {
     let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     let is_outer = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let mut bytes = text.bytes();
-    text.len() <= 253
-        && is_outer(bytes.next())
-        && is_outer(text.bytes().last())
-        && text.bytes().all(is_inner)
+    texts.iter().all(|text| {
+        let mut bytes = text.bytes();
+        text.len() <= 253
+            && bytes.clone().all(is_inner)
+            && is_outer(bytes.next())
+            && is_outer(text.bytes().last())
+    })
 }
 
 /// The statement that nodes run no sandboxes, if their names are some.
@@ -93,7 +87,7 @@ pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
     let named = match nodes {
         [] => return None,
         _ if nodes.len() > NAMED => "NODE...".to_owned(),
-        _ if nodes.iter().all(|node| is_dns_name(node)) => nodes.join(" "),
+        _ if nodes.iter().all(|node| are_names(&[node])) => nodes.join(" "),
         _ => return None,
     };
     Some(format!(
@@ -105,7 +99,7 @@ pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
 #[must_use]
 pub fn out_of_service(nodes: &[Box<str>]) -> Option<String> {
     let [node] = nodes else { return None };
-    is_dns_name(node).then(|| {
+    are_names(&[node]).then(|| {
         format!(
             "kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         )
@@ -117,8 +111,8 @@ pub fn out_of_service(nodes: &[Box<str>]) -> Option<String> {
 pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
     let (namespace, name) = (podref.namespace(), podref.name());
     let force = if by_force { " --force" } else { "" };
-    let are_names = is_dns_name(namespace) && is_dns_name(name);
-    are_names.then(|| format!("kubectl -n {namespace} delete pod {name}{force}"))
+    are_names(&[namespace, name])
+        .then(|| format!("kubectl -n {namespace} delete pod {name}{force}"))
 }
 
 /// The removal of whatever holds an address, once a person has typed it.
@@ -132,11 +126,7 @@ pub fn force(address: IpAddr) -> String {
 #[must_use]
 pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
     let PoolKey { namespace, name } = pool;
-    let all = [namespace.as_str(), name, uid, version];
-    if !all.into_iter().all(is_dns_name) {
-        return None;
-    }
-    Some(format!(
+    are_names(&[namespace, name, uid, version]).then(|| format!(
         r#"echo '{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":"{uid}","resourceVersion":"{version}"}}}}' | kubectl delete -f - --raw /apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/ippools/{name}"#
     ))
 }
@@ -151,14 +141,8 @@ pub fn unassign(slice: &Slice) -> Option<String> {
         node,
         ..
     } = slice;
-    if ![namespace.as_str(), name, node]
-        .into_iter()
-        .all(is_dns_name)
-    {
-        return None;
-    }
     let path = format!("/status/allocations/{index}/nodeName");
-    Some(format!(
+    are_names(&[namespace, name, node]).then(|| format!(
         "kubectl -n {namespace} patch nodeslicepools.whereabouts.cni.cncf.io {name} --type=json -p \
          '[{{\"op\":\"test\",\"path\":\"{path}\",\"value\":\"{node}\"}},\
          {{\"op\":\"replace\",\"path\":\"{path}\",\"value\":\"\"}}]'"

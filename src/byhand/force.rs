@@ -1,4 +1,4 @@
-//! What there is at one address, and whether a person may have it removed.
+//! What there is at one address, or is held by one node, and whether a person may have it removed.
 //!
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
 //! its address no more, a person can say only of a pod that runs without reporting the address.
@@ -7,39 +7,36 @@ use std::{
     collections::{BTreeSet, HashSet},
     fmt,
     net::IpAddr,
-    sync::Arc,
+    time::Duration,
 };
 
 use ipgc_core::{
     address::may_reserve,
     judge::{Unknown, Verdict},
+    names::Reading,
     patch::{Answer, UnreadablePatch},
     podref::PodRef,
-    pool::{PoolKey, Row, Unreadable as NoPod},
+    pool::{PoolKey, Unreadable as NoPod},
     proof::Presence,
     reservation::Reservation,
 };
-use kube::Client;
-use tokio_util::task::TaskTracker;
 use tracing::info;
 
+use super::{Writer, report, row_of};
 use crate::{
     audit::{
-        assess::{Assessor, names_no_pod},
+        assess::{Assessor, Item},
         blind_namespaces,
         filter::is_named,
+        report::Finding,
     },
     calls::CallError,
-    clock::Clock,
     collect::{
-        gate::Gate,
-        picked::{Pick, Subject},
-        pool_api::{ObserveError, PoolApi},
-        prover::Prover,
+        picked::{Pick, Picked, Subject},
+        pool_api::ObserveError,
         reservation_api::ReservationApi,
     },
     core::evidence::Policy,
-    leader::Leadership,
     snapshot::{NOW, Snapshot},
 };
 
@@ -74,6 +71,96 @@ impl fmt::Display for Unreadable {
     }
 }
 
+/// All that there is at an address: each may be removed, or why not.
+#[derive(Default)]
+struct There {
+    rows: Vec<Result<Forced, String>>,
+    /// Those without a row.
+    reservations: Vec<Result<Forced, String>>,
+    /// The reservations that may be of another address.
+    ambiguous: Vec<String>,
+}
+
+impl There {
+    fn of(assessor: &Assessor<'_>, address: IpAddr, is_wanted: impl Fn(&PoolKey) -> bool) -> Self {
+        let pools = assessor.snapshot.observed();
+        let pools = pools.filter(|pool| pool.exempts(address));
+        // Whichever of its networks the pool is of.
+        let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
+        let blind = blind_namespaces(assessor);
+        let mut there = Self::default();
+        assessor.each(|it| {
+            let named = |reason: String| match &it.item {
+                Item::Row(pool, _) => format!("{}: {reason}", pool.key()),
+                Item::Reservation(reserved, _) => {
+                    format!(
+                        "reservation {}/{}: {reason}",
+                        reserved.namespace, reserved.name
+                    )
+                }
+            };
+            if let Item::Reservation(reserved, Reading::Ambiguous) = &it.item
+                && may_reserve(&reserved.name, address)
+            {
+                there.ambiguous.push(named(NoPod::Network.to_string()));
+            }
+            if it.address != Some(address) {
+                return;
+            }
+            let mut finding = Finding::default();
+            assessor.describe(&mut finding, it);
+            let (pool, subject) = match report::subject(&finding) {
+                Ok(known) => known,
+                Err(reason) => return there.ambiguous.push(named(reason)),
+            };
+            if !is_wanted(&pool) {
+                return;
+            }
+            let is_exempt = match &it.item {
+                Item::Row(pool, row) => pool.is_exempt(row),
+                Item::Reservation(reserved, _) => exempt.contains(&*reserved.namespace),
+            };
+            // Drivers that write podrefs of their own write such as cannot be read.
+            let mut kept = assessor.policy.keep_podrefs.iter();
+            let is_kept = kept.any(|glob| glob.matches(it.owner()));
+            let is_row = matches!(it.item, Item::Row(..));
+            let forced = match it.verdict.clone().forced(NOW) {
+                _ if is_exempt => Err(Unknown::Exempt.to_string()),
+                Verdict::Stale(_) => match report::pick(&finding, true) {
+                    Ok(pick) => Ok(Forced::Pick(pick)),
+                    Err(_) => Err("it names no pod".to_owned()),
+                },
+                Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
+                    if is_kept {
+                        Err(Unknown::KeptOwner.to_string())
+                    } else if !is_row && blind.contains(&pool.namespace) {
+                        Err(
+                            "a pool of its namespace cannot be read, and may have its row"
+                                .to_owned(),
+                        )
+                    } else {
+                        Ok(Forced::Unreadable(Unreadable {
+                            pool,
+                            subject,
+                            podref: it.owner().parse().ok(),
+                            address,
+                        }))
+                    }
+                }
+                Verdict::Unknown(reason) => Err(reason.to_string()),
+                Verdict::Held(reason) => Err(reason.to_string()),
+            };
+            let of_kind = if is_row {
+                &mut there.rows
+            } else {
+                &mut there.reservations
+            };
+            of_kind.push(forced.map_err(named));
+        });
+        there
+    }
+}
+
 /// What there is at `address`, in the pool of this name if one is given.
 ///
 /// # Errors
@@ -87,72 +174,28 @@ pub fn at(
     let assessor = Assessor::new(snapshot, policy);
     let is_wanted =
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
+    let mut places = assessor.index.pools.iter();
     if let Some(pool) = pool
-        && !assessor
-            .index
-            .pools
-            .iter()
-            .any(|place| is_wanted(&place.key))
+        && !places.any(|place| is_wanted(&place.key))
     {
         return Err(format!("no pool {pool} is known"));
     }
-    // Drivers that write podrefs of their own write such as cannot be read.
-    let is_kept = |row: &Row| {
-        let podref = row.podref_text().unwrap_or_default();
-        policy.keep_podrefs.iter().any(|glob| glob.matches(podref))
+    let there = There::of(&assessor, address, is_wanted);
+    let is_taken = !there.rows.is_empty();
+    let all = if is_taken {
+        there.rows
+    } else {
+        there.reservations
     };
-    let mut found = Vec::new();
-    let mut why_not = Vec::new();
-    let mut is_taken = false;
-    for (observed, place) in snapshot.observed().zip(&assessor.index.pools) {
-        for row in observed.rows() {
-            if observed.address_of(row) != Some(address) || !is_wanted(&place.key) {
-                continue;
-            }
-            is_taken = true;
-            let verdict = assessor.verdict(&observed, place, row).forced(NOW);
-            let podref = row
-                .podref_text()
-                .and_then(|text| text.parse::<PodRef>().ok());
-            let subject = || Subject::Row {
-                pool_uid: observed.uid().to_owned(),
-                key: row.key().to_owned(),
-                stored: row.stored().clone(),
-            };
-            match (verdict, podref) {
-                (Verdict::Stale(_), Some(podref)) => {
-                    found.push(Forced::Pick(Pick {
-                        pool: place.key.clone(),
-                        subject: subject(),
-                        podref,
-                        address,
-                        forced: true,
-                    }));
-                }
-                (Verdict::Unknown(Unknown::Unreadable(_)), _) if is_kept(row) => {
-                    why_not.push(format!("{}: {}", place.key, Unknown::KeptOwner));
-                }
-                (Verdict::Unknown(Unknown::Unreadable(_)), podref) if !observed.is_exempt(row) => {
-                    found.push(Forced::Unreadable(Unreadable {
-                        pool: place.key.clone(),
-                        subject: subject(),
-                        podref,
-                        address,
-                    }));
-                }
-                (Verdict::Unknown(Unknown::Unreadable(_)), _) => {
-                    why_not.push(format!("{}: {}", place.key, Unknown::Exempt));
-                }
-                (Verdict::Unknown(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
-                (Verdict::Held(reason), _) => why_not.push(format!("{}: {reason}", place.key)),
-                (Verdict::Stale(_), None) => {
-                    why_not.push(format!("{}: it names no pod", place.key));
-                }
-            }
+    let (mut found, mut why_not) = (Vec::new(), Vec::new());
+    for forced in all {
+        match forced {
+            Ok(forced) => found.push(forced),
+            Err(reason) => why_not.push(reason),
         }
     }
-    if !is_taken {
-        found.extend(reservations(&assessor, address, &is_wanted, &mut why_not));
+    if !is_taken && found.is_empty() {
+        why_not.extend(there.ambiguous);
     }
     match (found.len(), why_not.is_empty()) {
         (1, true) => Ok(found.remove(0)),
@@ -164,90 +207,25 @@ pub fn at(
     }
 }
 
-/// The reservations of an address that no row has.
-fn reservations(
-    assessor: &Assessor<'_>,
-    address: IpAddr,
-    is_wanted: &dyn Fn(&PoolKey) -> bool,
-    why_not: &mut Vec<String>,
-) -> Vec<Forced> {
-    let mut found = Vec::new();
-    // Whichever of its networks the pool is of.
-    let exempt: HashSet<_> = assessor
-        .snapshot
-        .observed()
-        .filter(|pool| pool.exempts(address))
-        .map(|pool| pool.key().namespace.clone())
-        .collect();
-    let blind = blind_namespaces(assessor);
-    let mut ambiguous = Vec::new();
-    for orphan in assessor.index.orphans(assessor.snapshot) {
-        let reserved = orphan.reserved;
-        if orphan.is_ambiguous && may_reserve(&reserved.name, address) {
-            let reason = NoPod::Network;
-            let (namespace, name) = (&reserved.namespace, &reserved.name);
-            ambiguous.push(format!("reservation {namespace}/{name}: {reason}"));
+/// All that this node holds, forced, and the other nodes that hold some of it as well. A pod that is there keeps what it
+/// has.
+#[must_use]
+pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> (Picked, BTreeSet<Box<str>>) {
+    let (mut picks, mut others) = (Vec::new(), BTreeSet::new());
+    let assessor = Assessor::new(snapshot, policy);
+    assessor.each(|it| {
+        if !it.is_held_by(node) || it.place.is_none() {
+            return;
         }
-        if orphan.named.is_none_or(|(_, named)| named != address) {
-            continue;
+        let mut finding = Finding::default();
+        assessor.describe(&mut finding, it);
+        if let Ok(pick) = report::pick(&finding, true) {
+            others.extend(it.holding().iter().cloned());
+            picks.push(pick);
         }
-        let pool = orphan.place.map(|place| place.key.clone());
-        let pool = pool.unwrap_or_else(|| PoolKey {
-            namespace: reserved.namespace.clone(),
-            name: reserved.name.clone(),
-        });
-        if !is_wanted(&pool) {
-            continue;
-        }
-        let name = format!("reservation {}/{}", reserved.namespace, reserved.name);
-        if exempt.contains(&*reserved.namespace) {
-            why_not.push(format!("{name}: {}", Unknown::Exempt));
-            continue;
-        }
-        let subject = || Subject::Reservation {
-            name: reserved.name.clone(),
-            uid: reserved.uid.clone(),
-        };
-        match (
-            assessor.verdict_on_orphan(&orphan, address),
-            reserved.owner().parse(),
-        ) {
-            (Verdict::Stale(_), Ok(podref)) => {
-                found.push(Forced::Pick(Pick {
-                    pool,
-                    subject: subject(),
-                    podref,
-                    address,
-                    forced: true,
-                }));
-            }
-            (verdict, _) if names_no_pod(&verdict) => {
-                let mut kept = assessor.policy.keep_podrefs.iter();
-                if kept.any(|glob| glob.matches(reserved.owner())) {
-                    why_not.push(format!("{name}: {}", Unknown::KeptOwner));
-                    continue;
-                }
-                if blind.contains(&*reserved.namespace) {
-                    let why = "a pool of its namespace cannot be read, and may have its row";
-                    why_not.push(format!("{name}: {why}"));
-                    continue;
-                }
-                found.push(Forced::Unreadable(Unreadable {
-                    pool,
-                    subject: subject(),
-                    podref: None,
-                    address,
-                }));
-            }
-            (Verdict::Held(reason), _) => why_not.push(format!("{name}: {reason}")),
-            (Verdict::Unknown(reason), _) => why_not.push(format!("{name}: {reason}")),
-            (Verdict::Stale(_), Err(_)) => why_not.push(format!("{name}: it names no pod")),
-        }
-    }
-    if found.is_empty() {
-        why_not.append(&mut ambiguous);
-    }
-    found
+    });
+    others.remove(node);
+    (Picked::new(picks, Duration::ZERO), others)
 }
 
 /// Why something that cannot be read was not removed.
@@ -287,10 +265,10 @@ pub fn check_unreadable(
     row: &Unreadable,
 ) -> Result<(), NotRemoved> {
     if let Subject::Reservation { .. } = &row.subject {
-        let assessor = Assessor::new(snapshot, policy);
-        let is_it = |forced: &Forced| matches!(forced, Forced::Unreadable(found) if found.subject == row.subject);
-        let found = reservations(&assessor, row.address, &|_| true, &mut Vec::new());
-        if !found.iter().any(is_it) {
+        let there = There::of(&Assessor::new(snapshot, policy), row.address, |_| true);
+        let mut found = there.reservations.into_iter().flatten();
+        let is_it = |forced| matches!(forced, Forced::Unreadable(it) if it.subject == row.subject);
+        if !found.any(is_it) {
             return Err(NotRemoved::Gone);
         }
     }
@@ -306,95 +284,85 @@ pub fn check_unreadable(
     }
 }
 
-/// Removes what cannot be read. With `dry_run` nothing is sent.
-///
-/// # Errors
-/// Why not.
-pub async fn remove_unreadable(
-    client: &Client,
-    it: &Unreadable,
-    dry_run: bool,
-) -> Result<(), NotRemoved> {
-    match &it.subject {
-        Subject::Row {
-            pool_uid,
-            key,
-            stored,
-        } => remove_row(client, it, (pool_uid, key, stored), dry_run).await,
-        Subject::Reservation { name, uid } => {
-            remove_reservation(client, it, (name, uid), dry_run).await
-        }
-    }
-}
-
-/// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
-/// it need not be claimed.
-async fn remove_reservation(
-    client: &Client,
-    it: &Unreadable,
-    (name, uid): (&str, &str),
-    dry_run: bool,
-) -> Result<(), NotRemoved> {
-    let api = ReservationApi::new(client.clone(), Arc::default());
-    let namespace = &it.pool.namespace;
-    let there = api.get(namespace, name).await?;
-    let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
-    let there = there.filter(is_it).ok_or(NotRemoved::Gone)?;
-    if dry_run {
-        return Ok(());
-    }
-    match api.delete(namespace, &there).await {
-        Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
-        _ => {}
-    }
-    info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");
-    Ok(())
-}
-
-/// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
-/// the whole of it.
-async fn remove_row(
-    client: &Client,
-    row: &Unreadable,
-    (pool_uid, key, stored): (&str, &str, &serde_json::Value),
-    dry_run: bool,
-) -> Result<(), NotRemoved> {
-    let clock = Clock::start();
-    let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-    let pools = PoolApi::new(client.clone(), clock, Arc::default(), 1);
-    let podrefs: BTreeSet<_> = row.podref.iter().cloned().collect();
-    let observed = pools.observe(&row.pool, &podrefs).await?;
-    let observed = observed.filter(|observed| observed.uid() == pool_uid);
-    let observed = observed.ok_or(NotRemoved::Gone)?;
-    let is_it = |there: &&Row| there.key() == key && there.stored() == stored;
-    let there = observed.rows().iter().find(is_it);
-    let there = there.ok_or(NotRemoved::Gone)?;
-    if let Some(podref) = &row.podref {
-        let prover = Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default());
-        let asked = [(podref.clone(), false)].into();
-        let proof = prover.prove(observed.begin_proof(), &asked).await;
-        match proof.presence(podref) {
-            Presence::Absent => {}
-            Presence::Present(_) => return Err(NotRemoved::Present(podref.clone())),
-            Presence::Unknown(reason) => return Err(NotRemoved::NoProof(podref.clone(), reason)),
-        }
-    }
-    let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
-    if dry_run {
-        return Ok(());
-    }
-    match pools.free_unreadable(&row.pool, &patch).await {
-        Err(error) if error.answer() == Answer::Unclear => {
-            // It may have been done, or may be done yet.
-            let now = pools.observe(&row.pool, &podrefs).await?;
-            let now = now.filter(|observed| observed.uid() == pool_uid);
-            let is_there = now.is_some_and(|observed| observed.rows().iter().any(|it| is_it(&it)));
-            if is_there {
-                return Err(error.into());
+impl Writer {
+    /// Removes what cannot be read. With `dry_run` nothing is sent that changes anything.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotRemoved> {
+        match &it.subject {
+            Subject::Row {
+                pool_uid,
+                key,
+                stored,
+            } => self.remove_row(it, (pool_uid, key, stored), dry_run).await,
+            Subject::Reservation { name, uid } => {
+                self.remove_reservation(it, (name, uid), dry_run).await
             }
         }
-        done => done?,
     }
-    info!(pool = %row.pool, key, address = %row.address, %stored, "freed row that cannot be read");
-    Ok(())
+
+    /// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
+    /// it need not be claimed.
+    async fn remove_reservation(
+        &self,
+        it: &Unreadable,
+        (name, uid): (&str, &str),
+        dry_run: bool,
+    ) -> Result<(), NotRemoved> {
+        let namespace = &it.pool.namespace;
+        let there = self.reservations.get(namespace, name).await?;
+        let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
+        let there = there.filter(is_it).ok_or(NotRemoved::Gone)?;
+        if dry_run {
+            return Ok(());
+        }
+        match self.reservations.delete(namespace, &there).await {
+            Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
+            _ => {}
+        }
+        info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");
+        Ok(())
+    }
+
+    /// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
+    /// the whole of it.
+    async fn remove_row(
+        &self,
+        row: &Unreadable,
+        (pool_uid, key, stored): (&str, &str, &serde_json::Value),
+        dry_run: bool,
+    ) -> Result<(), NotRemoved> {
+        let podrefs = row.podref.iter().cloned().collect();
+        let observe = || self.observe(&row.pool, pool_uid, &podrefs);
+        let observed = observe().await?.ok_or(NotRemoved::Gone)?;
+        let there = row_of(&observed, key, stored).ok_or(NotRemoved::Gone)?;
+        if let Some(podref) = &row.podref {
+            let asked = [(podref.clone(), false)].into();
+            let proof = self.prover.prove(observed.begin_proof(), &asked).await;
+            match proof.presence(podref) {
+                Presence::Absent => {}
+                Presence::Present(_) => return Err(NotRemoved::Present(podref.clone())),
+                Presence::Unknown(reason) => {
+                    return Err(NotRemoved::NoProof(podref.clone(), reason));
+                }
+            }
+        }
+        let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
+        if dry_run {
+            return Ok(());
+        }
+        match self.pools.free_unreadable(&row.pool, &patch).await {
+            Err(error) if error.answer() == Answer::Unclear => {
+                // It may have been done, or may be done yet.
+                let now = observe().await?;
+                if now.is_some_and(|now| row_of(&now, key, stored).is_some()) {
+                    return Err(error.into());
+                }
+            }
+            done => done?,
+        }
+        info!(pool = %row.pool, key, address = %row.address, %stored, "freed row that cannot be read");
+        Ok(())
+    }
 }

@@ -3,8 +3,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`report`] | the stale rows of a report of `ipgc audit` |
-//! | [`force`] | the rows and reservations of single addresses |
-//! | [`held`] | all that a node holds |
+//! | [`force`] | the rows and reservations of single addresses, and of a node |
 //! | [`release`] | a run of the collector that touches nothing but what was picked |
 //! | [`repair`] | reservations that rows of live pods lack |
 //!
@@ -13,9 +12,65 @@
 //! Nothing here asks anybody or prints.
 
 pub mod force;
-pub mod held;
 pub mod release;
 pub mod repair;
 pub mod report;
 
+use std::{collections::BTreeSet, sync::Arc};
+
+use ipgc_core::{
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row},
+};
+use kube::Client;
+use tokio_util::task::TaskTracker;
+
 pub use crate::collect::picked::{Fate, Pick, Picked, Subject};
+use crate::{
+    clock::Clock,
+    collect::{
+        gate::Gate,
+        pool_api::{ObserveError, PoolApi},
+        prover::Prover,
+        reservation_api::ReservationApi,
+    },
+    leader::Leadership,
+};
+
+/// Writes what a person decided without a run of the collector, one after the other.
+pub struct Writer {
+    pools: PoolApi,
+    prover: Prover,
+    reservations: ReservationApi,
+}
+
+impl Writer {
+    /// Works through `client`.
+    #[must_use]
+    pub fn new(client: &Client) -> Self {
+        let clock = Clock::start();
+        let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
+        Self {
+            pools: PoolApi::new(client.clone(), clock, Arc::default(), 1),
+            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
+            reservations: ReservationApi::new(client.clone(), Arc::default()),
+        }
+    }
+
+    /// The pool, if it is still that one, with the rows of these pods.
+    async fn observe(
+        &self,
+        pool: &PoolKey,
+        uid: &str,
+        podrefs: &BTreeSet<PodRef>,
+    ) -> Result<Option<ObservedPool>, ObserveError> {
+        let observed = self.pools.observe(pool, podrefs).await?;
+        Ok(observed.filter(|observed| observed.uid() == uid))
+    }
+}
+
+/// The row, if it is as it was.
+fn row_of<'a>(pool: &'a ObservedPool, key: &str, stored: &serde_json::Value) -> Option<&'a Row> {
+    let mut rows = pool.rows().iter();
+    rows.find(|row| row.key() == key && row.stored() == stored)
+}

@@ -3,18 +3,14 @@
 //! Without it, another range of the same network may give the address away. It is made only while the row is
 //! as it was seen and its pod, read after the row, reports the address; and taken back if the row went meanwhile.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use ipgc_core::{
-    address::reservation_names,
-    patch::Answer,
-    pool::{PoolKey, RowContent},
-    proof::Presence,
+    address::reservation_names, patch::Answer, pool::RowContent, proof::Presence,
     reservation::Reservation,
 };
-use kube::Client;
-use tokio_util::task::TaskTracker;
 
+use super::{Pick, Subject, Writer, report::pick, row_of};
 use crate::{
     audit::{
         assess::Assessor,
@@ -22,33 +18,16 @@ use crate::{
         report::{Finding, Problem, Report},
     },
     calls::CallError,
-    clock::Clock,
-    collect::{
-        gate::Gate,
-        pool_api::{ObserveError, PoolApi},
-        prover::Prover,
-        reservation_api::ReservationApi,
-    },
+    collect::pool_api::ObserveError,
     core::evidence::Policy,
-    leader::Leadership,
     snapshot::Snapshot,
 };
 
 /// A reservation that a row lacks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Missing {
-    /// The pool of the row.
-    pub pool: PoolKey,
-    /// `metadata.uid` of it.
-    pub pool_uid: String,
-    /// The key of the row.
-    pub key: String,
-    /// The whole row.
-    pub stored: serde_json::Value,
-    /// Its address.
-    pub address: IpAddr,
-    /// Its owner.
-    pub podref: String,
+    /// The row.
+    pub row: Pick,
     /// The network in which it is reserved.
     pub network: Option<Box<str>>,
 }
@@ -57,7 +36,7 @@ impl Missing {
     /// The name that whereabouts would give the reservation.
     #[must_use]
     pub fn name(&self) -> Option<String> {
-        let IpAddr::V6(address) = self.address else {
+        let IpAddr::V6(address) = self.row.address else {
             return Some(self.names().remove(0));
         };
         // It writes the short form, and no object can have a name that begins with a dash.
@@ -66,7 +45,7 @@ impl Missing {
     }
 
     fn names(&self) -> Vec<String> {
-        reservation_names(self.address, self.network.as_deref())
+        reservation_names(self.row.address, self.network.as_deref())
     }
 }
 
@@ -79,22 +58,14 @@ pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Ve
     let all = report.findings.iter();
     for finding in all.filter(|finding| finding.problem == Problem::ReservationMissing) {
         let made = (|| {
-            let row = finding.row.as_ref()?;
+            let row = pick(finding, false).ok()?;
             let mut places = assessor.index.pools.iter();
-            let place = places.find(|place| *place.uid == *row.pool_uid)?;
+            let place = places.find(|place| place.key == row.pool)?;
             // Of a node's slice the name of the pool tells the node as well, and the reservation does not.
             let by_length = |network: &&Option<Box<str>>| network.as_ref().map_or(0, |it| it.len());
             let network = place.networks.iter().min_by_key(by_length)?.clone();
-            let address = finding.address.as_ref()?.parse().ok()?;
-            finding.reservation.is_none().then(|| Missing {
-                pool: place.key.clone(),
-                pool_uid: row.pool_uid.clone(),
-                key: row.key.clone(),
-                stored: row.stored.value(),
-                address,
-                podref: finding.pods.first().cloned().unwrap_or_default(),
-                network,
-            })
+            let is_nobodys = finding.reservation.is_none();
+            is_nobodys.then_some(Missing { row, network })
         })();
         match made {
             Some(made) => missing.push(made),
@@ -133,34 +104,15 @@ pub enum NotMade {
     Call(#[from] CallError),
 }
 
-/// Makes reservations.
-pub struct Repairer {
-    pools: PoolApi,
-    prover: Prover,
-    reservations: ReservationApi,
-}
-
-impl Repairer {
-    /// Works through `client`.
-    #[must_use]
-    pub fn new(client: &Client) -> Self {
-        let clock = Clock::start();
-        let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
-        Self {
-            pools: PoolApi::new(client.clone(), clock, Arc::default(), 1),
-            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
-            reservations: ReservationApi::new(client.clone(), Arc::default()),
-        }
-    }
-
-    /// Makes one, and says its name. With `dry_run` nothing is sent that changes anything.
+impl Writer {
+    /// Makes a reservation, and says its name. With `dry_run` nothing is sent that changes anything.
     ///
     /// # Errors
     /// Why not.
     pub async fn make(&self, missing: &Missing, dry_run: bool) -> Result<String, NotMade> {
         let name = missing.name().ok_or(NotMade::NoName)?;
         let row = self.row(missing).await?.ok_or(NotMade::Gone)?;
-        let namespace = &missing.pool.namespace;
+        let namespace = &missing.row.pool.namespace;
         // Whoever wrote the row has its pod by now.
         let asked = [(row.podref.clone(), true)].into();
         let (_, mut presence) = self.prover.presence(&asked).await;
@@ -209,14 +161,23 @@ impl Repairer {
 
     /// The row, if it is there as it was.
     async fn row(&self, missing: &Missing) -> Result<Option<RowContent>, NotMade> {
-        let podref = missing.podref.parse().map_err(|_| NotMade::Gone)?;
-        let podrefs = BTreeSet::from([podref]);
-        let observed = self.pools.observe(&missing.pool, &podrefs).await?;
-        let Some(observed) = observed.filter(|it| it.uid() == missing.pool_uid) else {
+        let Pick {
+            pool,
+            subject,
+            podref,
+            ..
+        } = &missing.row;
+        let Subject::Row {
+            pool_uid,
+            key,
+            stored,
+        } = subject
+        else {
             return Ok(None);
         };
-        let mut rows = observed.rows().iter();
-        let there = rows.find(|row| row.key() == missing.key && *row.stored() == missing.stored);
+        let podrefs = [podref.clone()].into();
+        let observed = self.observe(pool, pool_uid, &podrefs).await?;
+        let there = observed.as_ref().and_then(|it| row_of(it, key, stored));
         Ok(there.and_then(|row| row.content().ok()).cloned())
     }
 }

@@ -60,7 +60,7 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
         _ => false,
     };
     let picks = report.findings.iter().filter(wanted).map(|finding| {
-        pick(finding).map_err(|reason| {
+        pick(finding, false).map_err(|reason| {
             let address = finding.address.as_deref().unwrap_or("?");
             let problem = finding.problem.as_str();
             format!("its finding {problem} about {address} cannot be used: {reason}")
@@ -99,35 +99,22 @@ pub fn nothing_in(report: &Report) -> String {
     text.join("; ")
 }
 
-fn pick(finding: &Finding) -> Result<Pick, String> {
+/// The row or reservation that a finding is about, and its pool.
+pub(super) fn subject(finding: &Finding) -> Result<(PoolKey, Subject), String> {
     let name = |name: &Option<String>, what| {
         let name = name.as_deref().filter(|name| !name.is_empty());
         name.map(str::to_owned).ok_or(format!("it has no {what}"))
     };
-    let address = finding.address.as_deref().ok_or("it has no address")?;
-    let address = address
-        .parse()
-        .map_err(|_| format!("{address:?} is no address"))?;
-    let [podref] = finding.pods.as_slice() else {
-        return Err("it names not one pod".to_owned());
-    };
-    let podref: PodRef = podref
-        .parse()
-        .map_err(|_| format!("{podref:?} is no namespace/name"))?;
     let namespace = name(&finding.namespace, "namespace")?;
     let (subject, pool) = match (&finding.row, &finding.reservation) {
-        (Some(row), _) => {
-            let stored = row.stored.value();
-            if stored.get("podref").and_then(Value::as_str) != Some(podref.as_str()) {
-                return Err(format!("its row is not of {podref}"));
-            }
-            let subject = Subject::Row {
+        (Some(row), _) => (
+            Subject::Row {
                 pool_uid: row.pool_uid.clone(),
                 key: row.key.clone(),
-                stored,
-            };
-            (subject, name(&finding.pool, "pool")?)
-        }
+                stored: row.stored.value(),
+            },
+            name(&finding.pool, "pool")?,
+        ),
         (None, Some(reservation)) => (
             Subject::Reservation {
                 name: reservation.name.clone(),
@@ -138,14 +125,33 @@ fn pick(finding: &Finding) -> Result<Pick, String> {
         ),
         (None, None) => return Err("it has neither row nor reservation".to_owned()),
     };
+    let name = pool;
+    Ok((PoolKey { namespace, name }, subject))
+}
+
+/// The same as a pick.
+pub(super) fn pick(finding: &Finding, forced: bool) -> Result<Pick, String> {
+    let address = finding.address.as_deref().ok_or("it has no address")?;
+    let address = address
+        .parse()
+        .map_err(|_| format!("{address:?} is no address"))?;
+    let [podref] = finding.pods.as_slice() else {
+        return Err("it names not one pod".to_owned());
+    };
+    let podref: PodRef = podref
+        .parse()
+        .map_err(|_| format!("{podref:?} is no namespace/name"))?;
+    let (pool, subject) = subject(finding)?;
+    if let Subject::Row { stored, .. } = &subject
+        && stored.get("podref").and_then(Value::as_str) != Some(podref.as_str())
+    {
+        return Err(format!("its row is not of {podref}"));
+    }
     Ok(Pick {
-        pool: PoolKey {
-            namespace,
-            name: pool,
-        },
+        pool,
         subject,
         podref,
         address,
-        forced: false,
+        forced,
     })
 }

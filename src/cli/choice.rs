@@ -12,22 +12,13 @@ use crate::{
 // Else its group would have the name of the command's own.
 #[group(skip)]
 pub struct Args {
-    /// Findings about this pool only, by its name or as NAMESPACE/NAME
-    #[arg(long, value_name = "POOL")]
-    pool: Option<String>,
-
-    /// Findings about pods of this namespace only
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-
-    /// Findings about this node only: of its pods, and what it holds
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
+    #[command(flatten)]
+    pub(super) filter: Filter,
 
     /// Findings about pods with these labels only, as with kubectl; those that are gone have none in an audit, and in a
     /// watch those that they had
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<String>,
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels::parse)]
+    pub(super) selector: Option<Selector>,
 }
 
 /// The same, and the form of the findings.
@@ -44,24 +35,4 @@ pub struct Form {
     /// Print the schema of -o json, and look at nothing
     #[arg(long)]
     pub(super) schema: bool,
-}
-
-impl Args {
-    /// What a finding has to have.
-    #[must_use]
-    pub fn filter(&self) -> Filter {
-        Filter {
-            pool: self.pool.clone(),
-            namespace: self.namespace.clone(),
-            node: self.node.clone(),
-        }
-    }
-
-    /// The labels that a pod has to have.
-    ///
-    /// # Errors
-    /// One line that says what is no selector.
-    pub fn selector(&self) -> Result<Option<Selector>, String> {
-        self.selector.as_deref().map(labels::parse).transpose()
-    }
 }

@@ -59,24 +59,17 @@ pub struct Args {
 
 impl Args {
     /// One client for requests and one for watches.
-    ///
-    /// # Errors
-    /// One line that says what is wrong with the configuration.
     pub async fn clients(&self) -> Result<(Client, Client), String> {
         let config = self.config().await?;
         Ok((client(&config)?, client(&config)?))
     }
 
     /// One client for requests.
-    ///
-    /// # Errors
-    /// As [`Args::clients`].
     pub async fn client(&self) -> Result<Client, String> {
         client(&self.config().await?)
     }
 
     /// The only namespace whose pools are looked at, if there is one.
-    #[must_use]
     pub fn pool_namespace(&self) -> Option<String> {
         let given = self.pool_namespace.clone();
         let namespace = given.or_else(|| std::env::var("WHEREABOUTS_NAMESPACE").ok());

@@ -17,21 +17,21 @@
     reason = "the comments of arguments are help texts for people"
 )]
 
-pub mod audit;
-pub mod choice;
-pub mod cluster;
-pub mod completions;
-pub mod crds;
-pub mod explain;
+mod audit;
+mod choice;
+mod cluster;
+mod completions;
+mod crds;
+mod explain;
 mod log;
 mod question;
-pub mod release;
-pub mod repair;
-pub mod run;
+mod release;
+mod repair;
+mod run;
 mod signals;
-pub mod source;
+mod source;
 mod values;
-pub mod waits;
+mod waits;
 pub mod watch;
 
 use std::{
@@ -40,6 +40,8 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, error::ErrorKind};
+
+use crate::audit::table::{clean, cut};
 
 /// Gives back the IP addresses that whereabouts still holds for pods that are gone.
 #[derive(Debug, Parser)]
@@ -131,12 +133,7 @@ fn usage(message: &str) -> ExitCode {
 
 /// A message as a line for people.
 fn readable(message: &str) -> String {
-    let mut line = crate::audit::table::clean(message);
-    if let Some((end, _)) = line.char_indices().nth(LONGEST) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
+    cut(&clean(message), LONGEST)
 }
 
 /// Prints to standard output.
@@ -167,8 +164,7 @@ fn print_with(
 
 /// Prints a line at once. It may hold foreign names.
 fn print_line(line: &str) -> Result<(), String> {
-    let line = crate::audit::table::clean(line);
-    writeln!(stdout().lock(), "{line}").map_err(|error| unwritten(&error))
+    writeln!(stdout().lock(), "{}", clean(line)).map_err(|error| unwritten(&error))
 }
 
 fn unwritten(error: &io::Error) -> String {

@@ -3,18 +3,12 @@
 use std::io::{BufRead as _, Write as _, stderr, stdin};
 
 /// Whether a person agrees. The end of input is no yes.
-///
-/// # Errors
-/// One line, when nothing can be read.
 pub fn agrees(question: &str) -> Result<bool, String> {
     let answer = ask(&format!("{question} [y/N] "))?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
 /// What a person types, without space around it.
-///
-/// # Errors
-/// One line, when nothing can be read.
 pub fn ask(question: &str) -> Result<String, String> {
     let mut asked = stderr().lock();
     // Whoever cannot be asked cannot agree.

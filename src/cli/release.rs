@@ -37,9 +37,8 @@ use crate::{
         words,
     },
     byhand::{
-        Fate, Pick, Picked, Subject,
+        Fate, Pick, Picked, Subject, Writer,
         force::{self, Forced, Unreadable},
-        held::{HeldBy, held_by},
         release::release,
         report,
     },
@@ -154,27 +153,21 @@ impl Args {
         if agreed.picked.is_none() && agreed.unreadable.is_empty() {
             return Ok(ExitCode::from(1));
         }
-        let mut all = Tally {
-            kept: agreed.kept,
-            ..Tally::default()
-        };
+        let (mut freed, mut kept) = (0, agreed.kept);
         for row in &agreed.unreadable {
             if self.remove(&clients.0, row).await? {
-                all.freed += 1;
+                freed += 1;
             } else {
-                all.kept += 1;
+                kept += 1;
             }
         }
-        if let Some(picked) = agreed.picked {
-            let picked = Arc::new(picked);
-            let run = self.run(clients, &picked, said_dead, &mut all).await;
-            if let Err(reason) = run {
-                // What was done was done, and why it ended matters more than that it cannot be told.
-                let _ = all.tell(self.dry_run);
-                return Err(reason);
-            }
-        }
-        all.tell(self.dry_run)
+        let picked = agreed.picked;
+        let picked = picked.unwrap_or_else(|| Picked::new(Vec::new(), Duration::ZERO));
+        let picked = Arc::new(picked);
+        let run = self.run(clients, &picked, said_dead).await;
+        let told = tell(&picked.fates(), freed, kept, self.dry_run);
+        // What was done was done, and why it ended matters more than that it cannot be told.
+        run.and(told)
     }
 
     /// The nodes that a person says are dead, if they can be.
@@ -277,8 +270,8 @@ impl Args {
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
     async fn held_by(&self, node: &str) -> Result<Agreed, String> {
-        let HeldBy { picked, others } =
-            held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
+        let (picked, others) =
+            force::held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
         let found = picked.picks().len();
         if found == 0 {
             return Err(format!("node {node} holds nothing that could be freed"));
@@ -312,7 +305,7 @@ impl Args {
     async fn remove(&self, client: &Client, row: &Unreadable) -> Result<bool, String> {
         let snapshot = self.snapshot().await?;
         let removed = match force::check_unreadable(&snapshot, &self.live.waits.policy(), row) {
-            Ok(()) => force::remove_unreadable(client, row, self.dry_run).await,
+            Ok(()) => Writer::new(client).remove(row, self.dry_run).await,
             Err(reason) => Err(reason),
         };
         let said = match &removed {
@@ -329,8 +322,10 @@ impl Args {
         clients: (Client, Client),
         picked: &Arc<Picked>,
         said_dead: BTreeSet<Box<str>>,
-        all: &mut Tally,
     ) -> Result<(), String> {
+        if picked.picks().is_empty() {
+            return Ok(());
+        }
         let config = Config {
             pool_namespace: self.live.cluster.pool_namespace(),
             policy: self.live.waits.policy(),
@@ -354,11 +349,7 @@ impl Args {
         let signals = Signals::listen()?;
         let interrupted = signals.end().map(|_| ());
         let released = release(clients, config, picked, self.timeout, interrupted, tell).await;
-        let fates = picked.fates();
-        for fate in &fates {
-            all.add(fate);
-        }
-        if fates.iter().all(|fate| *fate == Fate::Gone) {
+        if picked.fates().iter().all(|fate| *fate == Fate::Gone) {
             eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");
         }
         // What was done counts, whoever heard of it.
@@ -367,53 +358,24 @@ impl Args {
     }
 }
 
-/// How many came to what.
-#[derive(Default)]
-struct Tally {
-    freed: usize,
-    /// Rows that were freed, and whose reservations were not.
-    left: usize,
-    gone: usize,
-    kept: usize,
-    waiting: usize,
-}
-
-impl Tally {
-    fn add(&mut self, fate: &Fate) {
-        match fate {
-            Fate::Done(_) | Fate::WouldGo(_) => self.freed += 1,
-            Fate::Freed(_) | Fate::Left(..) => self.left += 1,
-            Fate::Gone => self.gone += 1,
-            Fate::Kept(_) => self.kept += 1,
-            Fate::Unseen
-            | Fate::Waits(_)
-            | Fate::Stopped(_)
-            | Fate::Retried(_)
-            | Fate::Asked(_) => {
-                self.waiting += 1;
-            }
-        }
-    }
-
-    fn tell(&self, dry_run: bool) -> Ended {
-        let Self {
-            freed,
-            left,
-            gone,
-            kept,
-            waiting,
-        } = self;
-        let would = if dry_run { "would be freed" } else { "freed" };
-        let left_over = match left {
-            0 => String::new(),
-            left => format!("{left} freed but for their reservations, "),
-        };
-        let text = format!(
-            "{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
-        );
-        let code = ExitCode::from(u8::from(left + kept + waiting > 0));
-        print(&text, code)
-    }
+/// How many came to what, with those that were freed or kept without a run.
+fn tell(fates: &[Fate], freed: usize, kept: usize, dry_run: bool) -> Ended {
+    let count = |is_it: fn(&Fate) -> bool| fates.iter().filter(|fate| is_it(fate)).count();
+    let freed = freed + count(|fate| matches!(fate, Fate::Done(_) | Fate::WouldGo(_)));
+    let left = count(|fate| matches!(fate, Fate::Freed(_) | Fate::Left(..)));
+    let gone = count(|fate| matches!(fate, Fate::Gone));
+    let kept = kept + count(|fate| matches!(fate, Fate::Kept(_)));
+    let waiting = count(|fate| !fate.is_final() && !matches!(fate, Fate::Freed(_)));
+    let would = if dry_run { "would be freed" } else { "freed" };
+    let left_over = match left {
+        0 => String::new(),
+        left => format!("{left} freed but for their reservations, "),
+    };
+    let text = format!(
+        "{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept, {waiting} still waiting\n"
+    );
+    let code = ExitCode::from(u8::from(left + kept + waiting > 0));
+    print(&text, code)
 }
 
 /// One line of what was done.

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
 use crate::{
     audit::table::clean,
-    byhand::repair::{Missing, NotMade, Repairer, missing},
+    byhand::{
+        Pick, Writer,
+        repair::{NotMade, missing},
+    },
 };
 
 /// Arguments of `ipgc repair`.
@@ -44,9 +47,14 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn repair(&self) -> Ended {
-        let (missing, others) = self.missing().await?;
-        for (address, pod, why) in &others {
-            tell(address, pod, &format!("left alone: {why}"))?;
+        let read = self.live.read(self.choice.selector.clone()).await?;
+        let policy = self.live.waits.policy();
+        let report = read.report(&self.choice.filter, &policy).await?;
+        let (missing, others) = missing(&read.snapshot, &report);
+        for finding in &others {
+            let address = finding.address.as_deref().unwrap_or_default();
+            let why = format!("left alone: {}", finding.detail);
+            tell(address, &finding.pods.join(","), &why)?;
         }
         let left_alone = !others.is_empty();
         if missing.is_empty() {
@@ -56,12 +64,12 @@ impl Args {
             return Ok(ExitCode::from(u8::from(left_alone)));
         }
         for one in &missing {
-            let Missing {
+            let Pick {
                 address,
                 podref,
                 pool,
                 ..
-            } = one;
+            } = &one.row;
             let name = one.name().unwrap_or_default();
             let line = format!(
                 "{address} of {podref}: reservation {}/{name}",
@@ -73,10 +81,10 @@ impl Args {
             return Ok(ExitCode::from(1));
         }
         let (client, _) = self.live.cluster.clients().await?;
-        let repairer = Repairer::new(&client);
+        let writer = Writer::new(&client);
         let mut is_whole = !left_alone && !self.dry_run;
         for one in &missing {
-            let said = match repairer.make(one, self.dry_run).await {
+            let said = match writer.make(one, self.dry_run).await {
                 Ok(name) if self.dry_run => format!("would make reservation {name}"),
                 Ok(name) => format!("made reservation {name}"),
                 // Nothing is missing where nothing is.
@@ -86,22 +94,9 @@ impl Args {
                     format!("not made: {reason}")
                 }
             };
-            tell(&one.address.to_string(), &one.podref, &said)?;
+            tell(&one.row.address.to_string(), one.row.podref.as_str(), &said)?;
         }
         Ok(ExitCode::from(u8::from(!is_whole)))
-    }
-
-    /// What is missing now, and what cannot be made: address, pod and why.
-    async fn missing(&self) -> Result<(Vec<Missing>, Vec<(String, String, String)>), String> {
-        let read = self.live.read(self.choice.selector()?).await?;
-        let policy = self.live.waits.policy();
-        let report = read.report(&self.choice.filter(), &policy).await?;
-        let (missing, others) = missing(&read.snapshot, &report);
-        let others = others.into_iter().map(|finding| {
-            let address = finding.address.clone().unwrap_or_default();
-            (address, finding.pods.join(","), finding.detail.clone())
-        });
-        Ok((missing, others.collect()))
     }
 }
 

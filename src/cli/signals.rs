@@ -15,9 +15,6 @@ pub struct Signals {
 
 impl Signals {
     /// Begins to listen.
-    ///
-    /// # Errors
-    /// When the system does not allow it; one line.
     pub fn listen() -> Result<Self, String> {
         let listen = || -> io::Result<Self> {
             Ok(Self {

@@ -61,23 +61,17 @@ pub struct Read {
 
 impl Live {
     /// A client below which nothing can be written, and what is read with it.
-    ///
-    /// # Errors
-    /// One line that says what is wrong with the configuration.
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
         let client = read_only(self.cluster.client().await?);
         let scan = Scan {
             pool_namespace: self.cluster.pool_namespace(),
             selector,
-            only_objects: false,
+            ..Scan::default()
         };
         Ok((client, scan))
     }
 
     /// Reads the cluster.
-    ///
-    /// # Errors
-    /// One line.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         let (client, scan) = self.scan(selector).await?;
         let mut progress = Progress::new();
@@ -93,9 +87,6 @@ impl Live {
 
 impl Read {
     /// What is wrong. A finding that may come of the order of the reads is looked at once more.
-    ///
-    /// # Errors
-    /// One line.
     pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
         filter.check(&self.snapshot)?;
         let made = jiff::Timestamp::now().to_string();
@@ -103,7 +94,11 @@ impl Read {
         if let Some((client, scan)) = &self.cluster
             && wants_confirmation(&report)
         {
-            let again = live::read_again(client, scan).await;
+            let scan = Scan {
+                known: self.snapshot.kinds.clone(),
+                ..scan.clone()
+            };
+            let again = live::read_again(client, &scan).await;
             let again = again.map_err(|error| error.to_string())?;
             confirm(&mut report, &again, policy);
         }
@@ -113,9 +108,6 @@ impl Read {
 
 impl Args {
     /// Reads it.
-    ///
-    /// # Errors
-    /// One line.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         if self.files.is_empty() {
             return self.live.read(selector).await;

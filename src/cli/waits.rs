@@ -53,7 +53,6 @@ pub struct Args {
 
 impl Args {
     /// What to say of waits that add up to less than a kubelet needs.
-    #[must_use]
     pub fn warning(&self) -> Option<String> {
         let wait = self.policy().too_short_a_wait()?;
         Some(format!(
@@ -65,7 +64,6 @@ impl Args {
     }
 
     /// As a policy, which is the default in all else.
-    #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
             grace: self.grace,

@@ -4,7 +4,7 @@
 //! A look that fails tells nothing: what was known stays known. Nothing is written but lines.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     io::{self, BufWriter, Write, stderr, stdout},
     process::ExitCode,
     thread,
@@ -27,11 +27,10 @@ use super::{
 };
 use crate::{
     audit::{
-        changes::{State, changes, present},
-        confirm,
+        Look, State, changes, confirm,
         filter::Filter,
         line::{self, Message, Synced},
-        look::Look,
+        present,
         report::Report,
         table::{Output, summary, write_rows},
         wants_confirmation,
@@ -39,7 +38,7 @@ use crate::{
     backoff::Backoff,
     core::evidence::Policy,
     snapshot::{
-        Kind, Snapshot,
+        Snapshot,
         live::{self, LiveError, Scan},
     },
 };
@@ -134,8 +133,8 @@ impl Args {
             return Err("--interval must be at least 1s".to_owned());
         }
         Ok(Watch {
-            filter: self.form.choice.filter(),
-            selector: self.form.choice.selector()?,
+            filter: self.form.choice.filter.clone(),
+            selector: self.form.choice.selector.clone(),
             policy: self.source.waits.policy(),
             interval: self.interval,
             all: self.all,
@@ -161,45 +160,6 @@ pub struct Watch {
     pub output: Output,
 }
 
-/// A look that failed.
-struct Failure {
-    reason: String,
-    retry_after: Option<Duration>,
-}
-
-impl From<LiveError> for Failure {
-    fn from(error: LiveError) -> Self {
-        Self {
-            retry_after: match &error {
-                LiveError::Call(_, error) => error.retry_after(),
-                _ => None,
-            },
-            reason: error.to_string(),
-        }
-    }
-}
-
-/// The last look that succeeded.
-#[derive(Default)]
-struct Known {
-    state: State,
-    kinds: BTreeSet<Kind>,
-}
-
-impl Known {
-    /// A kind that was found before is not absent because the API server no longer knows it.
-    fn check(&self, looked_for: &[Kind], found: &BTreeSet<Kind>) -> Result<(), Failure> {
-        let mut missing = looked_for.iter().filter(|kind| !found.contains(kind));
-        match missing.find(|kind| self.kinds.contains(kind)) {
-            None => Ok(()),
-            Some(kind) => Err(Failure {
-                reason: format!("the API server knows no {kind} any more"),
-                retry_after: None,
-            }),
-        }
-    }
-}
-
 /// A failed look is followed by another after that, and the next ones by longer waits.
 const SOON: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(60);
@@ -217,10 +177,9 @@ impl Watch {
         output: &mut dyn Write,
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
-        let mut known = Known::default();
         let mut lines = Lines::new(output, self.output);
-        let first = self.first(&client, &scan, &mut known, complaints).await?;
-        if let Err(error) = lines.first(&known.state, first, self.all) {
+        let (mut state, first) = self.first(&client, &mut scan, complaints).await?;
+        if let Err(error) = lines.first(&state, first, self.all) {
             return ended(&error);
         }
         // Other programs that free addresses were told of once.
@@ -232,34 +191,34 @@ impl Watch {
             sleep(wait).await;
             let at = timestamp();
             let look = match live::read(&client, &scan, &mut |_, _| {}).await {
-                Ok(snapshot) => self.judge(&client, &scan, snapshot, &mut known, &at).await,
-                Err(error) => Err(error.into()),
+                Ok(snapshot) => self.judge(&client, &mut scan, snapshot, &state, &at).await,
+                Err(error) => Err(error),
             };
-            let state = match look {
-                Ok((state, _)) => state,
-                Err(failure) => {
+            match look {
+                Ok((next, _)) => {
+                    if failing {
+                        complain(complaints, "a look succeeded again");
+                        backoff.reset();
+                        failing = false;
+                    }
+                    if let Err(error) = lines.write(&changes(&state, &next, &at, self.all)) {
+                        return ended(&error);
+                    }
+                    state = next;
+                    wait = self.interval;
+                }
+                Err(error) => {
                     if !failing {
                         let after =
                             "nothing is told until a look succeeds, and what is known is kept";
-                        complain(complaints, &format!("{}; {after}", failure.reason));
+                        complain(complaints, &format!("{error}; {after}"));
                     }
                     failing = true;
                     wait = backoff
                         .next_wait()
-                        .max(failure.retry_after.unwrap_or_default());
-                    continue;
+                        .max(error.retry_after().unwrap_or_default());
                 }
-            };
-            if failing {
-                complain(complaints, "a look succeeded again");
-                backoff.reset();
-                failing = false;
             }
-            if let Err(error) = lines.write(&changes(&known.state, &state, &at, self.all)) {
-                return ended(&error);
-            }
-            known.state = state;
-            wait = self.interval;
         }
     }
 
@@ -267,10 +226,9 @@ impl Watch {
     async fn first(
         &self,
         client: &Client,
-        scan: &Scan,
-        known: &mut Known,
+        scan: &mut Scan,
         complaints: &mut dyn Write,
-    ) -> Result<Report, String> {
+    ) -> Result<(State, Report), String> {
         let at = timestamp();
         let mut progress = Progress::new();
         let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
@@ -283,29 +241,25 @@ impl Watch {
             complain(complaints, "the selector chooses no pod yet");
         }
         snapshot.selected = selected;
-        let look = self.judge(client, scan, snapshot, known, &at).await;
-        let (state, report) = look.map_err(|failure| failure.reason)?;
-        known.state = state;
-        Ok(report)
+        let look = self.judge(client, scan, snapshot, &State::new(), &at).await;
+        look.map_err(|error| error.to_string())
     }
 
     async fn judge(
         &self,
         client: &Client,
-        scan: &Scan,
+        scan: &mut Scan,
         mut snapshot: Snapshot,
-        known: &mut Known,
+        before: &State,
         at: &str,
-    ) -> Result<(State, Report), Failure> {
-        known.check(&Kind::ALL, &snapshot.kinds)?;
-        known.kinds.extend(&snapshot.kinds);
+    ) -> Result<(State, Report), LiveError> {
+        scan.known.extend(&snapshot.kinds);
         let mut look = Look::new(&mut snapshot, &self.policy, &self.filter, at.to_owned());
         if wants_confirmation(&look.report) {
             let again = live::read_again(client, scan).await?;
-            known.check(&[Kind::IpPool, Kind::Reservation, Kind::Pod], &again.kinds)?;
             confirm(&mut look.report, &again, &self.policy);
         }
-        Ok(look.into_state(&known.state))
+        Ok(look.into_state(before))
     }
 }
 
@@ -321,15 +275,18 @@ fn ended(error: &io::Error) -> Result<(), String> {
 struct Lines<'w> {
     writer: &'w mut dyn Write,
     output: Output,
+    titles: Vec<String>,
     widths: Vec<usize>,
 }
 
 impl<'w> Lines<'w> {
     fn new(writer: &'w mut dyn Write, output: Output) -> Self {
+        let (titles, widths) = line::columns(output);
         Self {
             writer,
             output,
-            widths: line::widths(output),
+            titles,
+            widths,
         }
     }
 
@@ -344,18 +301,15 @@ impl<'w> Lines<'w> {
                 notes: report.notes,
             })]);
         }
-        let titles = std::iter::once_with(|| line::titles(self.output));
+        let titles = std::iter::once(self.titles.clone());
         let cells = present
             .iter()
             .filter_map(|message| message.cells(self.output));
         write_rows(titles.chain(cells), &mut self.widths, self.writer)?;
-        let is_finding = |it: &&Message| matches!(it, Message::Present(line) if line.is_finding());
+        let is_finding = |it: &&Message| matches!(it, Message::Present(line) if !line.subject.problem.is_nothing());
+        let findings = present.iter().filter(is_finding).count();
         write!(self.writer, "synced, ")?;
-        summary(
-            &report,
-            present.iter().filter(is_finding).count(),
-            self.writer,
-        )?;
+        summary(&report, findings, self.writer)?;
         self.writer.flush()
     }
 

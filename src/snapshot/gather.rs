@@ -73,9 +73,6 @@ fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
 
 impl Gather {
     /// Takes an object in. With a `selector` the pods that it chooses are remembered.
-    ///
-    /// # Errors
-    /// When a pod or a node cannot be read, or when the object was taken in before.
     pub(super) fn object(
         &mut self,
         kind: Kind,
@@ -195,9 +192,6 @@ impl Gather {
     }
 
     /// The snapshot of all that was taken in.
-    ///
-    /// # Errors
-    /// When a pod or a reservation was taken in twice.
     pub(super) fn end(self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot;
         let pods = &mut snapshot.pods;

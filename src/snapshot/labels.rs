@@ -32,38 +32,32 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 fn requirement(text: &str) -> Result<Expression, String> {
-    let wrong = || format!("not a label selector: {text:?}");
+    expression(text).ok_or_else(|| format!("not a label selector: {text:?}"))
+}
+
+fn expression(text: &str) -> Option<Expression> {
     if let Some(key) = text.strip_prefix('!') {
-        return Ok(Expression::DoesNotExist(key_of(key).ok_or_else(wrong)?));
+        return Some(Expression::DoesNotExist(key_of(key)?));
     }
     if let Some((head, values)) = text.split_once('(') {
-        let values = values.strip_suffix(')').ok_or_else(wrong)?.split(',');
-        let values = values.map(value_of).collect::<Option<_>>();
-        let values = values.ok_or_else(wrong)?;
-        let (key, word) = head
-            .trim()
-            .split_once(char::is_whitespace)
-            .ok_or_else(wrong)?;
-        let key = key_of(key).ok_or_else(wrong)?;
+        let values = values.strip_suffix(')')?.split(',');
+        let values = values.map(value_of).collect::<Option<_>>()?;
+        let (key, word) = head.trim().split_once(char::is_whitespace)?;
+        let key = key_of(key)?;
         return match word.trim() {
-            "in" => Ok(Expression::In(key, values)),
-            "notin" => Ok(Expression::NotIn(key, values)),
-            _ => Err(wrong()),
+            "in" => Some(Expression::In(key, values)),
+            "notin" => Some(Expression::NotIn(key, values)),
+            _ => None,
         };
     }
-    let equal = |key: &str, value: &str| Some((key_of(key)?, value_of(value)?));
-    match text.split_once('=') {
-        None => Ok(Expression::Exists(key_of(text).ok_or_else(wrong)?)),
-        Some((key, value)) => {
-            if let Some(key) = key.strip_suffix('!') {
-                let (key, value) = equal(key, value).ok_or_else(wrong)?;
-                return Ok(Expression::NotEqual(key, value));
-            }
-            let value = value.strip_prefix('=').unwrap_or(value);
-            let (key, value) = equal(key, value).ok_or_else(wrong)?;
-            Ok(Expression::Equal(key, value))
-        }
+    let Some((key, value)) = text.split_once('=') else {
+        return Some(Expression::Exists(key_of(text)?));
+    };
+    if let Some(key) = key.strip_suffix('!') {
+        return Some(Expression::NotEqual(key_of(key)?, value_of(value)?));
     }
+    let value = value.strip_prefix('=').unwrap_or(value);
+    Some(Expression::Equal(key_of(key)?, value_of(value)?))
 }
 
 fn key_of(text: &str) -> Option<String> {

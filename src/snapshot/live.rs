@@ -3,6 +3,8 @@
 //! Reservations are read before rows, and rows before pods: a row is there before its reservation, and a pod before its
 //! row. Nothing is tried twice. A request that fails is an error in one line, which names a right that is missing.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use ipgc_core::{patch::Answer, podref::PodRef};
 use k8s_openapi::{
     api::core::v1::{Node, Pod},
@@ -37,6 +39,8 @@ pub struct Scan {
     pub selector: Option<kube::core::Selector>,
     /// Do not look for other programs that free addresses.
     pub only_objects: bool,
+    /// The kinds that were found before: that the API server no longer knows one is no absence of its objects.
+    pub known: BTreeSet<Kind>,
 }
 
 /// Why there is no snapshot.
@@ -48,12 +52,26 @@ pub enum LiveError {
     /// The kind is not known to the API server.
     #[error("the API server knows no {0}: whereabouts is not installed")]
     NotInstalled(Kind),
+    /// The kind was found before.
+    #[error("the API server knows no {0} any more")]
+    NoLonger(Kind),
     /// A request failed.
     #[error("cannot list {0}: {1}")]
     Call(Kind, CallError),
     /// An object cannot be read, or was read twice.
     #[error("{0}")]
     Object(String),
+}
+
+impl LiveError {
+    /// How long the API server wants to be left alone.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Call(_, error) => error.retry_after(),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -73,30 +91,29 @@ pub async fn read(
     scan: &Scan,
     progress: &mut dyn FnMut(Kind, usize),
 ) -> Result<Snapshot, LiveError> {
-    let namespace = scan.pool_namespace.as_deref();
     let mut reader = Reader {
         client,
+        scan,
         gather: Gather::default(),
         progress,
     };
-    reader
-        .kind::<Reservation>(Kind::Reservation, namespace)
-        .await?;
-    reader.kind::<IpPool>(Kind::IpPool, namespace).await?;
-    reader
-        .kind::<NodeSlicePool>(Kind::NodeSlicePool, namespace)
-        .await?;
-    reader.kind::<Pod>(Kind::Pod, None).await?;
-    reader.kind::<Node>(Kind::Node, None).await?;
-    reader
-        .kind::<NetworkAttachmentDefinition>(Kind::Definition, None)
-        .await?;
+    // Of each pod that has a row, the row was read before.
+    for kind in [
+        Kind::Reservation,
+        Kind::IpPool,
+        Kind::NodeSlicePool,
+        Kind::Pod,
+        Kind::Node,
+        Kind::Definition,
+    ] {
+        reader.read(kind).await?;
+    }
     if let Some(selector) = &scan.selector {
         reader.select(selector).await?;
     }
     let Reader { mut gather, .. } = reader;
     if !scan.only_objects {
-        let notes = neighbours::notes(client, namespace).await;
+        let notes = neighbours::notes(client, scan.pool_namespace.as_deref()).await;
         gather.snapshot.notes.extend(notes);
     }
     let mut snapshot = gather.end().map_err(LiveError::Object)?;
@@ -113,23 +130,17 @@ pub async fn read(
     Ok(snapshot)
 }
 
-/// Reads pools, reservations and pods once more, to confirm a finding that may come of the order of the reads.
+/// Reads all objects once more, to confirm a finding that may come of the order of the reads.
 ///
 /// # Errors
 /// As [`LiveError`] says.
 pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
-    let namespace = scan.pool_namespace.as_deref();
-    let mut reader = Reader {
-        client,
-        gather: Gather::default(),
-        progress: &mut |_, _| {},
+    let scan = Scan {
+        selector: None,
+        only_objects: true,
+        ..scan.clone()
     };
-    reader.kind::<IpPool>(Kind::IpPool, namespace).await?;
-    reader
-        .kind::<Reservation>(Kind::Reservation, namespace)
-        .await?;
-    reader.kind::<Pod>(Kind::Pod, None).await?;
-    reader.gather.end().map_err(LiveError::Object)
+    read(client, &scan, &mut |_, _| {}).await
 }
 
 /// 401: the API server does not know the caller, so no right is missing.
@@ -139,11 +150,24 @@ fn is_unknown_caller(error: &CallError) -> bool {
 
 struct Reader<'r> {
     client: &'r Client,
+    scan: &'r Scan,
     gather: Gather,
     progress: &'r mut dyn FnMut(Kind, usize),
 }
 
 impl Reader<'_> {
+    async fn read(&mut self, kind: Kind) -> Result<(), LiveError> {
+        let namespace = self.scan.pool_namespace.as_deref();
+        match kind {
+            Kind::IpPool => self.kind::<IpPool>(kind, namespace).await,
+            Kind::Reservation => self.kind::<Reservation>(kind, namespace).await,
+            Kind::NodeSlicePool => self.kind::<NodeSlicePool>(kind, namespace).await,
+            Kind::Pod => self.kind::<Pod>(kind, None).await,
+            Kind::Node => self.kind::<Node>(kind, None).await,
+            Kind::Definition => self.kind::<NetworkAttachmentDefinition>(kind, None).await,
+        }
+    }
+
     /// Reads all objects of a kind. Pages of pools are sized by their bytes.
     async fn kind<K: Resource<DynamicType = ()>>(
         &mut self,
@@ -200,6 +224,7 @@ impl Reader<'_> {
                 name: None,
             })),
             // A proxy before the server may say so too, but then pods are not found either.
+            Answer::Gone if self.scan.known.contains(&kind) => Err(LiveError::NoLonger(kind)),
             Answer::Gone => match kind {
                 Kind::IpPool => Err(LiveError::NotInstalled(kind)),
                 Kind::Pod | Kind::Node => Err(LiveError::Call(kind, error)),

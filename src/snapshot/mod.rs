@@ -24,12 +24,13 @@ mod yaml;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
+    net::IpAddr,
     sync::Arc,
 };
 
 use ipgc_core::{
-    address::{Range, pool_name},
-    definitions::Definitions,
+    address::{Range, pool_name, reservation_names},
+    definitions::{Definitions, Networks},
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
@@ -38,6 +39,8 @@ use ipgc_core::{
     reservation::Reservation,
     time::Moment,
 };
+
+use crate::report::names;
 
 pub use self::objects::{Object, Place, ReadError, read_objects};
 
@@ -193,11 +196,19 @@ impl Snapshot {
         self.pods.get(at)
     }
 
-    /// The place of the reservation of this name.
-    #[must_use]
-    pub fn reservation(&self, namespace: &str, name: &str) -> Option<usize> {
-        let by_name = |it: &Reservation| (&*it.namespace, &*it.name).cmp(&(namespace, name));
-        self.reservations.binary_search_by(by_name).ok()
+    /// The places of the reservations of an address in these networks.
+    pub fn reservations_of<'a>(
+        &'a self,
+        namespace: &'a str,
+        networks: &'a Networks,
+        address: IpAddr,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let names = networks.iter();
+        let names = names.flat_map(move |it| reservation_names(address, it.as_deref()));
+        names.filter_map(move |name| {
+            let by_name = |it: &Reservation| (&*it.namespace, &*it.name).cmp(&(namespace, &*name));
+            self.reservations.binary_search_by(by_name).ok()
+        })
     }
 
     /// What the snapshot says about the presence of a pod.
@@ -217,10 +228,35 @@ impl Snapshot {
         }
     }
 
+    /// Why rows without a pod may be unknown, if that is so.
+    #[must_use]
+    pub fn gap(&self) -> Option<String> {
+        if let Some(reason) = &self.no_proof {
+            return Some(format!(
+                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
+            ));
+        }
+        let namespaces: Vec<_> = self.confined.as_ref()?.iter().collect();
+        Some(format!(
+            "all pods are of namespace {}: rows of others are unknown; dump pods with -A",
+            names(&namespaces)
+        ))
+    }
+
     /// Whether a node that is not there is gone.
     #[must_use]
     pub fn knows_nodes(&self) -> bool {
         self.kinds.contains(&Kind::Node) && !self.nodes_are_partial
+    }
+
+    /// Whether anything tells of this node: itself, a pod on it or a slice of it.
+    #[must_use]
+    pub fn knows_node(&self, name: &str) -> bool {
+        let mut pods = self.pods.iter();
+        let mut slices = self.slices.iter();
+        self.nodes.contains_key(name)
+            || pods.any(|pod| pod.node.as_deref() == Some(name))
+            || slices.any(|slice| *slice.node == *name)
     }
 
     /// The nodes, as a collector knows them that has just begun: each may run pods that it has not seen.

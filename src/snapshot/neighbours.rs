@@ -16,7 +16,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams, ObjectList, TypeMeta},
 };
 
@@ -41,9 +41,6 @@ const LABELS: [&str; 3] = [
 /// What it means that something could not be asked.
 const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is not known";
 
-/// It was refused, or it failed.
-struct Unread;
-
 fn name(object: &DynamicObject) -> String {
     let namespace = object.namespace().unwrap_or_default();
     format!("{namespace}/{}", object.name_any())
@@ -62,31 +59,26 @@ fn reconciles(object: &DynamicObject) -> bool {
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
-    let mut known = |kind, objects: Result<Vec<DynamicObject>, Unread>| {
-        if objects.is_err() {
-            unknown.push(kind);
+    for resource in [
+        ApiResource::erase::<DaemonSet>(&()),
+        ApiResource::erase::<Deployment>(&()),
+        ApiResource::erase::<CronJob>(&()),
+    ] {
+        let kind = resource.kind.clone();
+        let all = ListParams::default().limit(PAGE);
+        let read = each(client, resource, all, |object| {
+            let spec = &object.data["spec"];
+            let is_off = spec["replicas"] == 0 || spec["suspend"] == true;
+            if runs(&object, LOOP) && !is_off {
+                notes.push(own_loop(&kind, &name(&object)));
+            }
+            if reconciles(&object) && !is_off {
+                notes.push(beside(&kind, &name(&object)));
+            }
+        });
+        if read.await.is_none() {
+            unknown.push(format!("{kind}s"));
         }
-        objects.unwrap_or_default()
-    };
-    let is_theirs = |object: &DynamicObject| runs(object, LOOP) || reconciles(object);
-    for object in known("DaemonSets", list::<DaemonSet>(client, is_theirs).await) {
-        let name = name(&object);
-        if runs(&object, LOOP) {
-            notes.push(own_loop("DaemonSet", &name));
-        }
-        if reconciles(&object) {
-            notes.push(beside("DaemonSet", &name));
-        }
-    }
-    let running =
-        |object: &DynamicObject| reconciles(object) && object.data["spec"]["replicas"] != 0;
-    for object in known("Deployments", list::<Deployment>(client, running).await) {
-        notes.push(beside("Deployment", &name(&object)));
-    }
-    let running =
-        |object: &DynamicObject| reconciles(object) && object.data["spec"]["suspend"] != true;
-    for object in known("CronJobs", list::<CronJob>(client, running).await) {
-        notes.push(beside("CronJob", &name(&object)));
     }
     if !unknown.is_empty() {
         notes.push(format!(
@@ -96,14 +88,13 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     }
     if let Some(only) = pool_namespace {
         let mut elsewhere = BTreeMap::<_, usize>::new();
-        let params = ListParams::default()
-            .limit(PAGE / 2)
-            .fields(&elsewhere_than(only));
-        let pools = each::<IpPool>(client, params, |pool| {
+        let params = ListParams::default().limit(PAGE / 2);
+        let params = params.fields(&elsewhere_than(only));
+        let pools = each(client, ApiResource::erase::<IpPool>(&()), params, |pool| {
             let namespace = pool.metadata.namespace.unwrap_or_default();
             *elsewhere.entry(namespace).or_default() += 1;
         });
-        if pools.await.is_err() {
+        if pools.await.is_none() {
             notes.push(not_seen(only));
         }
         for (namespace, count) in elsewhere {
@@ -126,8 +117,8 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
         for revision in ["controller-revision-hash", "!controller-revision-hash"] {
             let labelled = ListParams::default().limit(10);
             let labelled = labelled.labels(&format!("{label},{revision}"));
-            let labelled = page::<Pod>(client, &labelled).await;
-            is_known &= labelled.is_ok();
+            let labelled = page(client, &ApiResource::erase::<Pod>(&()), &labelled).await;
+            is_known &= labelled.is_some();
             for pod in labelled.into_iter().flatten() {
                 if runs(&pod, LOOP) {
                     loops.get_or_insert_with(|| own_loop("pod", &name(&pod)));
@@ -143,9 +134,9 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
     notes.extend(loops.into_iter().chain(reconcilers).chain(unknown));
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
-        match page::<IpPool>(client, &others).await {
-            Err(_) => notes.push(not_seen(only)),
-            Ok(pools) => notes.extend(pools.items.first().map(|pool| {
+        match page(client, &ApiResource::erase::<IpPool>(&()), &others).await {
+            None => notes.push(not_seen(only)),
+            Some(pools) => notes.extend(pools.items.first().map(|pool| {
                 let pool = name(pool);
                 format!("pools in other namespaces than {only} are not looked at: {pool}")
             })),
@@ -160,10 +151,10 @@ pub async fn claims_forbidden(client: &Client) -> Option<BTreeSet<String>> {
     let mut namespaces = BTreeSet::new();
     let told = ListParams::default().limit(PAGE);
     let told = told.fields(&format!("reason={CLAIMS_FORBIDDEN}"));
-    let read = each::<Event>(client, told, |event| {
+    let read = each(client, ApiResource::erase::<Event>(&()), told, |event| {
         namespaces.extend(event.metadata.namespace);
     });
-    read.await.ok().map(|()| namespaces)
+    read.await.map(|()| namespaces)
 }
 
 fn elsewhere_than(namespace: &str) -> String {
@@ -176,20 +167,21 @@ fn not_seen(only: &str) -> String {
     )
 }
 
-async fn page<K: Resource<DynamicType = ()>>(
+/// A page of a kind; `None` where it is refused or fails.
+async fn page(
     client: &Client,
+    resource: &ApiResource,
     params: &ListParams,
-) -> Result<ObjectList<DynamicObject>, Unread> {
-    let api = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
+) -> Option<ObjectList<DynamicObject>> {
+    let api = Api::all_with(client.clone(), resource);
     match call(api.list(params)).await {
-        Ok(page) => Ok(page),
         // A cluster without the kind has none of it.
-        Err(error) if error.answer() == Answer::Gone => Ok(ObjectList {
+        Err(error) if error.answer() == Answer::Gone => Some(ObjectList {
             types: TypeMeta::default(),
             metadata: ListMeta::default(),
             items: Vec::new(),
         }),
-        Err(_) => Err(Unread),
+        page => page.ok(),
     }
 }
 
@@ -208,32 +200,20 @@ fn beside(kind: &str, name: &str) -> String {
     )
 }
 
-/// The objects of a kind that are wanted.
-async fn list<K: Resource<DynamicType = ()>>(
+/// Shows all objects of a kind; `None` where they cannot all be read.
+async fn each(
     client: &Client,
-    is_wanted: impl Fn(&DynamicObject) -> bool,
-) -> Result<Vec<DynamicObject>, Unread> {
-    let mut objects = Vec::new();
-    let all = ListParams::default().limit(PAGE);
-    let read = each::<K>(client, all, |object| {
-        objects.extend(Some(object).filter(&is_wanted));
-    });
-    read.await.map(|()| objects)
-}
-
-/// Shows all objects of a kind.
-async fn each<K: Resource<DynamicType = ()>>(
-    client: &Client,
+    resource: ApiResource,
     params: ListParams,
     mut show: impl FnMut(DynamicObject),
-) -> Result<(), Unread> {
+) -> Option<()> {
     let mut next = Some(params);
     while let Some(params) = next {
-        let page = page::<K>(client, &params).await?;
+        let page = page(client, &resource, &params).await?;
         next = next_page(&params, &page.metadata);
         page.items.into_iter().for_each(&mut show);
     }
-    Ok(())
+    Some(())
 }
 
 #[cfg(test)]

@@ -95,9 +95,6 @@ impl Document {
 }
 
 /// Makes each document of a text JSON.
-///
-/// # Errors
-/// Where it is no YAML, or says what JSON cannot, and whatever `each` says.
 pub(super) fn documents(
     text: &str,
     mut each: impl FnMut(&Document) -> Result<(), ReadError>,

@@ -270,7 +270,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     assert_eq!(row(&explanation).verdict, "unknown");
     assert_eq!(
         explanation.notes[1],
-        "the input has no pods, so the absence of a pod proves nothing"
+        "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
     );
     let told = text(&explanation);
     assert!(told.contains("\n\nnote: ") && !told.contains("\n\nnote: the input has no pods"));

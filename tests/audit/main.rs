@@ -190,6 +190,13 @@ fn only(report: &Report) -> &Finding {
     finding
 }
 
+/// What `ipgc audit` prints of it.
+fn table(report: &Report, output: ipgc::audit::table::Output) -> String {
+    let mut text = Vec::new();
+    ipgc::audit::table::write_table(report, output, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
 /// The findings as problem and address.
 fn problems(report: &Report) -> Vec<(Problem, &str)> {
     let findings = report.findings.iter();

@@ -1,6 +1,6 @@
 //! What people are shown: wide and foreign texts in tables.
 
-use ipgc::audit::table::{Output, clean, table};
+use ipgc::audit::table::{Output, clean};
 
 use super::*;
 

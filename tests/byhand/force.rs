@@ -1,9 +1,8 @@
 //! `ipgc release --force`: one address, whatever it waits for, and never one that a pod needs.
 
 use ipgc::byhand::{
-    Subject,
-    force::{Forced, NotRemoved, Unreadable, at, check_unreadable, remove_unreadable},
-    held::held_by,
+    Subject, Writer,
+    force::{Forced, NotRemoved, Unreadable, at, check_unreadable, held_by},
     report::nothing_in,
 };
 
@@ -221,7 +220,8 @@ async fn owners_that_are_never_touched_keep_what_cannot_be_read() {
 async fn an_answer_that_was_lost_is_asked_for_again() {
     let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
     server.on(Match::patch("ippools")).apply_then_disconnect();
-    remove_unreadable(&server.client(), &found, false)
+    Writer::new(&server.client())
+        .remove(&found, false)
         .await
         .unwrap();
     assert!(rows(&server).is_empty());
@@ -300,7 +300,8 @@ async fn a_row_that_cannot_be_read_goes_by_its_whole_content() {
         json!(7),
     ] {
         let (server, found) = unreadable(row).await;
-        remove_unreadable(&server.client(), &found, false)
+        Writer::new(&server.client())
+            .remove(&found, false)
             .await
             .unwrap();
         assert!(rows(&server).is_empty());
@@ -319,11 +320,11 @@ async fn one_that_cannot_be_read_and_has_changed_stays() {
         });
         async {}
     });
-    let answer = remove_unreadable(&server.client(), &found, false).await;
+    let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
     rule.remove();
     // And once more, now that it is seen.
-    let answer = remove_unreadable(&server.client(), &found, false).await;
+    let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
     assert_eq!(rows(&server), ["5"]);
 }
@@ -333,7 +334,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     let (server, found) =
         unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
     server.put(fixtures::pod(NS, "web").build());
-    let answer = remove_unreadable(&server.client(), &found, false).await;
+    let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Present(_))), "{answer:?}");
     let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(
@@ -342,7 +343,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     );
     server.delete("pods", NS, "web").unwrap();
     server.on(Match::get("pods")).fail(500);
-    let answer = remove_unreadable(&server.client(), &found, false).await;
+    let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::NoProof(..))), "{answer:?}");
     server.clear_rules();
     server.put(reporting("other", 5).running().build());
@@ -357,7 +358,8 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
 #[tokio::test]
 async fn one_that_cannot_be_read_stays_in_a_dry_run() {
     let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
-    remove_unreadable(&server.client_named("ipgc"), &found, true)
+    Writer::new(&server.client_named("ipgc"))
+        .remove(&found, true)
         .await
         .unwrap();
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
@@ -388,12 +390,12 @@ async fn a_reservation_that_names_no_pod_goes() {
         let policy = Policy::default();
         check_unreadable(&look(&server).await, &policy, &found).unwrap();
         let client = server.client_named("ipgc");
-        remove_unreadable(&client, &found, true).await.unwrap();
+        Writer::new(&client).remove(&found, true).await.unwrap();
         assert_eq!(writes(&server), 0);
-        remove_unreadable(&client, &found, false).await.unwrap();
+        Writer::new(&client).remove(&found, false).await.unwrap();
         assert_eq!(reservations(&server), ["10.0.0.1"]);
         // And once it is gone.
-        let again = remove_unreadable(&client, &found, false).await;
+        let again = Writer::new(&client).remove(&found, false).await;
         assert!(matches!(again, Err(NotRemoved::Gone)), "{again:?}");
     }
 }
@@ -428,9 +430,9 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
         });
     });
     let client = server.client();
-    let answer = remove_unreadable(&client, &found, false).await;
+    let answer = Writer::new(&client).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
-    let answer = remove_unreadable(&client, &found, false).await;
+    let answer = Writer::new(&client).remove(&found, false).await;
     assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
     assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
 }
@@ -481,9 +483,9 @@ async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
     server.put(reporting("web", 2).running().build());
     server.put(fixtures::node("node-2", true));
     on_three(&server, "default/three");
-    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
-    assert_eq!(held.others, ["node-2".into()].into());
-    let released = run(&server, held.picked, config()).await;
+    let (picked, others) = held_by(&look(&server).await, &Policy::default(), "node-1");
+    assert_eq!(others, ["node-2".into()].into());
+    let released = run(&server, picked, config()).await;
     let fates = released.fates();
     assert_eq!(fates.len(), 3, "{fates:?}");
     assert!(fates.iter().all(|(_, fate)| is_freed(fate)), "{fates:?}");
@@ -495,11 +497,11 @@ async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
 async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
     let (server, _beat) = room(&[(1, "gone")]);
     on_three(&server, "default/web");
-    let held = held_by(&look(&server).await, &Policy::default(), "node-1");
+    let (picked, _) = held_by(&look(&server).await, &Policy::default(), "node-1");
     // Which addresses it has is not known yet.
     let again = reporting("web", 1).status(fixtures::starting_status());
     server.put(again.build());
-    let released = run(&server, held.picked, config()).await;
+    let released = run(&server, picked, config()).await;
     let fates = released.fates();
     assert_eq!(fates.len(), 3);
     assert!(!fates.iter().any(|(_, fate)| is_freed(fate)), "{fates:?}");

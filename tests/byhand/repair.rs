@@ -2,7 +2,10 @@
 
 use ipgc::{
     audit::report::Problem,
-    byhand::repair::{Missing, NotMade, Repairer, missing},
+    byhand::{
+        Writer,
+        repair::{Missing, NotMade, missing},
+    },
 };
 use rstest::rstest;
 
@@ -50,7 +53,7 @@ async fn only(server: &Server) -> Missing {
 }
 
 async fn make(server: &Server, missing: &Missing) -> Result<String, NotMade> {
-    Repairer::new(&server.client_named("ipgc"))
+    Writer::new(&server.client_named("ipgc"))
         .make(missing, false)
         .await
 }
@@ -219,7 +222,7 @@ async fn one_that_can_have_no_name_is_not_made() {
 #[tokio::test]
 async fn a_dry_run_makes_none() {
     let server = lacking("10.0.0.0/24", None, "10.0.0.5");
-    let repairer = Repairer::new(&server.client_named("ipgc"));
+    let repairer = Writer::new(&server.client_named("ipgc"));
     let name = repairer.make(&only(&server).await, true).await.unwrap();
     assert_eq!(name, "10.0.0.5");
     assert_eq!((reservations(&server).len(), writes(&server)), (0, 0));

@@ -15,13 +15,13 @@ fn row(key: u8) -> Subject {
 }
 
 fn kept(verdict: &'static str, why: &str, pod: &str) -> Entry {
-    let mut finding = Finding::new(Problem::Unknown, why);
+    let mut finding = Finding::new(Problem::Nothing, why);
     finding.address = Some("10.0.0.1".to_owned());
     finding.pods = vec![pod.to_owned()];
     Entry {
         node: Some("n1".to_owned()),
         chosen: true,
-        ..Entry::new(verdict, Told::Place(Box::new(Place::of(&finding))))
+        ..Entry::new(verdict, finding)
     }
 }
 
@@ -37,7 +37,7 @@ fn found(problem: Problem, change: impl FnOnce(&mut Finding)) -> Entry {
     change(&mut finding);
     Entry {
         chosen: true,
-        ..Entry::new(problem.as_str(), Told::Finding(Box::new(finding)))
+        ..Entry::new(problem.as_str(), finding)
     }
 }
 

@@ -5,40 +5,34 @@
 //! |---|---|
 //! | [`report`] | the answer, as plain data with a schema |
 //! | `parts` | each row, reservation, pod and node of an answer |
-//! | `fencing` | what would be free, were a node fenced |
 //! | `outlook` | what would change a verdict, and when |
 //! | `text` | the answer for people |
 
-mod fencing;
 mod outlook;
 mod parts;
 pub mod report;
 mod text;
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
 use ipgc_core::{
-    address::may_reserve,
-    evidence::Policy,
-    judge::{Verdict, Word},
-    pod::PodState,
-    podref::PodRef,
-    reservation::Reservation,
+    address::may_reserve, evidence::Policy, judge::Word, names::Reading, node::NodeState,
+    pod::PodState, podref::PodRef,
 };
 
 pub use self::text::text;
 use self::{
-    parts::pod_report,
+    parts::{pod_report, reason},
     report::{EXPLANATION_VERSION, Explanation, SubjectKind},
 };
 use super::{
-    assess::{Assessor, holding},
+    assess::{Assessor, Item, Judged},
     filter::is_named,
     index::Place,
     report::{Source, Split},
     words,
 };
-use crate::snapshot::{Kind, Snapshot};
+use crate::snapshot::{Kind, NOW, Snapshot};
 
 /// The subject that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,19 +114,7 @@ impl Asked<'_> {
     fn notes(&self) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
-        notes.extend(
-            snapshot
-                .no_proof
-                .as_deref()
-                .map(|reason| format!("{reason}, so the absence of a pod proves nothing")),
-        );
-        if let (Some(namespaces), None) = (&snapshot.confined, &snapshot.no_proof) {
-            let namespaces: Vec<_> = namespaces.iter().collect();
-            notes.push(format!(
-                "all pods are of namespace {}: of others nothing is known",
-                words::names(&namespaces)
-            ));
-        }
+        notes.extend(snapshot.gap());
         notes.extend(self.unreadable());
         let pools = self.assessor.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
@@ -160,27 +142,61 @@ impl Asked<'_> {
         all.join("; ")
     }
 
+    /// Adds all that is wanted, each explained; of a reservation that several networks may have, a note. The uids of the
+    /// reservations that are told of.
+    fn add(
+        &self,
+        explanation: &mut Explanation,
+        mut wanted: impl FnMut(&Judged<'_>) -> bool,
+    ) -> Vec<String> {
+        let mut told = Vec::new();
+        self.assessor.each(|it| {
+            if !wanted(it) {
+                return;
+            }
+            match (&it.item, it.place) {
+                (Item::Row(pool, row), Some(place)) => {
+                    let row = self.row(it, place, pool, row);
+                    told.extend(row.reservation.as_ref().map(|it| it.uid.clone()));
+                    explanation.rows.push(row);
+                }
+                (Item::Reservation(reserved, Reading::One(network, address)), _) => {
+                    told.push(reserved.uid.clone());
+                    let orphan = self.orphan(it, reserved, *network, *address);
+                    explanation.reservations.push(orphan);
+                }
+                (Item::Reservation(reserved, Reading::Ambiguous), _) => {
+                    told.push(reserved.uid.clone());
+                    let (namespace, name) = (&reserved.namespace, &reserved.name);
+                    let reason = reason(&it.verdict);
+                    let note = format!("reservation {namespace}/{name} stays: {reason}");
+                    explanation.notes.push(note);
+                }
+                _ => {}
+            }
+        });
+        told
+    }
+
     fn address(&self, address: IpAddr) -> Result<Explanation, String> {
         let mut explanation = self.empty(address.to_string(), SubjectKind::Address);
-        explanation.rows = self.rows(|pool, row, _| pool.address_of(row) == Some(address));
-        explanation.reservations = self.orphans(|_, reserved| reserved == address);
+        let notes = explanation.notes.len();
+        self.add(&mut explanation, |it| match &it.item {
+            Item::Reservation(reserved, Reading::Ambiguous) => may_reserve(&reserved.name, address),
+            _ => it.address == Some(address),
+        });
         let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
-        let ambiguous = self.ambiguous(|it| may_reserve(&it.name, address));
-        let is_known = !(explanation.rows.is_empty()
-            && explanation.reservations.is_empty()
-            && ambiguous.is_empty()
-            && explanation.reported_by.is_empty());
-        let said = ambiguous.into_iter().map(|(_, said)| said);
-        explanation.notes.extend(said);
-        if is_known {
-            Ok(explanation)
-        } else {
-            Err(self.nothing(format!(
+        let is_known = !explanation.rows.is_empty()
+            || !explanation.reservations.is_empty()
+            || !explanation.reported_by.is_empty()
+            || explanation.notes.len() > notes;
+        is_known.then_some(explanation).ok_or_else(|| {
+            self.nothing(format!(
                 "nothing is known of {address}: no row, no reservation and no pod has it"
-            )))
-        }
+            ))
+        })
     }
 
     fn name(&self, name: &str) -> Result<Explanation, String> {
@@ -188,66 +204,49 @@ impl Asked<'_> {
         if self.assessor.index.pools.iter().any(is_it) {
             return Ok(self.pool(name));
         }
-        let Ok(podref) = name.parse::<PodRef>() else {
+        if !PodRef::is_valid(name) {
             return Err(self.nothing(format!(
                 "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool or node/NAME"
             )));
-        };
+        }
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pod);
+        let notes = explanation.notes.len();
         explanation.pod = self.pod(name);
-        explanation.rows = self.rows(|_, row, _| row.podref_text() == Some(podref.as_str()));
-        explanation.reservations = self.orphans(|orphan, _| orphan.reserved.owner() == name);
         explanation.pod_is_absent = self.is_absent(name);
-        // A reservation beside a row of its pod is told with the row.
-        let of_rows = explanation
-            .rows
-            .iter()
-            .filter_map(|row| row.reservation.as_ref());
-        let of_orphans = explanation
-            .reservations
-            .iter()
-            .map(|orphan| &orphan.reservation);
-        let told: BTreeSet<_> = of_rows.chain(of_orphans).map(|it| it.uid.clone()).collect();
-        let is_other = |it: &Reservation| it.owner() == name && !told.contains(&*it.uid);
-        let ambiguous = self.ambiguous(is_other);
-        let mut others = Vec::new();
-        for it in self
-            .assessor
-            .snapshot
-            .reservations
-            .iter()
-            .filter(|it| is_other(it))
-        {
-            if !ambiguous.iter().any(|(other, _)| other.uid == it.uid) {
-                others.push(format!(
+        let told = self.add(&mut explanation, |it| it.owner() == name);
+        for it in &self.assessor.snapshot.reservations {
+            if it.owner() == name && !told.contains(&it.uid) {
+                explanation.notes.push(format!(
                     "reservation {}/{} is its own, and the row of that address is not",
                     it.namespace, it.name
                 ));
             }
         }
-        others.extend(ambiguous.into_iter().map(|(_, said)| said));
         let is_known = explanation.pod.is_some()
-            || !others.is_empty()
             || !explanation.rows.is_empty()
-            || !explanation.reservations.is_empty();
-        explanation.notes.extend(others);
-        if is_known {
-            Ok(explanation)
-        } else {
-            Err(self.nothing(format!(
+            || !explanation.reservations.is_empty()
+            || explanation.notes.len() > notes;
+        is_known.then_some(explanation).ok_or_else(|| {
+            self.nothing(format!(
                 "nothing is known of {name}: there is no such pod or pool, and no row or reservation of it"
-            )))
-        }
+            ))
+        })
     }
 
     /// Of a pool those rows are told that do not live.
     fn pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
-        explanation.rows = self.rows(|pool, _, verdict| {
-            let is_it = is_named(name, &pool.key().namespace, &pool.key().name);
-            *split.of(verdict.word()) += usize::from(is_it);
-            is_it && verdict.word() != Word::Live
+        self.add(&mut explanation, |it| {
+            let Item::Row(pool, _) = &it.item else {
+                return false;
+            };
+            let (is_it, word) = (
+                is_named(name, &pool.key().namespace, &pool.key().name),
+                it.verdict.word(),
+            );
+            *split.of(word) += usize::from(is_it);
+            is_it && word != Word::Live
         });
         explanation.split = Some(split);
         explanation
@@ -257,39 +256,47 @@ impl Asked<'_> {
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
         let on_it = |pod: &PodState| pod.node.as_deref() == Some(name);
-        let holds = |verdict: &Verdict| match verdict {
-            Verdict::Stale(stale) => holding(&stale.clearance.wait)
-                .iter()
-                .any(|node| **node == *name),
-            _ => false,
-        };
-        let mut explanation = self.empty(format!("node/{name}"), SubjectKind::Node);
-        let report = self.node_report(name);
-        let mut split = Split::default();
-        explanation.rows = self.rows(|_, row, verdict| {
-            let pod = row.podref_text().and_then(|podref| snapshot.pod(podref));
-            let is_its = pod.is_some_and(on_it) || holds(verdict);
-            *split.of(verdict.word()) += usize::from(is_its);
-            holds(verdict)
-        });
-        let mut pods = snapshot.pods.iter();
-        let mut slices = snapshot.slices.iter();
-        let is_known = snapshot.nodes.contains_key(name)
-            || pods.any(|pod| on_it(pod))
-            || slices.any(|slice| *slice.node == *name);
-        if !is_known {
+        if !snapshot.knows_node(name) {
             return Err(format!(
                 "nothing is known of node {name}: it is no node, and no pod is on it"
             ));
         }
-        explanation.reservations = self
-            .orphans(|orphan, address| holds(&self.assessor.verdict_on_orphan(orphan, address)));
+        let mut explanation = self.empty(format!("node/{name}"), SubjectKind::Node);
+        let mut split = Split::default();
+        self.add(&mut explanation, |it| {
+            if let Item::Row(..) = &it.item {
+                let is_its = snapshot.pod(it.owner()).is_some_and(on_it) || it.is_held_by(name);
+                *split.of(it.verdict.word()) += usize::from(is_its);
+            }
+            it.is_held_by(name)
+        });
         let knows_pods = snapshot.kinds.contains(&Kind::Pod);
         explanation.split = knows_pods.then_some(split);
         if !(explanation.rows.is_empty() && explanation.reservations.is_empty()) {
             explanation.fencing_frees = Some(self.freed_by_fencing(name));
         }
-        explanation.node = Some(report);
+        explanation.node = Some(self.node_report(name));
         Ok(explanation)
+    }
+
+    /// How many of the rows and reservations that nodes hold now no node would hold any more, were this one fenced: all
+    /// is judged once more, as if it were.
+    fn freed_by_fencing(&self, name: &str) -> usize {
+        let now = self.assessor;
+        let mut then = Assessor::new(now.snapshot, now.policy);
+        let state = NodeState {
+            ready: false,
+            out_of_service: true,
+            ..now.snapshot.nodes.get(name).cloned().unwrap_or_default()
+        };
+        then.nodes.apply(name, state, NOW);
+        then.nodes.take_stock(NOW);
+        let are_held = |assessor: &Assessor<'_>| {
+            let mut all = Vec::new();
+            assessor.each(|it| all.push(it.verdict.word() == Word::Unfenced));
+            all
+        };
+        let both = are_held(now).into_iter().zip(are_held(&then));
+        both.filter(|(now, then)| *now && !then).count()
     }
 }

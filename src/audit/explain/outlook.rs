@@ -1,20 +1,18 @@
 //! The ways in which the verdict on a row, or on a reservation without one, would change: one sentence for each.
 
-use std::net::IpAddr;
-
 use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
 };
 
 use crate::audit::{
-    assess::{Assessor, names_no_pod},
+    assess::{Assessor, Item, Judged},
     words,
 };
 
-/// The sentences about what is of this podref.
-pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<String> {
-    let policy = assessor.policy;
+/// The sentences about it.
+pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
+    let (policy, podref) = (assessor.policy, it.owner());
     let pod = assessor.snapshot.pod(podref);
     // Of one that is gone nobody knows its own.
     let grace = match pod {
@@ -36,7 +34,7 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
          else after {wait}, and not while its node is silent"
     );
     let one = |text: &str| vec![text.to_owned()];
-    match verdict {
+    match &it.verdict {
         Verdict::Held(Held::Reported | Held::Present) => vec![ends],
         Verdict::Held(Held::OwnContainer) => vec![
             "once its pod has no container of this id any more, another rule decides".to_owned(),
@@ -79,6 +77,15 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
             ),
             ends,
         ],
+        // The way out for a reservation that says nothing which ipgc may act on.
+        Verdict::Unknown(Unknown::Unreadable(_)) if matches!(it.item, Item::Reservation(..)) => {
+            let force = it.address.filter(|_| it.names_no_pod()).map(words::force);
+            let delete = || "kubectl delete, once you know what the field means".to_owned();
+            vec![format!(
+                "by itself ipgc never touches what it cannot read; by hand, if it is of no use: {}",
+                force.unwrap_or_else(delete)
+            )]
+        }
         Verdict::Unknown(Unknown::Unreadable(_)) => one(
             "a change of the row or of its pool: by itself ipgc never touches what it cannot read; where its address is \
              known, ipgc release --force frees it",
@@ -92,18 +99,6 @@ pub fn changes(assessor: &Assessor<'_>, podref: &str, verdict: &Verdict) -> Vec<
         }
         Verdict::Stale(stale) => of_stale(stale, podref, &wait),
     }
-}
-
-/// The way out for a reservation that says nothing which ipgc may act on.
-pub(super) fn of_unreadable_reservation(verdict: &Verdict, address: IpAddr) -> Vec<String> {
-    let by_hand = if names_no_pod(verdict) {
-        words::force(address)
-    } else {
-        "kubectl delete, once you know what the field means".to_owned()
-    };
-    vec![format!(
-        "by itself ipgc never touches what it cannot read; by hand, if it is of no use: {by_hand}"
-    )]
 }
 
 fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {

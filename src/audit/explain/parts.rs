@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use ipgc_core::{
-    address::reservation_names,
     judge::{Cause, Held, Unknown, Verdict},
     networks::Status,
     pod::PodState,
@@ -17,15 +16,7 @@ use super::{
     Asked, outlook,
     report::{NodeReport, OrphanExplained, PodReport, RowExplained},
 };
-use crate::{
-    audit::{
-        assess::{holding, reported},
-        index::{Orphan, Place},
-        report::Stored,
-        words,
-    },
-    snapshot::NOW,
-};
+use crate::audit::{assess::Judged, found::reported, index::Place, report::Stored, words};
 
 impl Asked<'_> {
     /// Whether it is known that there is no such pod.
@@ -37,111 +28,46 @@ impl Asked<'_> {
         }
     }
 
-    /// The rows that are asked for, each explained.
-    pub(super) fn rows(
+    pub(super) fn orphan(
         &self,
-        mut wanted: impl FnMut(&ObservedPool, &Row, &Verdict) -> bool,
-    ) -> Vec<RowExplained> {
-        let mut rows = Vec::new();
-        let pools = self.assessor.snapshot.observed();
-        for (pool, place) in pools.zip(&self.assessor.index.pools) {
-            for row in pool.rows() {
-                let verdict = self.assessor.verdict(&pool, place, row);
-                if wanted(&pool, row, &verdict) {
-                    rows.push(self.row(&pool, place, row, &verdict));
-                }
-            }
-        }
-        rows
-    }
-
-    pub(super) fn orphans(
-        &self,
-        wanted: impl Fn(&Orphan<'_>, IpAddr) -> bool,
-    ) -> Vec<OrphanExplained> {
-        let mut orphans = Vec::new();
-        for orphan in self.assessor.index.orphans(self.assessor.snapshot) {
-            if let Some((network, address)) = orphan.named
-                && wanted(&orphan, address)
-            {
-                orphans.push(self.orphan(&orphan, network, address));
-            }
-        }
-        orphans
-    }
-
-    /// One sentence about each of these whose name is that of several networks with several addresses.
-    pub(super) fn ambiguous(
-        &self,
-        wanted: impl Fn(&Reservation) -> bool,
-    ) -> Vec<(&Reservation, String)> {
-        let mut said = Vec::new();
-        for orphan in self.assessor.index.orphans(self.assessor.snapshot) {
-            let reserved = orphan.reserved;
-            if orphan.is_ambiguous && wanted(reserved) {
-                let reason = reason(&self.assessor.verdict_on_ambiguous(reserved));
-                let (namespace, name) = (&reserved.namespace, &reserved.name);
-                let sentence = format!("reservation {namespace}/{name} stays: {reason}");
-                said.push((reserved, sentence));
-            }
-        }
-        said
-    }
-
-    fn orphan(
-        &self,
-        orphan: &Orphan<'_>,
+        it: &Judged<'_>,
+        reserved: &Reservation,
         network: Option<&str>,
         address: IpAddr,
     ) -> OrphanExplained {
-        let verdict = self.assessor.verdict_on_orphan(orphan, address);
-        let owner = orphan.reserved.owner();
-        let of_stale = OfStale::new(&verdict);
         OrphanExplained {
-            namespace: orphan.reserved.namespace.clone(),
+            namespace: reserved.namespace.clone(),
             network: network.map(str::to_owned),
             address: address.to_string(),
-            reservation: reported(orphan.reserved),
-            verdict: verdict.word().as_str().to_owned(),
-            reason: reason(&verdict),
-            grade: of_stale.grade,
-            wait_seconds: of_stale.wait_seconds,
-            waits_for: of_stale.waits_for,
-            pod: self.pod(owner),
-            pod_is_absent: self.is_absent(owner),
-            changes: match &verdict {
-                Verdict::Unknown(Unknown::Unreadable(_)) => {
-                    outlook::of_unreadable_reservation(&verdict, address)
-                }
-                _ => outlook::changes(self.assessor, owner, &verdict),
-            },
+            reservation: reported(reserved),
+            verdict: it.verdict.word().as_str().to_owned(),
+            reason: reason(&it.verdict),
+            grade: it.grade(),
+            wait_seconds: it.wait_seconds(),
+            waits_for: it.holding().iter().map(ToString::to_string).collect(),
+            pod: self.pod(it.owner()),
+            pod_is_absent: self.is_absent(it.owner()),
+            changes: outlook::changes(self.assessor, it),
         }
     }
 
-    fn row(
+    pub(super) fn row(
         &self,
-        pool: &ObservedPool,
+        it: &Judged<'_>,
         place: &Place,
+        pool: &ObservedPool,
         row: &Row,
-        verdict: &Verdict,
     ) -> RowExplained {
         let snapshot = self.assessor.snapshot;
-        let content = row.content().ok();
-        let podref = row.podref_text().unwrap_or_default();
-        let pod = self.pod(podref);
+        let pod = self.pod(it.owner());
         let node = pod.as_ref().and_then(|pod| pod.node.clone());
         let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
-        let address = pool.address_of(row);
-        let reservation = address.and_then(|address| {
-            let names = place
-                .networks
-                .iter()
-                .flat_map(|network| reservation_names(address, network.as_deref()));
-            let mut found =
-                names.filter_map(|name| snapshot.reservation(&place.key.namespace, &name));
+        let reservation = it.address.and_then(|address| {
+            let namespace = &place.key.namespace;
+            let mut found = snapshot.reservations_of(namespace, &place.networks, address);
             found.next().map(|at| reported(&snapshot.reservations[at]))
         });
-        let of_stale = OfStale::new(verdict);
+        let content = it.content.as_ref();
         RowExplained {
             namespace: place.key.namespace.clone(),
             pool: place.key.name.clone(),
@@ -154,25 +80,25 @@ impl Asked<'_> {
                 .map(|network| network.as_ref().to_owned())
                 .collect(),
             key: row.key().to_owned(),
-            address: address.map(|address| address.to_string()),
+            address: it.address.map(|address| address.to_string()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
             stored: Stored::new(row.stored()),
-            podref: podref.to_owned(),
-            verdict: verdict.word().as_str().to_owned(),
+            podref: it.owner().to_owned(),
+            verdict: it.verdict.word().as_str().to_owned(),
             rule: rule(
-                verdict,
+                &it.verdict,
                 content.is_some_and(|content| self.is_mirror(&content.podref)),
             ),
-            reason: reason(verdict),
-            grade: of_stale.grade,
-            cause: of_stale.cause,
-            wait_seconds: of_stale.wait_seconds,
-            waits_for: of_stale.waits_for,
+            reason: reason(&it.verdict),
+            grade: it.grade(),
+            cause: it.stale().map(|stale| stale.cause.as_str().to_owned()),
+            wait_seconds: it.wait_seconds(),
+            waits_for: it.holding().iter().map(ToString::to_string).collect(),
             node: node.map(|node| self.node_report(&node)),
             pod,
-            pod_is_absent: self.is_absent(podref),
+            pod_is_absent: self.is_absent(it.owner()),
             reservation,
-            changes: outlook::changes(self.assessor, podref, verdict),
+            changes: outlook::changes(self.assessor, it),
         }
     }
 
@@ -252,34 +178,10 @@ fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
 }
 
 /// Why.
-fn reason(verdict: &Verdict) -> String {
+pub(super) fn reason(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Held(held) => held.to_string(),
         Verdict::Unknown(unknown) => unknown.to_string(),
         Verdict::Stale(stale) => words::stale(stale),
-    }
-}
-
-/// The part of a verdict that only stale rows have.
-#[derive(Default)]
-struct OfStale {
-    grade: Option<String>,
-    cause: Option<String>,
-    wait_seconds: Option<u64>,
-    waits_for: Vec<String>,
-}
-
-impl OfStale {
-    fn new(verdict: &Verdict) -> Self {
-        let Verdict::Stale(stale) = verdict else {
-            return Self::default();
-        };
-        let wait = &stale.clearance.wait;
-        Self {
-            grade: Some(stale.grade().as_str().to_owned()),
-            cause: Some(stale.cause.as_str().to_owned()),
-            wait_seconds: wait.moment().map(|moment| moment.since(NOW).as_secs()),
-            waits_for: holding(wait).iter().map(ToString::to_string).collect(),
-        }
     }
 }

@@ -1,0 +1,173 @@
+//! What is judged as a finding: what is wrong, which row or reservation it is about, and whose that is.
+
+use std::sync::Arc;
+
+use ipgc_core::{
+    clearance::Wait,
+    judge::{Cause, Held, Stale, Unknown, Verdict},
+    names::Reading,
+    reservation::Reservation,
+};
+
+use super::{
+    assess::{Assessor, Item, Judged},
+    definitions::Definitions,
+    pods::is_going,
+    report::{Finding, Problem, ReservationReport, RowReport, Stored},
+    words,
+};
+use crate::snapshot::Kind;
+
+impl Assessor<'_> {
+    /// The finding about a row, or about a reservation without one, if there is one.
+    pub fn finding(&self, it: &Judged<'_>) -> Option<Finding> {
+        let mut finding = match (&it.verdict, &it.item) {
+            (_, Item::Reservation(_, Reading::None)) => Finding::new(
+                Problem::Unreadable,
+                "the name of the reservation tells no address",
+            ),
+            (Verdict::Held(held), _) => self.held(held, it.content.as_deref()?)?,
+            // A person said so.
+            (Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt), _) => return None,
+            (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
+                Finding::new(Problem::Unreadable, reason.to_string())
+            }
+            (Verdict::Unknown(reason), _) => Finding::new(Problem::Unknown, reason.to_string()),
+            (Verdict::Stale(stale), _) => of_stale(it, stale),
+        };
+        if let Item::Reservation(reserved, reading) = &it.item
+            && *reading != Reading::None
+        {
+            if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
+                finding.problem = Problem::ReservationOrphaned;
+            }
+            let is_forbidden = self
+                .snapshot
+                .claims_forbidden
+                .contains(&*reserved.namespace);
+            let and = if is_forbidden && it.address.is_some() {
+                "; the API server refuses that ipgc claims it: see the event IPReservationClaimsForbidden"
+            } else {
+                ""
+            };
+            finding.detail = format!("a reservation without a row; {}{and}", finding.detail);
+            if it.names_no_pod() {
+                finding.command = it.address.map(words::force);
+            }
+        }
+        self.describe(&mut finding, it);
+        if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = &it.verdict {
+            finding.pods.push(pod.to_string());
+            let node = self.node_of(pod.as_str());
+            finding.nodes = node.map(Into::into).into_iter().collect();
+        }
+        Some(finding)
+    }
+
+    /// Says which row or reservation a finding is about, and whose it is.
+    pub fn describe(&self, finding: &mut Finding, it: &Judged<'_>) {
+        finding.address = it.address.map(|address| address.to_string());
+        finding.pool = it.place.map(|place| place.key.name.clone());
+        match &it.item {
+            Item::Row(pool, row) => {
+                finding.row = Some(RowReport {
+                    pool_uid: pool.uid().to_owned(),
+                    key: row.key().to_owned(),
+                    stored: Stored::new(row.stored()),
+                });
+                finding.namespace = Some(pool.key().namespace.clone());
+                let content = it.content.as_ref();
+                finding.interface = content.and_then(|it| Some(it.interface.as_deref()?.into()));
+            }
+            Item::Reservation(reserved, _) => {
+                finding.namespace = Some(reserved.namespace.clone());
+                finding.interface.clone_from(&reserved.interface);
+                finding.reservation = Some(reported(reserved).into());
+            }
+        }
+        let slice = it.place.and_then(|place| place.slice.as_deref());
+        self.name_owner(finding, it.owner(), slice);
+    }
+
+    /// Says whose it is, and on which node.
+    pub fn name_owner(&self, finding: &mut Finding, podref: &str, slice: Option<&str>) {
+        if podref.is_empty() {
+            return;
+        }
+        finding.pods = vec![podref.to_owned()];
+        if finding.nodes.is_empty() {
+            let node = self.node_of(podref).or(slice);
+            finding.nodes = node.map(Into::into).into_iter().collect();
+        }
+    }
+
+    /// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it should
+    /// have one.
+    pub fn unreserved(&self, definitions: &Definitions<'_>, it: &Judged<'_>) -> Option<Finding> {
+        let (snapshot, place, content) = (self.snapshot, it.place?, it.content.as_ref()?);
+        // The status of a pod is written last: a pod that reports the address has all that it will have.
+        let is_reported = it.verdict == Verdict::Held(Held::Reported);
+        let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
+        // Of a pod that goes the reservation goes with the row, and was read before it.
+        let is_going = || snapshot.pod(content.podref.as_str()).is_none_or(is_going);
+        if !is_reported || !are_known || !definitions.reserves(place) || is_going() {
+            return None;
+        }
+        let mut others = None;
+        let namespace = &place.key.namespace;
+        for at in snapshot.reservations_of(namespace, &place.networks, content.address) {
+            let found = &snapshot.reservations[at];
+            if found.is_of(content) {
+                return None;
+            }
+            others = Some(found);
+        }
+        let detail = match others {
+            Some(other) if other.podref.is_empty() => {
+                "its pod lives, and its reservation names no pod and another sandbox: once you know that this one is gone, \
+                 delete the reservation, and ipgc repair makes a new one"
+                    .to_owned()
+            }
+            Some(other) => format!("its pod lives, and its reservation is of {}", other.owner()),
+            None => {
+                "its pod lives, and it has no reservation: another range may give it away".to_owned()
+            }
+        };
+        let mut finding = Finding::new(Problem::ReservationMissing, detail);
+        self.describe(&mut finding, it);
+        finding.reservation = others.map(reported).map(Box::new);
+        Some(finding)
+    }
+}
+
+/// A reservation as it is reported.
+pub fn reported(reserved: &Reservation) -> ReservationReport {
+    ReservationReport {
+        name: reserved.name.clone(),
+        uid: reserved.uid.clone(),
+        podref: reserved.podref.clone(),
+        sandbox: reserved.sandbox.clone(),
+        interface: reserved.interface.clone(),
+    }
+}
+
+fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
+    let wait = &stale.clearance.wait;
+    let problem = match stale.cause {
+        _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
+        Cause::Leftover => Problem::Leftover,
+        _ => Problem::Stale,
+    };
+    let mut finding = Finding::new(problem, words::stale(stale));
+    finding.grade = it.grade();
+    finding.cause = Some(stale.cause.as_str().to_owned());
+    finding.wait_seconds = it.wait_seconds();
+    if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
+        finding.nodes = Arc::clone(nodes);
+    }
+    // Of a node that is at work the statement would not count.
+    if stale.clearance.endless.is_none() {
+        finding.command = words::declare_empty(it.holding());
+    }
+    finding
+}
