@@ -44,7 +44,6 @@ impl Assessor<'_> {
             ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         fenced.nodes.apply(name, state, NOW);
-        fenced.nodes.take_stock(NOW);
         fenced
     }
 }

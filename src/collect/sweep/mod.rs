@@ -15,7 +15,7 @@ mod swept;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use ipgc_core::{breaker::Change, evidence::DEFAULT_POD_GRACE, patch::Answer, time::Moment};
+use ipgc_core::{evidence::DEFAULT_POD_GRACE, patch::Answer, time::Moment};
 use jiff::Timestamp;
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -212,23 +212,20 @@ impl Sweeper {
     fn assess(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = Timestamp::now();
         let count = (report.suspect, report.rows);
-        let (change, open_since) = {
+        let (changed, open_since) = {
             let evidence = &mut *self.context.evidence();
             let limits = &evidence.limits;
-            let change = evidence.breaker.assess(limits, count, begun, wall);
-            (change, evidence.breaker.open_since())
+            let changed = evidence.breaker.assess(limits, count, begun, wall);
+            (changed, evidence.breaker.open_since())
         };
         let (suspect, rows) = count;
-        match change {
-            Change::Opened => {
-                warn!(
-                    suspect,
-                    rows,
-                    "breaker open: too many rows have lost their pods without anybody seeing it"
-                );
-            }
-            Change::Closed => info!(suspect, rows, "breaker closed"),
-            Change::None => {}
+        if changed && open_since.is_some() {
+            warn!(
+                suspect,
+                rows, "breaker open: too many rows have lost their pods without anybody seeing it"
+            );
+        } else if changed {
+            info!(suspect, rows, "breaker closed");
         }
         let Some(since) = open_since else {
             return false;

@@ -290,7 +290,7 @@ impl<'t> Turn<'t> {
                 self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
-                self.acknowledged = observed.acknowledged();
+                self.acknowledged = observed.acknowledged;
                 let orphans = self.batch.orphans().into_iter();
                 let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
                 self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();

@@ -32,11 +32,7 @@ impl Turn<'_> {
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
         self.due_at = now;
-        let known = {
-            let mut evidence = self.context.evidence();
-            evidence.prepare(now);
-            self.batch.known(&evidence, observed)
-        };
+        let known = self.batch.known(&self.context.evidence(), observed);
         let mut due = Asked::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
@@ -178,11 +174,7 @@ impl Turn<'_> {
         let observed = proof.observed();
         let now = self.context.clock.now();
         // Once more: an incarnation may have ended since the observation.
-        let known = {
-            let mut evidence = self.context.evidence();
-            evidence.prepare(now);
-            self.batch.known(&evidence, observed)
-        };
+        let known = self.batch.known(&self.context.evidence(), observed);
         let others = self.others(observed, due);
         let mut releases = Vec::new();
         for row in observed.rows() {
@@ -196,7 +188,7 @@ impl Turn<'_> {
                 continue;
             };
             if matches!(proof.presence(podref), Presence::Absent) {
-                let observed_at = observed.read_at();
+                let observed_at = observed.read_at;
                 let first_seen = &mut self.context.evidence().first_seen;
                 first_seen.see_absent(observed.uid(), row, observed_at);
             }
