@@ -6,7 +6,7 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -46,7 +46,7 @@ use crate::{
     history::History,
     leader::{Elector, Leadership},
     report::{self, Counters, counted},
-    vitals::{Caches, Course, Vitals},
+    vitals::Vitals,
     watch::{Freshness, LeanNode, LeanPod, follow},
 };
 
@@ -82,26 +82,19 @@ pub struct Collector {
     history: Arc<History>,
     elector: Option<Elector>,
     leadership: Leadership,
+    gate: Arc<Gate>,
+    evidence: SharedEvidence,
     vitals: Arc<Vitals>,
     counters: Arc<Counters>,
+    phase: watch::Sender<Phase>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
-    phase: watch::Receiver<Phase>,
-    may_write: watch::Receiver<bool>,
-    sweeps: watch::Receiver<SweepHealth>,
     vitals: Arc<Vitals>,
+    counters: Arc<Counters>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
-    counters: Arc<Counters>,
-}
-
-/// The inner side of what a [`Running`] shows and is told.
-struct Shown {
-    gate: Arc<Gate>,
-    sweep: watch::Sender<SweepHealth>,
-    stop: CancellationToken,
 }
 
 impl Collector {
@@ -125,7 +118,19 @@ impl Collector {
                 (Some(elector), leadership)
             }
         };
-        let vitals = Vitals::new(clock, leadership.clone(), Arc::clone(&counters));
+        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
+        let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let evidence = SharedEvidence::new(evidence);
+        let (phase, phases) = watch::channel(Phase::New);
+        let vitals = Vitals::new(
+            clock,
+            leadership.clone(),
+            Arc::clone(&counters),
+            evidence.clone(),
+            gate.subscribe(),
+            phases,
+        );
         Self {
             requests,
             watches: freshness.listen(watches, &history),
@@ -135,8 +140,11 @@ impl Collector {
             history,
             elector,
             leadership,
+            gate,
+            evidence,
             vitals: Arc::new(vitals),
             counters,
+            phase,
         }
     }
 
@@ -157,34 +165,19 @@ impl Collector {
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
         let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
-        let (phase, phases) = watch::channel(Phase::Starting);
-        let gate = Arc::new(Gate::new(self.clock, self.leadership.clone()));
-        let may_write = gate.subscribe();
-        let (sweep, sweeps) = watch::channel(SweepHealth::default());
-        vitals.begin(Course {
-            phase: phases.clone(),
-            may_write: may_write.clone(),
-            sweeps: sweeps.clone(),
-        });
-        let shown = Shown {
-            gate,
-            sweep,
-            stop: stop.clone(),
-        };
-        let run = self.run(phase, shown);
+        self.phase.send_replace(Phase::Starting);
+        let run = self.run(stop.clone());
         Running {
-            phase: phases,
-            may_write,
-            sweeps,
             vitals,
+            counters,
             stop,
             task: tokio::spawn(run),
-            counters,
         }
     }
 
-    async fn run(self, phase: watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let result = self.stages(&phase, shown).await;
+    async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+        let phase = self.phase.clone();
+        let result = self.stages(stop).await;
         phase.send_replace(Phase::Done);
         result
     }
@@ -193,8 +186,7 @@ impl Collector {
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(self, phase: &watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let Shown { gate, sweep, stop } = shown;
+    async fn stages(self, stop: CancellationToken) -> Result<(), RunError> {
         let Self {
             requests,
             watches,
@@ -204,8 +196,11 @@ impl Collector {
             history,
             elector,
             leadership,
+            gate,
+            evidence,
             vitals,
             counters,
+            phase,
         } = self;
         // An access review is a POST, and whoever writes has just led.
         let refusals = Refusals::new(requests.clone(), clock);
@@ -232,10 +227,6 @@ impl Collector {
         let requests = while_leading(requests, leadership.clone());
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let depth = Arc::new(AtomicUsize::new(0));
-        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
-        let evidence = SharedEvidence::new(evidence);
         let node_news = Arc::new(Notify::new());
         let (interest, interested) = watch::channel(Interest::default());
         let sweeps = Arc::new(SweepRequests::default());
@@ -250,7 +241,8 @@ impl Collector {
         });
 
         let mut background = JoinSet::new();
-        let (pods_synced, mut pods_ready) = watch::channel(false);
+        let [pods_synced, nodes_synced, nads_synced] =
+            vitals.synced.each_ref().map(|(_, synced)| synced.clone());
         let pods = PodSink {
             evidence: evidence.clone(),
             ends: planner.clone(),
@@ -267,7 +259,6 @@ impl Collector {
             "the pod informer",
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
-        let (nodes_synced, mut nodes_ready) = watch::channel(false);
         let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
@@ -292,31 +283,22 @@ impl Collector {
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
-        let (nads_synced, mut nads_ready) = watch::channel(false);
         let nads = NadSink(evidence.clone());
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
             follow(api, nads, nads_synced, Arc::clone(&history)),
         ));
-        vitals.fill(Caches {
-            synced: [
-                ("pods", pods_ready.clone()),
-                ("nodes", nodes_ready.clone()),
-                ("network-attachment-definitions", nads_ready.clone()),
-            ],
-            depth: Arc::clone(&depth),
-            evidence: evidence.clone(),
-        });
         let caches = async {
-            let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
-            let nodes = nodes_ready.wait_for(|synced| *synced).await.is_ok();
-            pods && nodes && nads_ready.wait_for(|synced| *synced).await.is_ok()
+            for (_, synced) in &vitals.synced {
+                // It has a sender, this one.
+                let _ = synced.subscribe().wait_for(|synced| *synced).await;
+            }
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             ended = background.join_next() => return Err(unexpected(ended)),
-            true = vitals.pulse().through(caches) => {}
+            () = vitals.pulse.through(caches) => {}
         }
 
         let releaser = Releaser::new(
@@ -342,7 +324,7 @@ impl Collector {
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
-            pulse: Arc::clone(vitals.pulse()),
+            pulse: Arc::clone(&vitals.pulse),
             gate: Arc::clone(&gate),
             refusals,
             // The last one: as long as there is one, events may come.
@@ -359,7 +341,7 @@ impl Collector {
             namespace: config.pool_namespace,
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
-            health: sweep,
+            health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
         let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
@@ -372,7 +354,7 @@ impl Collector {
             resolver: Arc::new(Resolver::new(evidence, directory)),
             sweeps,
             interest,
-            depth,
+            depth: Arc::clone(&vitals.depth),
             capacity: config.queue_capacity,
             max_retries: config.max_retries,
             backoff: Backoff::new(config.retry_from, config.retry_to),
@@ -423,13 +405,13 @@ impl Running {
     /// How far the run has come, now and from now on.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.clone()
+        self.vitals.phase.clone()
     }
 
     /// Whether the API server lets us write, as far as is known.
     #[must_use]
     pub fn may_write(&self) -> watch::Receiver<bool> {
-        self.may_write.clone()
+        self.vitals.may_write.clone()
     }
 
     /// Whether this copy is the one that writes.
@@ -441,13 +423,7 @@ impl Running {
     /// How the sweeps go, now and from now on.
     #[must_use]
     pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
-        self.sweeps.clone()
-    }
-
-    /// Whether the run gets on: see [`Vitals::is_alive`].
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        self.vitals.is_alive()
+        self.vitals.sweeps.subscribe()
     }
 
     /// What is to be seen of the run from outside.
@@ -458,7 +434,8 @@ impl Running {
 
     /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
-        let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
+        let mut phase = self.phase();
+        let reached = phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
     }
 

@@ -24,7 +24,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::look::Look;
-pub use self::report::{PoolTally, SweepReport};
+pub use self::report::SweepReport;
 use super::{
     context::Context, directory::Directory, evidence::Overlaps, gate::Access, input::Input,
     pool_api::ObserveError,
@@ -105,8 +105,8 @@ impl Sweeper {
                     backoff.reset();
                     self.context.counters.sweeps_ended.increment();
                     let took = self.context.clock.now().since(begun);
-                    let spread = &self.context.counters.spread;
-                    spread.sweep_duration.observe(took.as_secs_f64());
+                    let counters = &self.context.counters;
+                    counters.sweep_duration.observe(took.as_secs_f64());
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
                     let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);

@@ -246,8 +246,8 @@ impl<'t> Turn<'t> {
                     evidence.of(podref, &[], RowCount::default()).uid()
                 });
             self.context.counters.patches_sent.increment();
-            let spread = &self.context.counters.spread;
-            spread.patch(patch.releases().len());
+            let counters = &self.context.counters;
+            counters.patch(patch.releases().len());
             for release in patch.releases() {
                 self.tell(release.row().key(), || Fate::Asked(release.stale().clone()));
             }
