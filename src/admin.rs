@@ -127,46 +127,34 @@ struct Pages {
 
 impl Pages {
     fn page(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        let page = match path {
-            "/livez" => Self::livez,
-            "/readyz" => Self::readyz,
-            "/metrics" => Self::metrics,
-            _ => return response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
-        };
-        if ![Method::GET, Method::HEAD].contains(method) {
+        let is_known = ["/livez", "/readyz", "/metrics"].contains(&path);
+        if is_known && ![Method::GET, Method::HEAD].contains(method) {
             let text = "only GET and HEAD\n".to_owned();
             let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal;
         }
-        page(self)
-    }
-
-    fn livez(&self) -> Response<Full<Bytes>> {
-        if self.vitals.is_alive() {
-            return response(StatusCode::OK, TEXT, "ok\n".to_owned());
-        }
-        let text = "the sweep has hung for five minutes\n".to_owned();
-        response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
-    }
-
-    fn readyz(&self) -> Response<Full<Bytes>> {
-        let missing = self.vitals.not_ready();
-        if missing.is_empty() {
-            return response(StatusCode::OK, TEXT, "ok\n".to_owned());
-        }
-        let text = missing.join("\n") + "\n";
-        response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
-    }
-
-    fn metrics(&self) -> Response<Full<Bytes>> {
-        match self.metrics.text() {
-            Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
-            Err(error) => {
-                let text = format!("{error}\n");
-                response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
-            }
+        let health = |missing: &str| match missing {
+            "" => response(StatusCode::OK, TEXT, "ok\n".to_owned()),
+            missing => response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                TEXT,
+                format!("{missing}\n"),
+            ),
+        };
+        match path {
+            "/livez" if self.vitals.is_alive() => health(""),
+            "/livez" => health("the sweep has hung for five minutes"),
+            "/readyz" => health(&self.vitals.not_ready().join("\n")),
+            "/metrics" => match self.metrics.text() {
+                Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
+                Err(error) => {
+                    let text = format!("{error}\n");
+                    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+                }
+            },
+            _ => response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
         }
     }
 }

@@ -44,7 +44,7 @@ use crate::{
     history::History,
     leader::{Elector, Leadership},
     report::{self, Counters, counted},
-    vitals::{Caches, Course, Vitals},
+    vitals::Vitals,
     watch::{Freshness, LeanNode, LeanPod, follow},
 };
 
@@ -80,29 +80,20 @@ pub struct Collector {
     history: Arc<History>,
     elector: Option<Elector>,
     leadership: Leadership,
+    gate: Arc<Gate>,
+    evidence: SharedEvidence,
     vitals: Arc<Vitals>,
     counters: Arc<Counters>,
+    phase: watch::Sender<Phase>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
     clock: Clock,
-    phase: watch::Receiver<Phase>,
-    may_write: watch::Receiver<bool>,
-    sweeps: watch::Receiver<SweepHealth>,
-    outlook: watch::Receiver<Outlook>,
     vitals: Arc<Vitals>,
+    counters: Arc<Counters>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
-    counters: Arc<Counters>,
-}
-
-/// The inner side of what a [`Running`] shows and is told.
-struct Shown {
-    gate: Arc<Gate>,
-    sweep: watch::Sender<SweepHealth>,
-    outlook: watch::Sender<Outlook>,
-    stop: CancellationToken,
 }
 
 impl Collector {
@@ -126,7 +117,21 @@ impl Collector {
                 (Some(elector), leadership)
             }
         };
-        let vitals = Vitals::new(clock, leadership.clone(), Arc::clone(&counters));
+        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
+        let mut evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let namespace = config.pool_namespace.as_deref();
+        evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
+        let evidence = SharedEvidence::new(evidence);
+        let (phase, phases) = watch::channel(Phase::New);
+        let vitals = Vitals::new(
+            clock,
+            leadership.clone(),
+            Arc::clone(&counters),
+            evidence.clone(),
+            gate.subscribe(),
+            phases,
+        );
         Self {
             requests,
             watches: freshness.listen(watches, &history),
@@ -136,8 +141,11 @@ impl Collector {
             history,
             elector,
             leadership,
+            gate,
+            evidence,
             vitals: Arc::new(vitals),
             counters,
+            phase,
         }
     }
 
@@ -158,39 +166,21 @@ impl Collector {
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
         let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
-        let (phase, phases) = watch::channel(Phase::Starting);
-        let gate = Arc::new(Gate::new(self.clock, self.leadership.clone()));
-        let may_write = gate.subscribe();
-        let (sweep, sweeps) = watch::channel(SweepHealth::default());
-        let (outlook, outlooks) = watch::channel(Outlook::default());
-        vitals.begin(Course {
-            phase: phases.clone(),
-            may_write: may_write.clone(),
-            sweeps: sweeps.clone(),
-        });
-        let shown = Shown {
-            gate,
-            sweep,
-            outlook,
-            stop: stop.clone(),
-        };
+        self.phase.send_replace(Phase::Starting);
         let clock = self.clock;
-        let run = self.run(phase, shown);
+        let run = self.run(stop.clone());
         Running {
             clock,
-            phase: phases,
-            may_write,
-            sweeps,
-            outlook: outlooks,
             vitals,
+            counters,
             stop,
             task: tokio::spawn(run),
-            counters,
         }
     }
 
-    async fn run(self, phase: watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let result = self.stages(&phase, shown).await;
+    async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+        let phase = self.phase.clone();
+        let result = self.stages(stop).await;
         phase.send_replace(Phase::Done);
         result
     }
@@ -199,13 +189,7 @@ impl Collector {
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(self, phase: &watch::Sender<Phase>, shown: Shown) -> Result<(), RunError> {
-        let Shown {
-            gate,
-            sweep,
-            outlook,
-            stop,
-        } = shown;
+    async fn stages(self, stop: CancellationToken) -> Result<(), RunError> {
         let Self {
             requests,
             watches,
@@ -215,8 +199,11 @@ impl Collector {
             history,
             elector,
             leadership,
+            gate,
+            evidence,
             vitals,
             counters,
+            phase,
         } = self;
         // An access review is a POST, and whoever writes has just led.
         let refusals = Refusals::new(requests.clone(), clock);
@@ -243,11 +230,6 @@ impl Collector {
         let requests = while_leading(requests, leadership.clone());
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let mut evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
-        let namespace = config.pool_namespace.as_deref();
-        evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
-        let evidence = SharedEvidence::new(evidence);
         let node_news = Arc::new(Notify::new());
         let (interest, interested) = watch::channel(Interest::default());
         let sweeps = Arc::new(SweepRequests::default());
@@ -262,7 +244,8 @@ impl Collector {
         });
 
         let mut background = JoinSet::new();
-        let (pods_synced, mut pods_ready) = watch::channel(false);
+        let [pods_synced, nodes_synced, nads_synced] =
+            vitals.synced.each_ref().map(|(_, synced)| synced.clone());
         let pods = PodSink {
             evidence: evidence.clone(),
             ends: planner.clone(),
@@ -279,7 +262,6 @@ impl Collector {
             "the pod informer",
             follow(api, pods, pods_synced, Arc::clone(&history)),
         ));
-        let (nodes_synced, mut nodes_ready) = watch::channel(false);
         let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
@@ -304,31 +286,22 @@ impl Collector {
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
-        let (nads_synced, mut nads_ready) = watch::channel(false);
         let nads = NadSink(evidence.clone());
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
             follow(api, nads, nads_synced, Arc::clone(&history)),
         ));
-        vitals.fill(Caches {
-            synced: [
-                ("pods", pods_ready.clone()),
-                ("nodes", nodes_ready.clone()),
-                ("network-attachment-definitions", nads_ready.clone()),
-            ],
-            outlook: outlook.subscribe(),
-            evidence: evidence.clone(),
-        });
         let caches = async {
-            let pods = pods_ready.wait_for(|synced| *synced).await.is_ok();
-            let nodes = nodes_ready.wait_for(|synced| *synced).await.is_ok();
-            pods && nodes && nads_ready.wait_for(|synced| *synced).await.is_ok()
+            for (_, synced) in &vitals.synced {
+                // It has a sender, this one.
+                let _ = synced.subscribe().wait_for(|synced| *synced).await;
+            }
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             ended = background.join_next() => return Err(unexpected(ended)),
-            true = vitals.pulse().through(caches) => {}
+            () = vitals.pulse.through(caches) => {}
         }
 
         let releaser = Releaser::new(
@@ -354,7 +327,7 @@ impl Collector {
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
-            pulse: Arc::clone(vitals.pulse()),
+            pulse: Arc::clone(&vitals.pulse),
             gate: Arc::clone(&gate),
             refusals,
             // The last one: as long as there is one, events may come.
@@ -368,7 +341,7 @@ impl Collector {
             namespace: config.pool_namespace,
             requests: Arc::clone(&sweeps),
             interval: config.sweep_interval,
-            health: sweep,
+            health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
         let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
@@ -380,7 +353,7 @@ impl Collector {
             releaser: Arc::new(releaser),
             sweeps,
             interest,
-            outlook,
+            outlook: vitals.outlook.clone(),
             capacity: config.queue_capacity,
             max_retries: config.max_retries,
             backoff: Backoff::new(config.retry_from, config.retry_to),
@@ -431,13 +404,13 @@ impl Running {
     /// How far the run has come, now and from now on.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.clone()
+        self.vitals.phase.clone()
     }
 
     /// Whether the API server lets us write, as far as is known.
     #[must_use]
     pub fn may_write(&self) -> watch::Receiver<bool> {
-        self.may_write.clone()
+        self.vitals.may_write.clone()
     }
 
     /// Whether this copy is the one that writes.
@@ -449,25 +422,19 @@ impl Running {
     /// How the sweeps go, now and from now on.
     #[must_use]
     pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
-        self.sweeps.clone()
+        self.vitals.sweeps.subscribe()
     }
 
     /// How much work is open, now and from now on.
     #[must_use]
     pub fn outlook(&self) -> watch::Receiver<Outlook> {
-        self.outlook.clone()
+        self.vitals.outlook.subscribe()
     }
 
     /// The clock of the run.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
-    }
-
-    /// Whether the run gets on: see [`Vitals::is_alive`].
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        self.vitals.is_alive()
     }
 
     /// What is to be seen of the run from outside.
@@ -478,7 +445,8 @@ impl Running {
 
     /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
-        let reached = self.phase.wait_for(|phase| *phase != Phase::Starting).await;
+        let mut phase = self.phase();
+        let reached = phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
     }
 

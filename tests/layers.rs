@@ -51,7 +51,6 @@ const COLLECT: &[&[&str]] = &[
 const CORE: &[&[&str]] = &[
     &[
         "address",
-        "go_json",
         "history",
         "id",
         "operation",
@@ -59,9 +58,7 @@ const CORE: &[&[&str]] = &[
         "text",
         "time",
     ],
-    &[
-        "breaker", "election", "fields", "ipam", "networks", "node", "refusal",
-    ],
+    &["breaker", "election", "ipam", "networks", "node", "refusal"],
     &["pod", "pool"],
     &[
         "definitions",

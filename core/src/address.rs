@@ -43,14 +43,6 @@ impl Range {
         Ok(Self { cidr })
     }
 
-    /// One address alone.
-    #[must_use]
-    pub fn single(address: IpAddr) -> Self {
-        Self {
-            cidr: address.into(),
-        }
-    }
-
     /// The same range with its host bits cleared: what the CNI plugin writes and names pools by.
     #[must_use]
     pub fn masked(self) -> Self {
@@ -75,19 +67,6 @@ impl Range {
         )
     }
 
-    /// How many addresses of it whereabouts gives out: all but the first and the last one. It refuses ranges
-    /// of fewer than four.
-    #[must_use]
-    pub fn usable(self) -> u128 {
-        let all = if self.cidr.is_ipv4() { 32 } else { 128 };
-        match u32::from(all - self.cidr.prefix()) {
-            0 | 1 => 0,
-            bits => 1_u128
-                .checked_shl(bits)
-                .map_or(u128::MAX - 1, |count| count - 2),
-        }
-    }
-
     /// Whether both have an address in common.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
@@ -98,28 +77,30 @@ impl Range {
     /// family. It may lie outside of the range.
     #[must_use]
     pub fn address_at(self, offset: Offset) -> Option<IpAddr> {
-        match self.cidr.ip().to_canonical() {
-            IpAddr::V4(base) => {
-                let offset = u32::try_from(offset.0).ok()?;
-                let sum = u32::from(base).checked_add(offset)?;
-                Some(Ipv4Addr::from(sum).into())
-            }
-            IpAddr::V6(base) => {
-                let sum = u128::from(base).checked_add(offset.0.into())?;
-                Some(IpAddr::V6(Ipv6Addr::from(sum)).to_canonical())
-            }
-        }
-    }
-
-    /// Go's text of the range.
-    fn go_text(self) -> String {
-        format!("{}/{}", self.cidr.ip().to_canonical(), self.cidr.prefix())
+        let base = self.cidr.ip().to_canonical();
+        let sum = number(base).checked_add(offset.0.into())?;
+        let sum = IpAddr::V6(sum.into()).to_canonical();
+        (base.is_ipv6() || sum.is_ipv4()).then_some(sum)
     }
 }
 
+/// As Go writes it.
 impl std::fmt::Display for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.go_text())
+        write!(
+            f,
+            "{}/{}",
+            self.cidr.ip().to_canonical(),
+            self.cidr.prefix()
+        )
+    }
+}
+
+/// The bits of an address. An IPv4 address counts as the IPv6 one that stands for it.
+pub(crate) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
+        IpAddr::V6(address) => address.into(),
     }
 }
 
@@ -147,7 +128,7 @@ impl Offset {
 /// is that node's slice. Host bits of `range` are cleared first.
 #[must_use]
 pub fn pool_name(network: Option<&str>, node: Option<&str>, range: Range) -> String {
-    let range = range.masked().go_text().replace([':', '/'], "-");
+    let range = range.masked().to_string().replace([':', '/'], "-");
     [network, node, Some(&range)]
         .into_iter()
         .flatten()
@@ -271,23 +252,6 @@ mod tests {
     ) {
         assert_eq!(range(cidr).contains(address), lies);
         assert_eq!(range(cidr).to_string(), cidr);
-    }
-
-    #[rstest]
-    #[case("10.0.0.0/24", 254)]
-    #[case("10.0.0.77/24", 254)]
-    #[case("10.0.0.0/30", 2)]
-    #[case("10.0.0.0/31", 0)]
-    #[case("10.0.0.0/32", 0)]
-    #[case("0.0.0.0/0", (1 << 32) - 2)]
-    #[case("fd00::/127", 0)]
-    #[case("fd00::/64", (1 << 64) - 2)]
-    #[case("::/0", u128::MAX - 1)]
-    fn the_first_and_the_last_address_are_never_given_out(
-        #[case] cidr: &str,
-        #[case] usable: u128,
-    ) {
-        assert_eq!(range(cidr).usable(), usable);
     }
 
     #[rstest]

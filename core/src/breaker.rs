@@ -53,27 +53,16 @@ pub enum Open {
     Until(Moment),
 }
 
-/// What a sweep's count did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Nothing.
-    None,
-    /// It opened.
-    Opened,
-    /// It closed.
-    Closed,
-}
-
 impl Breaker {
     /// Takes in what a sweep that began at `begun` counted: `suspect` of `total` rows are stale
-    /// without that their pod's end was watched.
+    /// without that their pod's end was watched. Whether it opened or closed by that.
     pub fn assess(
         &mut self,
         limits: &Limits,
         (suspect, total): (usize, usize),
         begun: Moment,
         wall: Timestamp,
-    ) -> Change {
+    ) -> bool {
         self.assessed = Some(begun);
         #[expect(
             clippy::cast_precision_loss,
@@ -81,17 +70,11 @@ impl Breaker {
         )]
         let too_many =
             suspect > limits.min && suspect as f64 > limits.fraction * total.max(1) as f64;
-        match (too_many, self.open_since) {
-            (true, None) => {
-                self.open_since = Some(wall);
-                Change::Opened
-            }
-            (false, Some(_)) => {
-                self.open_since = None;
-                Change::Closed
-            }
-            _ => Change::None,
+        let changes = too_many != self.open_since.is_some();
+        if changes {
+            self.open_since = too_many.then_some(wall);
         }
+        changes
     }
 
     /// Since when it is open, if it is.

@@ -21,17 +21,6 @@ pub enum Fact {
     Taken,
 }
 
-/// What a read of the pod says about a [`Fact`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// It is true.
-    Holds,
-    /// It is not.
-    DoesNot,
-    /// The read failed, for this reason.
-    Unknown(Box<str>),
-}
-
 impl Fact {
     /// The fact behind a verdict on a row, about a pod with this uid.
     #[must_use]
@@ -52,17 +41,19 @@ impl Fact {
 
     /// Whether it is true of a pod that was read like this, with regard to the reservation of
     /// `address` in `scope`; `None` where the pod was not read.
-    #[must_use]
+    ///
+    /// # Errors
+    /// Why nothing is known of the pod.
     pub fn check(
         &self,
         presence: Option<&Presence>,
         address: IpAddr,
         scope: &Scope<'_>,
-    ) -> Finding {
-        let holds = match (self, presence) {
+    ) -> Result<bool, Box<str>> {
+        Ok(match (self, presence) {
             (Self::Taken, _) => false,
-            (_, None) => return Finding::Unknown("its pod was not read".into()),
-            (_, Some(Presence::Unknown(reason))) => return Finding::Unknown(reason.clone()),
+            (_, None) => return Err("its pod was not read".into()),
+            (_, Some(Presence::Unknown(reason))) => return Err(reason.clone()),
             (Self::Absent | Self::Completed(_) | Self::Predecessor, Some(Presence::Absent)) => true,
             (Self::Completed(uid), Some(Presence::Present(Some(pod)))) => {
                 pod.uid == *uid && pod.phase.is_terminal()
@@ -74,11 +65,6 @@ impl Fact {
                 !scope.is_reported_by(pod, address)
             }
             (_, Some(Presence::Absent | Presence::Present(_))) => false,
-        };
-        if holds {
-            Finding::Holds
-        } else {
-            Finding::DoesNot
-        }
+        })
     }
 }

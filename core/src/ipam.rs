@@ -5,18 +5,16 @@
 //! nothing here looks at files, whatever the configuration names.
 
 mod conf;
+mod given;
 mod span;
 
 use std::{collections::HashSet, net::IpAddr};
 
-use serde_json::error::Category;
+use serde_json::{Value, error::Category};
 
-use self::conf::{Entry, Handed, handed};
 pub use self::span::{Span, handed_out};
-use crate::{
-    address::{Range, pool_name},
-    go_json::{Mismatch, Slice},
-};
+use self::{conf::handed, given::Given};
+use crate::address::{Range, pool_name};
 
 /// One whereabouts IPAM section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +64,9 @@ pub enum InvalidConfig {
     NoPlugin,
 }
 
-impl From<Mismatch> for InvalidConfig {
-    fn from(mismatch: Mismatch) -> Self {
-        Self::Json(mismatch.to_string())
+impl InvalidConfig {
+    fn mismatch(path: &str) -> Self {
+        Self::Json(format!("`{path}` is not of the type that belongs there"))
     }
 }
 
@@ -89,65 +87,87 @@ pub fn parse(config: &str, definition: &str) -> Result<Vec<Ipam>, InvalidConfig>
     Ok(sections)
 }
 
-fn section(plugin: &Handed) -> Result<Option<Ipam>, Mismatch> {
-    let Some(section) = conf::section(plugin)? else {
+/// The section of whereabouts in what a plugin is handed, if there is one.
+fn section(plugin: &Value) -> Result<Option<Ipam>, InvalidConfig> {
+    let ipam = Given::new("", [plugin]).member("ipam")?;
+    // The plugin reads the type alone, and calls the IPAM of that name. Others give the same keys other types.
+    if !is_whereabouts(&ipam)? {
         return Ok(None);
-    };
-    let network_name = section.network_name;
-    let slices = (!section.node_slice_size.is_empty()).then(|| {
-        let name = plugin.get("name").and_then(|name| name.as_str());
-        if network_name.is_empty() {
-            name.unwrap_or_default()
-        } else {
-            network_name.as_str()
-        }
-    });
+    }
+    let name = plugin.get("name").and_then(Value::as_str);
+    let mut last = None;
+    // whereabouts reads each of them afresh.
+    for ipam in ipam.each() {
+        let read = read_section(&ipam, name.unwrap_or_default())?;
+        last = is_whereabouts(&ipam)?.then_some(read);
+    }
+    Ok(last)
+}
+
+fn is_whereabouts(ipam: &Given<'_>) -> Result<bool, InvalidConfig> {
+    Ok(ipam.member("type")?.text()? == "whereabouts")
+}
+
+/// Reads a section of the plugin that has this name.
+fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
+    let text = |of: &Given<'_>, name: &str| of.member(name)?.text();
+    let exclude = |of: &Given<'_>| of.member("exclude")?.items(Given::text);
+    let network_name = text(ipam, "network_name")?;
     let mut seen = HashSet::new();
     let mut ranges = Vec::new();
     let mut spans = Vec::new();
     let mut problems = Vec::new();
-    let mut take = |key: String, entry: &Entry| match read_range(&entry.range) {
-        Some((range, within)) => {
-            let (first, last) = within.unwrap_or((entry.range_start, entry.range_end));
-            spans.push(Span::new(
-                range,
-                first,
-                last,
-                excluded(range, &entry.exclude),
-            ));
-            if seen.insert(range) {
-                ranges.push(range);
-            }
-        }
-        // Where it stands, and not what: a configuration may hold what is nobody's business.
-        None => problems.push(format!("`{key}` is no range of addresses")),
-    };
-    if !section.range.is_empty() {
-        let own = Entry {
-            range: section.range,
-            range_start: sloppy_address(&section.range_start),
-            range_end: sloppy_address(&section.range_end),
-            exclude: section.exclude,
+    let mut take = |key: String, text: &str, ends: Ends, exclude: &[String]| {
+        let Some((range, within)) = read_range(text) else {
+            // Where it stands, and not what: a configuration may hold what is nobody's business.
+            problems.push(format!("`{key}` is no range of addresses"));
+            return;
         };
-        take("range".to_owned(), &own);
+        let (first, last) = within.unwrap_or(ends);
+        spans.push(Span::new(range, first, last, excluded(range, exclude)));
+        if seen.insert(range) {
+            ranges.push(range);
+        }
+    };
+    let range = text(ipam, "range")?;
+    let start = sloppy_address(&text(ipam, "range_start")?);
+    let end = sloppy_address(&text(ipam, "range_end")?);
+    let passed_over = exclude(ipam)?;
+    if !range.is_empty() {
+        take("range".to_owned(), &range, (start, end), &passed_over);
     }
-    for (place, entry) in section.ip_ranges.iter().enumerate() {
-        take(format!("ipRanges[{place}].range"), entry);
+    let entries = ipam.member("ipRanges")?.items(|entry| {
+        let start = entry.member("range_start")?.address()?;
+        let ends = (start, entry.member("range_end")?.address()?);
+        Ok((text(entry, "range")?, ends, exclude(entry)?))
+    })?;
+    for (place, (range, ends, exclude)) in entries.iter().enumerate() {
+        let key = format!("ipRanges[{place}].range");
+        take(key, range, *ends, exclude);
     }
-    if slices == Some("") {
+    let slices = (!text(ipam, "node_slice_size")?.is_empty())
+        .then_some([&*network_name, name].into_iter().find(|it| !it.is_empty()));
+    if slices == Some(None) {
         problems.push("node_slice_size without network_name or name".to_owned());
     }
-    Ok(Some(Ipam {
-        slices: slices.filter(|name| !name.is_empty()).map(Into::into),
+    // Those that cannot be read are left out: no pool depends on them.
+    let addresses = ipam.member("addresses")?;
+    let addresses = addresses.last_items().filter_map(|entry| {
+        let entry = text(&entry, "address").ok()?;
+        let (address, _) = entry.split_once('/')?;
+        Some(address.parse::<IpAddr>().ok()?.to_canonical())
+    });
+    Ok(Ipam {
+        addresses: addresses.collect(),
+        reserves: ipam.member("enable_overlapping_ranges")?.flag(true)?,
+        slices: slices.flatten().map(Into::into),
         network_name: Some(network_name)
             .filter(|name| !name.is_empty())
             .map(Into::into),
         ranges: ranges.into(),
         spans: spans.into(),
-        addresses: section.addresses.0.into(),
-        reserves: section.enable_overlapping_ranges,
         problems: problems.into(),
-    }))
+    })
 }
 
 /// The first and the last address, as far as they are told.
@@ -188,7 +208,7 @@ fn without_zeros(text: &str) -> String {
 }
 
 /// What is passed over of this range: ranges or single addresses. By one that is neither, the plugin gives out nothing.
-fn excluded(range: Range, texts: &Slice<String>) -> Box<[Range]> {
+fn excluded(range: Range, texts: &[String]) -> Box<[Range]> {
     let excluded = |text: &String| {
         let single = || {
             let address: IpAddr = text.parse().ok()?;
@@ -395,6 +415,24 @@ mod tests {
             "`ipRanges[2].range` is no range of addresses",
         ];
         assert_eq!(&*ipam.problems, problems);
+    }
+
+    #[rstest]
+    #[case("10.0.0.0/24", 254)]
+    #[case("10.0.0.77/24", 254)]
+    #[case("10.0.0.0/30", 2)]
+    #[case("10.0.0.0/31", 0)]
+    #[case("10.0.0.0/32", 0)]
+    #[case("0.0.0.0/0", (1 << 32) - 2)]
+    #[case("fd00::/127", 0)]
+    #[case("fd00::/64", (1 << 64) - 2)]
+    #[case("::/0", u128::MAX - 1)]
+    fn the_first_and_the_last_address_are_never_given_out(
+        #[case] cidr: &str,
+        #[case] usable: u128,
+    ) {
+        let range = Range::parse(cidr).unwrap();
+        assert_eq!(handed_out(range, None).unwrap_or(0), usable);
     }
 
     #[rstest]

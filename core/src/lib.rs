@@ -45,8 +45,6 @@ pub mod definitions;
 pub mod election;
 pub mod evidence;
 pub mod fact;
-mod fields;
-mod go_json;
 pub mod history;
 pub mod id;
 pub mod ipam;

@@ -5,19 +5,14 @@
 
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{address::excerpt, text::Text};
-
-/// Annotation that multus writes once, after the last interface of the pod is up.
-pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
-/// Annotation in which a pod asks for networks.
-pub const REQUEST_ANNOTATION: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// The interface of the cluster's own network, in every pod.
 pub const FIRST_INTERFACE: &str = "eth0";
 /// The network of an entry that tells what the kubelet reports in `status.podIPs`.
-pub const POD_IPS: &str = "status.podIPs";
+const POD_IPS: &str = "status.podIPs";
 
 /// What the network-status annotation of a pod says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,13 +27,16 @@ pub enum Status {
 }
 
 /// One interface in a network-status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub struct StatusEntry {
     /// The network as multus names it: `namespace/nad`, or a bare name for the cluster default.
+    #[serde(rename = "name", default, deserialize_with = "or_nothing")]
     pub network: Box<str>,
     /// The interface inside the pod; empty where multus does not know it.
+    #[serde(default, deserialize_with = "or_nothing")]
     pub interface: Box<str>,
     /// The addresses on it.
+    #[serde(rename = "ips", default, deserialize_with = "addresses")]
     pub addresses: Box<[IpAddr]>,
 }
 
@@ -49,29 +47,10 @@ impl Status {
         if annotation.trim().is_empty() {
             return Self::Malformed("empty text".into());
         }
-        let raw: Vec<RawEntry<'_>> = match serde_json::from_str(annotation) {
-            Ok(raw) => raw,
-            Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
-        };
-        let mut entries = Vec::with_capacity(raw.len());
-        for entry in raw {
-            let texts = entry.ips.unwrap_or_default();
-            let mut addresses = Vec::with_capacity(texts.len());
-            for text in &texts {
-                let text = text.as_ref();
-                let Some(address) = parse_address(text) else {
-                    let reason = format!("not an address: {:?}", excerpt(text));
-                    return Self::Malformed(reason.into());
-                };
-                addresses.push(address);
-            }
-            entries.push(StatusEntry {
-                network: boxed(entry.name.as_ref()),
-                interface: boxed(entry.interface.as_ref()),
-                addresses: addresses.into(),
-            });
+        match serde_json::from_str(annotation) {
+            Ok(entries) => Self::Valid(entries),
+            Err(error) => Self::Malformed(excerpt(&error.to_string()).into()),
         }
-        Self::Valid(entries.into())
     }
 
     /// Adds what the kubelet reports of the pod's first interface, where no entry tells it: multus
@@ -158,18 +137,17 @@ impl Status {
     }
 }
 
-#[derive(Deserialize)]
-struct RawEntry<'t> {
-    #[serde(borrow)]
-    name: Option<Text<'t>>,
-    #[serde(borrow)]
-    interface: Option<Text<'t>>,
-    #[serde(borrow)]
-    ips: Option<Vec<Text<'t>>>,
+fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-fn boxed(text: Option<&Text<'_>>) -> Box<str> {
-    text.map(AsRef::as_ref).unwrap_or_default().into()
+fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[IpAddr]>, D::Error> {
+    let texts = Option::<Vec<Text<'_>>>::deserialize(deserializer)?.unwrap_or_default();
+    let address = |text: &Text<'_>| {
+        let reason = || D::Error::custom(format!("not an address: {:?}", excerpt(text)));
+        parse_address(text).ok_or_else(reason)
+    };
+    texts.iter().map(address).collect()
 }
 
 /// An address, with or without a prefix length behind it.

@@ -5,8 +5,8 @@
 //! says what is known of one, [`Nodes::blockers`] which nodes may still run a sandbox that nobody
 //! saw. Both are told of nodes and of their Leases; neither reads anything.
 
+mod memo;
 mod nodes;
-mod stock;
 
 use std::time::Duration;
 
@@ -297,14 +297,6 @@ impl Node {
             now.since(last) < SILENCE && last.since(first.max(self.beat_end())) >= SILENCE
         });
         !state.ready || (listened && self.alive_since(now).is_none())
-    }
-
-    /// Until when one that is silent stays so if nothing is heard of it, where that is not for ever: silence that
-    /// nobody listens to is none.
-    fn silent_until(&self) -> Option<Moment> {
-        let is_ready = self.state.as_ref().is_some_and(|state| state.ready);
-        let (_, last) = self.lease.read.filter(|_| is_ready)?;
-        Some(last + SILENCE)
     }
 
     fn beat_end(&self) -> Moment {

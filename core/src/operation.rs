@@ -1,12 +1,31 @@
-//! Operations of a JSON Patch.
+//! Operations of a JSON Patch, by the tokens of the path.
 
-use json_patch::{PatchOperation, TestOperation, jsonptr::PointerBuf};
+use json_patch::{
+    AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+    jsonptr::PointerBuf,
+};
 use serde_json::Value;
 
-/// The value at this path has to be this one, or the whole patch fails.
-pub(crate) fn test(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Test(TestOperation {
-        path: PointerBuf::from_tokens(path.iter().copied()),
-        value,
-    })
+fn at(path: &[&str]) -> PointerBuf {
+    PointerBuf::from_tokens(path.iter().copied())
+}
+
+/// The value there has to be this one, or the whole patch fails.
+pub(crate) fn test(path: &[&str], value: impl Into<Value>) -> PatchOperation {
+    let (path, value) = (at(path), value.into());
+    PatchOperation::Test(TestOperation { path, value })
+}
+
+pub(crate) fn add(path: &[&str], value: impl Into<Value>) -> PatchOperation {
+    let (path, value) = (at(path), value.into());
+    PatchOperation::Add(AddOperation { path, value })
+}
+
+pub(crate) fn replace(path: &[&str], value: impl Into<Value>) -> PatchOperation {
+    let (path, value) = (at(path), value.into());
+    PatchOperation::Replace(ReplaceOperation { path, value })
+}
+
+pub(crate) fn remove(path: &[&str]) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: at(path) })
 }

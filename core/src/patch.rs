@@ -89,7 +89,7 @@ fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'
         }));
     }
     let removes = operations.len() > 1;
-    if removes && !pool.has_applied_fields() {
+    if removes && !pool.has_applied_fields {
         operations.push(forget_managers());
     }
     Patch(operations)

@@ -45,6 +45,18 @@ impl PodRef {
         // There is a slash in each.
         self.0.split_once('/').unwrap_or((&self.0, ""))
     }
+
+    /// Whether the text is a podref.
+    #[must_use]
+    pub fn is_valid(text: &str) -> bool {
+        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+        let is_name = |part: &str, longest: usize| {
+            (1..=longest).contains(&part.len()) && part.bytes().all(names)
+        };
+        text.split_once('/').is_some_and(|(namespace, name)| {
+            is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME)
+        })
+    }
 }
 
 impl FromStr for PodRef {
@@ -57,20 +69,6 @@ impl FromStr for PodRef {
         } else {
             Err(NotAPodRef)
         }
-    }
-}
-
-impl PodRef {
-    /// Whether the text is a podref.
-    #[must_use]
-    pub fn is_valid(text: &str) -> bool {
-        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-        let is_name = |part: &str, longest: usize| {
-            (1..=longest).contains(&part.len()) && part.bytes().all(names)
-        };
-        text.split_once('/').is_some_and(|(namespace, name)| {
-            is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME)
-        })
     }
 }
 
@@ -111,32 +109,31 @@ impl Glob {
     /// Whether the whole `text` fits. Costs at most pattern length times text length.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        // `reachable[i]`: the first i pattern characters fit the text read so far.
-        let mut reachable = vec![false; self.0.len() + 1];
-        reachable[0] = true;
-        self.skip_stars(&mut reachable);
-        for c in text.chars() {
-            let mut next = vec![false; reachable.len()];
-            for (i, p) in self.0.iter().enumerate() {
-                match p {
-                    '*' => next[i] |= reachable[i],
-                    '?' => next[i + 1] |= reachable[i],
-                    p => next[i + 1] |= reachable[i] && *p == c,
+        let (pattern, text) = (&self.0, text.chars().collect::<Vec<_>>());
+        let (mut at, mut place) = (0, 0);
+        // The last star, and where the text goes on after what it stands for.
+        let mut star = None;
+        while place < text.len() {
+            match pattern.get(at) {
+                Some('*') => {
+                    star = Some((at, place));
+                    at += 1;
+                }
+                Some(c) if *c == '?' || *c == text[place] => {
+                    at += 1;
+                    place += 1;
+                }
+                _ => {
+                    let Some((of, after)) = star else {
+                        return false;
+                    };
+                    // It stands for one more.
+                    star = Some((of, after + 1));
+                    (at, place) = (of + 1, after + 1);
                 }
             }
-            self.skip_stars(&mut next);
-            reachable = next;
         }
-        reachable[self.0.len()]
-    }
-
-    /// A star may stand for nothing.
-    fn skip_stars(&self, reachable: &mut [bool]) {
-        for (i, p) in self.0.iter().enumerate() {
-            if *p == '*' && reachable[i] {
-                reachable[i + 1] = true;
-            }
-        }
+        pattern[at..].iter().all(|c| *c == '*')
     }
 }
 

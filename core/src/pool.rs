@@ -54,13 +54,19 @@ impl fmt::Display for PoolKey {
 pub struct ObservedPool {
     key: PoolKey,
     uid: String,
-    range: Option<Range>,
+    /// The range, if it can be read.
+    pub range: Option<Range>,
     exempt: Exempt,
-    acknowledged: Option<Timestamp>,
-    has_applied_fields: bool,
+    /// When a person acknowledged what the breaker found: see [`crate::breaker`].
+    pub acknowledged: Option<Timestamp>,
+    /// Whether somebody owns fields of it by server-side apply, which its managed fields tell. A text that
+    /// was stripped of them tells nothing.
+    pub has_applied_fields: bool,
     rows: Vec<Row>,
-    total_rows: usize,
-    read_at: Moment,
+    /// How many rows the pool has in all.
+    pub total_rows: usize,
+    /// When the read ended.
+    pub read_at: Moment,
 }
 
 /// The `operation` of managed fields that somebody owns by server-side apply.
@@ -157,18 +163,17 @@ impl ObservedPool {
         };
         let mut rows = Vec::new();
         for (row_key, row) in allocations {
-            let (head, known) = head(row);
+            let [podref, sandbox, interface] = head(row);
             let glance = Glance {
                 pool: &key,
                 range,
-                key: row_key.as_ref(),
-                podref: head[0].as_ref().map(AsRef::as_ref),
-                sandbox: head[1].as_ref().map(AsRef::as_ref),
-                interface: head[2].as_ref().map(AsRef::as_ref),
-                known,
+                key: &row_key,
+                podref: podref.as_deref(),
+                sandbox: sandbox.as_deref(),
+                interface: interface.as_deref(),
             };
             if wanted(&glance) {
-                rows.push(Row::read(row_key.as_ref(), stored(row), range));
+                rows.push(Row::read(&row_key, stored(row), range));
             }
         }
         let annotations = pool.metadata.annotations.unwrap_or_default();
@@ -202,12 +207,6 @@ impl ObservedPool {
         &self.uid
     }
 
-    /// The range, if it can be read.
-    #[must_use]
-    pub fn range(&self) -> Option<Range> {
-        self.range
-    }
-
     /// The rows that were asked for, in the order of the text.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
@@ -218,18 +217,6 @@ impl ObservedPool {
     #[must_use]
     pub fn holds(&self, row: &Row) -> bool {
         self.rows.as_ptr_range().contains(&std::ptr::from_ref(row))
-    }
-
-    /// How many rows the pool has in all.
-    #[must_use]
-    pub fn total_rows(&self) -> usize {
-        self.total_rows
-    }
-
-    /// When the read ended.
-    #[must_use]
-    pub fn read_at(&self) -> Moment {
-        self.read_at
     }
 
     /// The network of its reservations: see [`network_of_pool`].
@@ -254,30 +241,11 @@ impl ObservedPool {
             || keys.any(|key| of_key(key) == Some(address))
     }
 
-    /// Whether a person exempted anything in it.
-    #[must_use]
-    pub fn has_exemptions(&self) -> bool {
-        self.exempt.whole_pool || !self.exempt.keys.is_empty() || !self.exempt.addresses.is_empty()
-    }
-
     /// The first word of its annotation [`KEEP_ANNOTATION`] that is neither an address nor a key, for which all of its
     /// rows are exempted.
     #[must_use]
     pub fn unclear_exemption(&self) -> Option<&str> {
         self.exempt.unclear.as_deref()
-    }
-
-    /// When a person acknowledged what the breaker found: see [`crate::breaker`].
-    #[must_use]
-    pub fn acknowledged(&self) -> Option<Timestamp> {
-        self.acknowledged
-    }
-
-    /// Whether somebody owns fields of it by server-side apply, which its managed fields tell. A text that
-    /// was stripped of them tells nothing.
-    #[must_use]
-    pub fn has_applied_fields(&self) -> bool {
-        self.has_applied_fields
     }
 
     /// Whether a person exempted this row by an annotation of the pool.
@@ -287,7 +255,7 @@ impl ObservedPool {
             || Offset::parse(row.key()).is_some_and(|key| self.exempt.keys.contains(&key))
             || self
                 .address_of(row)
-                .is_some_and(|address| self.exempt.addresses.contains(&address))
+                .is_some_and(|address| self.exempts(address))
     }
 }
 
@@ -402,7 +370,7 @@ mod tests {
         );
         let pool =
             ObservedPool::parse(&text, Moment::EPOCH, |row| row.podref == Some("d/b")).unwrap();
-        assert_eq!(pool.total_rows(), 3);
+        assert_eq!(pool.total_rows, 3);
         assert_eq!(pool.rows().len(), 1);
         assert_eq!(pool.rows()[0].key(), "2");
     }
@@ -414,7 +382,7 @@ mod tests {
     #[case(r#"{"metadata":{"name":"p","uid":"u"},"spec":{"range":null,"allocations":null}}"#)]
     fn a_pool_may_have_no_rows(#[case] text: &str) {
         let pool = ObservedPool::parse(text, Moment::EPOCH, |_| true).unwrap();
-        assert_eq!(pool.total_rows(), 0);
+        assert_eq!(pool.total_rows, 0);
     }
 
     #[test]
@@ -452,7 +420,6 @@ mod tests {
         assert_eq!(pool.is_exempt(&row("8", &value)), all);
         assert_eq!(pool.exempts("10.0.0.200".parse().unwrap()), all);
         assert_eq!(pool.unclear_exemption().is_some(), all);
-        assert_eq!(pool.has_exemptions(), all || !keep.is_empty());
     }
 
     proptest! {

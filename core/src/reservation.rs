@@ -5,176 +5,105 @@
 //! makes every ADD skip the address; then the absence is proven once more; only then the
 //! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{net::IpAddr, ops::Deref};
 
-use json_patch::{
-    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
-};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use json_patch::Patch;
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::json;
 
 use crate::{
-    address::reservation_address,
-    fields::{Fields, Known},
-    operation::test,
+    address::{excerpt, reservation_address},
+    operation::{add, remove, replace, test},
     podref::PodRef,
     pool::{RowContent, Unreadable},
-    text::Text,
+    text::{Members, Text, not_null},
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
 pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
 /// Annotation that keeps the podref which a claim replaced.
 pub const CLAIM_ANNOTATION: &str = "ipgc.dev/claimed-from";
+const CLAIM_PATH: [&str; 3] = ["metadata", "annotations", CLAIM_ANNOTATION];
 
-/// An OverlappingRangeIPReservation as it was read.
+/// An OverlappingRangeIPReservation as it was read; most of a list are looked at before a text of theirs is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
+pub struct Reservation<T = String> {
     /// `metadata.namespace`.
-    pub namespace: String,
+    pub namespace: T,
     /// `metadata.name`, which holds the address.
-    pub name: String,
+    pub name: T,
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: T,
     /// `metadata.resourceVersion`.
-    pub resource_version: String,
+    pub resource_version: T,
     /// `spec.podref`; empty where there is none, as under the CRD of whereabouts before 0.5, which drops it.
-    pub podref: String,
+    pub podref: T,
     /// `spec.ifname`, where there is one.
-    pub interface: Option<String>,
+    pub interface: Option<T>,
     /// `spec.containerid`, where there is one: whereabouts before 0.5 wrote it.
-    pub sandbox: Option<String>,
+    pub sandbox: Option<T>,
     /// A field of `spec` that is not known. It may say whom the reservation belongs to.
     pub extra: Option<Box<str>>,
     /// The podref before a claim.
-    pub claimed_from: Option<String>,
+    pub claimed_from: Option<T>,
     has_annotations: bool,
 }
 
-/// A reservation whose texts are `T`.
 #[derive(Deserialize)]
-struct Raw<T> {
-    metadata: Metadata<T>,
-    spec: Option<Spec<T>>,
+#[serde(bound(deserialize = "'de: 't"))]
+struct Raw<'t> {
+    metadata: Metadata<'t>,
+    spec: Option<Spec<'t>>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<T> {
-    namespace: Option<T>,
-    name: T,
-    uid: T,
-    resource_version: T,
-    annotations: Option<BTreeMap<String, String>>,
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct Metadata<'t> {
+    namespace: Option<Text<'t>>,
+    name: Text<'t>,
+    uid: Text<'t>,
+    resource_version: Text<'t>,
+    annotations: Option<Annotations<'t>>,
 }
 
-/// The known fields of the spec.
-struct OfSpec;
-
-impl Known<4> for OfSpec {
-    const NAMES: [&'static str; 4] = ["podref", "ifname", "containerid", "poduid"];
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 't"))]
+struct Annotations<'t> {
+    #[serde(rename = "ipgc.dev/claimed-from")]
+    claimed_from: Option<Text<'t>>,
 }
 
-type Spec<T> = Fields<T, OfSpec, 4>;
-
-/// The podref, a claim of ours seen through.
-fn owner<'a>(podref: &'a str, claimed_from: Option<&'a str>) -> &'a str {
-    let claimed = claimed_from.filter(|_| podref == CLAIMED_PODREF);
-    claimed.unwrap_or(podref)
+/// The fields of the spec, each a text.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 't"))]
+struct Spec<'t> {
+    #[serde(default, deserialize_with = "not_null")]
+    podref: Option<Text<'t>>,
+    #[serde(default, deserialize_with = "not_null")]
+    ifname: Option<Text<'t>>,
+    #[serde(default, deserialize_with = "not_null")]
+    containerid: Option<Text<'t>>,
+    /// It is known, and says nothing.
+    #[serde(default, deserialize_with = "not_null", rename = "poduid")]
+    _uid: Option<Text<'t>>,
+    #[serde(flatten)]
+    others: Members<Text<'t>, IgnoredAny>,
 }
 
-/// What a reservation says before anything of it is copied.
-#[derive(Clone, Copy, Debug)]
-pub struct ReservationGlance<'a> {
-    /// `metadata.name`, which holds the address.
-    pub name: &'a str,
-    /// `metadata.uid`.
-    pub uid: &'a str,
-    /// See [`Reservation::whose`].
-    pub whose: &'a str,
-    /// See [`Reservation::is_claimed`].
-    pub is_claimed: bool,
-}
-
-impl<T: AsRef<str>> Raw<T> {
-    fn claimed_from(&self) -> Option<&str> {
-        let annotations = self.metadata.annotations.as_ref();
-        annotations?.get(CLAIM_ANNOTATION).map(String::as_str)
-    }
-
-    fn glance(&self) -> Option<ReservationGlance<'_>> {
-        let [podref, _, sandbox, _] = &self.spec.as_ref()?.texts;
-        let podref = podref.as_ref().map_or("", AsRef::as_ref);
-        let claimed_from = self.claimed_from();
-        Some(ReservationGlance {
-            name: self.metadata.name.as_ref(),
-            uid: self.metadata.uid.as_ref(),
-            whose: match sandbox {
-                Some(sandbox) if podref.is_empty() => sandbox.as_ref(),
-                _ => owner(podref, claimed_from),
-            },
-            is_claimed: podref == CLAIMED_PODREF && claimed_from.is_some(),
-        })
-    }
-}
-
-impl Reservation {
-    /// Reads a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field that is
-    /// no text.
-    #[must_use]
-    pub fn read(object: &Value) -> Option<Self> {
-        Self::of(Raw::<String>::deserialize(object).ok()?)
-    }
-
-    /// The same, of its text.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::parse_if(text, |_| true)
-    }
-
-    /// The same, if it is `wanted`: most of a list are not, and nothing of those is copied.
-    #[must_use]
-    pub fn parse_if(
-        text: &str,
-        wanted: impl FnOnce(ReservationGlance<'_>) -> bool,
-    ) -> Option<Self> {
-        let raw = serde_json::from_str::<Raw<Text<'_>>>(text).ok()?;
-        wanted(raw.glance()?).then(|| Self::of(raw))?
-    }
-
-    fn of<T: Into<String>>(Raw { metadata, spec }: Raw<T>) -> Option<Self> {
-        let Fields { texts, extra, .. } = spec?;
-        let [podref, interface, sandbox, _] = texts.map(|text| {
-            text.map(Into::into)
-                .filter(|text: &String| !text.is_empty())
-        });
-        Some(Self {
-            sandbox,
-            podref: podref.unwrap_or_default(),
-            interface,
-            extra,
-            namespace: metadata.namespace.map(Into::into).unwrap_or_default(),
-            name: metadata.name.into(),
-            uid: metadata.uid.into(),
-            resource_version: metadata.resource_version.into(),
-            claimed_from: metadata
-                .annotations
-                .as_ref()
-                .and_then(|annotations| annotations.get(CLAIM_ANNOTATION).cloned()),
-            has_annotations: metadata.annotations.is_some(),
-        })
-    }
-
+impl<T: Deref<Target = str>> Reservation<T> {
     /// Whether we claimed it before (and did not finish).
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
+        &*self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
     }
 
     /// The podref, a claim of ours seen through; empty where there is none.
     #[must_use]
     pub fn owner(&self) -> &str {
-        owner(&self.podref, self.claimed_from.as_deref())
+        match &self.claimed_from {
+            Some(claimed_from) if self.is_claimed() => claimed_from,
+            _ => &self.podref,
+        }
     }
 
     /// What says whose it is: its owner; where there is none, the id of its sandbox.
@@ -184,6 +113,60 @@ impl Reservation {
             Some(sandbox) if self.podref.is_empty() => sandbox,
             _ => self.owner(),
         }
+    }
+}
+
+impl<'t> Reservation<Text<'t>> {
+    fn of(Raw { metadata, spec }: Raw<'t>) -> Option<Self> {
+        let spec = spec?;
+        let given = |text: Option<Text<'t>>| text.filter(|text| !text.is_empty());
+        let extra = spec.others.0.first();
+        Some(Self {
+            podref: spec.podref.unwrap_or_default(),
+            interface: given(spec.ifname),
+            sandbox: given(spec.containerid),
+            extra: extra.map(|(name, _)| excerpt(name).into()),
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            has_annotations: metadata.annotations.is_some(),
+            claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
+        })
+    }
+
+    fn copy(self) -> Reservation {
+        Reservation {
+            namespace: self.namespace.into(),
+            name: self.name.into(),
+            uid: self.uid.into(),
+            resource_version: self.resource_version.into(),
+            podref: self.podref.into(),
+            interface: self.interface.map(Into::into),
+            sandbox: self.sandbox.map(Into::into),
+            extra: self.extra,
+            claimed_from: self.claimed_from.map(Into::into),
+            has_annotations: self.has_annotations,
+        }
+    }
+}
+
+impl Reservation {
+    /// Reads the text of a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field
+    /// that is no text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_if(text, |_| true)
+    }
+
+    /// The same, if it is `wanted`: most of a list are not, and nothing of those is copied.
+    #[must_use]
+    pub fn parse_if(
+        text: &str,
+        wanted: impl FnOnce(&Reservation<Text<'_>>) -> bool,
+    ) -> Option<Self> {
+        let reservation = Reservation::of(serde_json::from_str(text).ok()?)?;
+        wanted(&reservation).then(|| reservation.copy())
     }
 
     /// The pod that it names.
@@ -244,28 +227,16 @@ impl Reservation {
         // The version as well: a claim that the server does late, after we gave it up and the
         // reservation was claimed anew and given back, must not hit the pod that lives again.
         let mut operations = vec![
-            test(&["metadata", "uid"], json!(self.uid)),
-            test(
-                &["metadata", "resourceVersion"],
-                json!(self.resource_version),
-            ),
-            test(&["spec", "podref"], json!(self.podref)),
+            test(&["metadata", "uid"], &*self.uid),
+            test(&["metadata", "resourceVersion"], &*self.resource_version),
+            test(&["spec", "podref"], &*self.podref),
         ];
         if !self.has_annotations {
-            operations.push(PatchOperation::Add(AddOperation {
-                path: PointerBuf::from_tokens(["metadata", "annotations"]),
-                value: json!({}),
-            }));
+            operations.push(add(&["metadata", "annotations"], json!({})));
         }
-        operations.push(PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(["metadata", "annotations", CLAIM_ANNOTATION]),
-            // A claim of what is claimed already must not forget whose it was.
-            value: json!(self.owner()),
-        }));
-        operations.push(PatchOperation::Replace(ReplaceOperation {
-            path: PointerBuf::from_tokens(["spec", "podref"]),
-            value: json!(CLAIMED_PODREF),
-        }));
+        // A claim of what is claimed already must not forget whose it was.
+        operations.push(add(&CLAIM_PATH, self.owner()));
+        operations.push(replace(&["spec", "podref"], CLAIMED_PODREF));
         Patch(operations)
     }
 
@@ -273,15 +244,10 @@ impl Reservation {
     #[must_use]
     pub fn restore(&self) -> Patch {
         Patch(vec![
-            test(&["metadata", "uid"], json!(self.uid)),
-            test(&["spec", "podref"], json!(CLAIMED_PODREF)),
-            PatchOperation::Replace(ReplaceOperation {
-                path: PointerBuf::from_tokens(["spec", "podref"]),
-                value: json!(self.owner()),
-            }),
-            PatchOperation::Remove(RemoveOperation {
-                path: PointerBuf::from_tokens(["metadata", "annotations", CLAIM_ANNOTATION]),
-            }),
+            test(&["metadata", "uid"], &*self.uid),
+            test(&["spec", "podref"], CLAIMED_PODREF),
+            replace(&["spec", "podref"], self.owner()),
+            remove(&CLAIM_PATH),
         ])
     }
 }

@@ -237,32 +237,6 @@ fn the_slice_of_a_node_is_blocked_by_that_node_only(
     assert_eq!(nodes.blockers(slice, secs(W), at(20)), blocked);
 }
 
-#[test]
-fn taking_stock_changes_no_answer() {
-    let mut nodes = suspected(&["a", "b"], 100);
-    beat(&mut nodes, "a", 100, 600);
-    beat(&mut nodes, "b", 100, 400);
-    let answers = |nodes: &Nodes, now: u64| -> Vec<_> {
-        let waits = (0..600).step_by(10);
-        waits
-            .map(|wait| nodes.blockers(None, secs(wait), at(now)))
-            .collect()
-    };
-    for now in [600, 650, 659, 660, 661, 670, 2_000] {
-        let mut stock = nodes.clone();
-        stock.take_stock(at(600));
-        assert_eq!(answers(&stock, now), answers(&nodes, now));
-        // Nobody is beyond doubt after the next gap.
-        stock.gap(at(2_000));
-        assert_eq!(stock.blockers(None, secs(10), at(2_000)), by(&[]));
-        stock.suspect(["a"], at(2_001));
-        assert!(stock.blockers(None, secs(10), at(2_001)).is_some());
-    }
-    let mut none = nodes_with(&[("a", node_state())]);
-    none.take_stock(at(100));
-    assert_eq!(blockers(&none, 100), None);
-}
-
 /// Work that was shown stays shown when a later pause makes it less clear when it began.
 #[test]
 fn a_longer_pause_takes_back_no_work() {
@@ -280,22 +254,20 @@ fn a_longer_pause_takes_back_no_work() {
 }
 
 #[test]
-fn stock_knows_who_falls_silent() {
+fn a_node_falls_silent() {
     let mut nodes = suspected(&["a", "b"], 100);
     nodes.apply("b", not_ready(), at(100));
     beat(&mut nodes, "a", 400, 540);
     // The first of these is a change.
     hear_nothing(&mut nodes, "a", 550, 610);
-    nodes.take_stock(at(610));
     assert_eq!(blockers(&nodes, 610), by(&["b"]));
     assert_eq!(blockers(&nodes, 611), by(&["a", "b"]));
 }
 
 #[test]
-fn stock_knows_that_nobody_listens_to_the_silent_any_more() {
+fn silence_that_nobody_listens_to_is_none() {
     let mut nodes = suspected(&["a"], 100);
     hear_nothing(&mut nodes, "a", 100, 600);
-    nodes.take_stock(at(600));
     assert_eq!(blockers(&nodes, 600), by(&["a"]));
     assert_eq!(blockers(&nodes, 659), by(&["a"]));
     assert_eq!(blockers(&nodes, 660), until(660 + W));
@@ -322,34 +294,26 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
 }
 
 proptest! {
-    /// Stock may be taken at any time, and what follows, time alone or events too, changes no answer.
+    /// What was answered before, at this moment or another, changes no answer.
     #[test]
-    fn stock_tells_nothing_that_the_nodes_do_not(
-        before in vec((0..PAUSE, 0..70_u64), 0..40),
-        // Beyond the events: nothing but a pause.
-        after in vec((0..84_u8, 0..70_u64), 0..4),
+    fn an_answer_is_that_of_the_nodes_as_they_are(
+        events in vec((0..84_u8, 0..70_u64), 0..40),
     ) {
         let mut now = 0;
         let mut nodes = Nodes::default();
-        for (what, pause) in before {
-            now += pause;
-            happen(&mut nodes, what, now);
-        }
-        let mut stock = nodes.clone();
-        stock.take_stock(at(now));
-        for (what, pause) in [(PAUSE, 0)].into_iter().chain(after) {
+        for (what, pause) in events {
             now += pause;
             if what < PAUSE {
                 happen(&mut nodes, what, now);
-                happen(&mut stock, what, now);
             }
             // Twice: what was said at this moment is said again.
             for wait in [0, 1, 30, 59, 60, 61, 100, 200, 210, 600].repeat(2) {
                 for slice in [None, Some("b")] {
-                    prop_assert_eq!(
-                        stock.blockers(slice, secs(wait), at(now)),
-                        nodes.blockers(slice, secs(wait), at(now))
-                    );
+                    let (wait, now) = (secs(wait), at(now));
+                    // A clone remembers no answer.
+                    let fresh = nodes.clone();
+                    prop_assert_eq!(nodes.blockers(slice, wait, now), fresh.blockers(slice, wait, now));
+                    prop_assert_eq!(nodes.suspects(slice, wait, now), fresh.suspects(slice, wait, now));
                 }
             }
         }

@@ -149,7 +149,6 @@ fn a_node_that_was_not_dead_blocks_from_then_on() {
     nodes.retain(|_| true, at(0));
     nodes.gap(at(0));
     nodes.suspect(["dead"], at(0));
-    nodes.take_stock(at(1));
     assert_eq!(nodes.blockers(None, secs(100), at(1)), None);
     let ready = NodeState {
         ready: true,

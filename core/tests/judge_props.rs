@@ -145,30 +145,6 @@ proptest! {
     }
 
     #[test]
-    fn a_row_that_looks_readable_is(
-        range in any_range(),
-        (key, value) in (any_key(), any_json()),
-        owner in "[a-z/.]{0,20}",
-        id in "[0-9a-f]{63,65}",
-        interface in proptest::option::of(any_json()),
-        is_row: bool,
-    ) {
-        let value = match interface {
-            _ if !is_row => value,
-            None => json!({ "podref": owner, "id": id }),
-            Some(interface) => json!({ "podref": owner, "id": id, "ifname": interface }),
-        };
-        let text = pool_document(&range, &[(&key, value)]).to_string();
-        let mut looks_readable = false;
-        let pool = ObservedPool::parse(&text, at(0), |row| {
-            looks_readable = row.is_readable();
-            true
-        });
-        let pool = pool.unwrap();
-        prop_assert!(!looks_readable || pool.rows()[0].content().is_ok());
-    }
-
-    #[test]
     fn a_status_that_cannot_be_read_is_no_evidence_against_a_pod(
         text in "\\PC{0,60}",
         state in any_pod(),

@@ -29,7 +29,7 @@ fn reservation(podref: &str) -> Reservation {
         "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
         "spec": {"podref": podref, "ifname": "net1"},
     });
-    Reservation::read(&object).expect("a reservation")
+    Reservation::parse(&object.to_string()).expect("a reservation")
 }
 
 /// The same, claimed.
@@ -41,7 +41,7 @@ fn claimed() -> Reservation {
         },
         "spec": {"podref": "ipgc.dev/releasing", "ifname": "net1"},
     });
-    Reservation::read(&object).expect("a reservation")
+    Reservation::parse(&object.to_string()).expect("a reservation")
 }
 
 fn judged(reservation: &Reservation, presence: &Presence, known: &Known, now: u64) -> Verdict {
@@ -101,7 +101,7 @@ fn one_with_the_id_of_a_container_belongs_to_the_pod() {
         "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
         "spec": {"podref": POD, "ifname": "net1", "containerid": sandbox(1)},
     });
-    let reservation = Reservation::read(&object).unwrap();
+    let reservation = Reservation::parse(&object.to_string()).unwrap();
     let known = Known::default().seen(0);
     let shows = PodState {
         container_ids: [IdTag::of(&sandbox(1)).unwrap()].into(),

@@ -23,6 +23,7 @@ use ipgc_core::{
     proof::Presence,
 };
 use rstest::rstest;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 fn tag(n: u64) -> IdTag {
@@ -40,7 +41,7 @@ fn read(status: &Value) -> PodState {
         "spec": {"nodeName": "node-1"},
         "status": status,
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    let wire = Wire::deserialize(&pod).unwrap();
     wire.state().unwrap()
 }
 
@@ -538,7 +539,7 @@ fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
         "spec": {"hostNetwork": true},
         "status": {"podIPs": [{"ip": "10.0.0.5"}]},
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    let wire = Wire::deserialize(&pod).unwrap();
     assert!(wire.state().unwrap().status.entries().is_empty());
 }
 
@@ -557,6 +558,6 @@ fn the_pods_of_a_virtual_machine_never_return(
             {"apiVersion": version, "kind": kind, "name": "vm", "uid": "v", "controller": true},
         ]},
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    let wire = Wire::deserialize(&pod).unwrap();
     assert_eq!(wire.state().unwrap().name_may_return, returns);
 }

@@ -80,7 +80,7 @@ fn managed_fields_are_emptied_unless_somebody_applied_fields(
     let mut document = document();
     document["metadata"]["managedFields"] = managers;
     let pool = observe(&document);
-    assert_eq!(pool.has_applied_fields(), !emptied);
+    assert_eq!(pool.has_applied_fields, !emptied);
     let patch = patch_of(&pool, &["5"]);
     let is_about = |operation: &&PatchOperation| operation.path() == "/metadata/managedFields";
     assert_eq!(

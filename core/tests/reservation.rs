@@ -9,7 +9,7 @@ use ipgc_core::{
     address::reservation_names,
     podref::PodRef,
     pool::{ObservedPool, Unreadable},
-    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation, ReservationGlance},
+    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -40,7 +40,7 @@ fn annotated(mut document: Value, annotations: Value) -> Value {
 }
 
 fn read(document: &Value) -> Reservation {
-    Reservation::read(document).unwrap()
+    Reservation::parse(&document.to_string()).unwrap()
 }
 
 fn usual() -> Value {
@@ -188,7 +188,7 @@ fn one_without_a_podref_is_of_the_row_with_its_sandbox(
     assert_eq!(reservation.pod(), Err(Unreadable::PodRef));
     let id = id.unwrap_or_default();
     Reservation::parse_if(&document.to_string(), |glance| {
-        assert_eq!(glance.whose, id);
+        assert_eq!(glance.whose(), id);
         true
     })
     .unwrap();
@@ -275,9 +275,8 @@ fn an_owner_is_seen_through_a_claim_of_ours_only(
     let mut glanced = None;
     let text = document.to_string();
     let unwanted = Reservation::parse_if(&text, |glance| {
-        let ReservationGlance { name, uid, .. } = glance;
-        glanced = Some((name.to_owned(), uid.to_owned()));
-        assert_eq!((glance.whose, glance.is_claimed), (owner, is_claimed));
+        glanced = Some((glance.name.to_string(), glance.uid.to_string()));
+        assert_eq!((glance.whose(), glance.is_claimed()), (owner, is_claimed));
         false
     });
     assert_eq!(unwanted, None);
@@ -313,12 +312,12 @@ fn a_reservation_is_read_as_it_stands() {
 fn what_has_no_name_uid_version_or_spec_cannot_be_read(#[case] pointer: &str) {
     let mut nulled = usual();
     *nulled.pointer_mut(pointer).unwrap() = Value::Null;
-    assert_eq!(Reservation::read(&nulled), None);
+    assert_eq!(Reservation::parse(&nulled.to_string()), None);
     let mut removed = usual();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     let parent = removed.pointer_mut(parent).unwrap();
     parent.as_object_mut().unwrap().remove(field);
-    assert_eq!(Reservation::read(&removed), None);
+    assert_eq!(Reservation::parse(&removed.to_string()), None);
 }
 
 // Claim and restore

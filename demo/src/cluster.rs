@@ -9,7 +9,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use ipgc::api::{NetworkAttachmentDefinition, crds};
+use ipgc::api::{CRD_FILES, NetworkAttachmentDefinition};
 use k8s_openapi::{
     api::core::v1::{Namespace, Pod, ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -231,7 +231,9 @@ async fn require_crds(client: &Client, install: bool) -> Result<Vec<String>, Fai
 /// Those of our CRDs whose kinds the server does not serve.
 async fn missing(client: &Client) -> Result<Vec<CustomResourceDefinition>, Failure> {
     let mut missing = Vec::new();
-    for crd in crds() {
+    for (name, text) in CRD_FILES {
+        let crd = serde_yaml::from_str::<CustomResourceDefinition>(text);
+        let crd = crd.map_err(|error| Failure::Setup(format!("{name}: {error}")))?;
         let Some(version) = crd.spec.versions.first() else {
             continue;
         };

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ipgc::api::{Allocation, IpPool, Reservation};
+use ipgc::api::{IpPool, Reservation};
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use kube::{ResourceExt, api::ListParams};
 
 use crate::{
     failure::Failure,
-    play,
+    play::{self, Row},
     print::{Cell, Table, Tone},
     stage::Stage,
 };
@@ -18,7 +18,7 @@ use crate::{
 pub struct Look {
     pods: BTreeMap<String, Pod>,
     /// Rows by address.
-    rows: BTreeMap<String, Allocation>,
+    rows: BTreeMap<String, Row>,
     /// Reservations by address, which is their name.
     reservations: BTreeMap<String, Reservation>,
 }
@@ -34,9 +34,9 @@ impl Stage {
         let pods = self.api::<Pod>().list(&all).await;
         let pods = pods.map_err(Failure::api("list pods"))?;
         Ok(Look {
-            rows: pool
-                .rows()
-                .filter_map(|(key, row)| Some((play::address(key)?, row.clone())))
+            rows: play::rows(&pool)
+                .into_iter()
+                .filter_map(|(key, row)| Some((play::address(&key)?, row)))
                 .collect(),
             reservations: reservations
                 .into_iter()
@@ -57,13 +57,13 @@ impl Stage {
 
 impl Look {
     /// The row of an address.
-    pub fn row(&self, address: &str) -> Option<&Allocation> {
+    pub fn row(&self, address: &str) -> Option<&Row> {
         self.rows.get(address)
     }
 
     /// Whose the reservation of an address is.
     pub fn reserved_for(&self, address: &str) -> Option<&str> {
-        self.reservations.get(address)?.podref()
+        self.reservations.get(address)?.spec.spec["podref"].as_str()
     }
 
     /// Whether there is a pod of this name.
@@ -99,11 +99,8 @@ impl Look {
     pub fn reservation_table(&self) -> Table {
         let mut table = Table::new(&["ADDRESS", "PODREF", "IFNAME"]);
         for (name, reservation) in &self.reservations {
-            table.row([
-                name.into(),
-                reservation.podref().unwrap_or("<none>").into(),
-                reservation.ifname().unwrap_or("<none>").into(),
-            ]);
+            let text = |field: &str| reservation.spec.spec[field].as_str().unwrap_or("<none>");
+            table.row([name.into(), text("podref").into(), text("ifname").into()]);
         }
         table
     }

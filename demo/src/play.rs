@@ -14,6 +14,7 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::fixtures;
 use tokio::time::Instant;
@@ -39,6 +40,19 @@ pub fn pool() -> Result<String, Failure> {
 pub fn address(key: &str) -> Option<String> {
     let offset = Offset::parse(key)?;
     Some(range().ok()?.address_at(offset)?.to_string())
+}
+
+/// A row of a pool.
+#[derive(Clone, Deserialize)]
+pub struct Row {
+    pub id: String,
+    pub podref: Option<String>,
+    pub ifname: Option<String>,
+}
+
+/// The rows of a pool, by their keys.
+pub fn rows(pool: &IpPool) -> BTreeMap<String, Row> {
+    serde_json::from_value(pool.spec.spec["allocations"].clone()).unwrap_or_default()
 }
 
 fn range() -> Result<Range, Failure> {
@@ -105,16 +119,16 @@ impl Stage {
             .get(&name)
             .await
             .map_err(Failure::api("read the IPPool"))?;
-        let rows: BTreeMap<_, _> = read.rows().collect();
+        let rows = rows(&read);
         let own = rows.iter().find(|(_, row)| {
             row.podref.as_deref() == Some(&podref) && row.ifname.as_deref() == Some(INTERFACE)
         });
         let free = || {
             (1..=6)
                 .map(|n| n.to_string())
-                .find(|key| !rows.contains_key(key.as_str()))
+                .find(|key| !rows.contains_key(key))
         };
-        let key = own.map(|(key, _)| (*key).to_owned()).or_else(free);
+        let key = own.map(|(key, _)| key.clone()).or_else(free);
         let key = key.ok_or_else(|| Failure::Story("the range is full".to_owned()))?;
         let address = address(&key).unwrap_or_default();
         let row = fixtures::row(&sandbox(), &podref, INTERFACE);

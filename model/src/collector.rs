@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipgc_core::{
     definitions::Scope,
-    fact::{Fact, Finding},
+    fact::Fact,
     judge::Release,
     patch::FreePatch,
     pool::{ObservedPool, RowContent},
@@ -159,7 +159,7 @@ impl World {
                     };
                     let of = address(reserved.address).into();
                     let found = Fact::Absent.check(Some(&presence), of, &Scope::default());
-                    let absent = found == Finding::Holds && !accepted;
+                    let absent = found == Ok(true) && !accepted;
                     Turn::Reproved(reserved, name, absent)
                 }
                 turn => turn,
@@ -367,9 +367,12 @@ impl World {
         let Turn::Gone(of, name) = turn else {
             return turn;
         };
-        let found = self
-            .reservation(of)
-            .and_then(|reserved| Some((reserved, Reservation::read(&reserved.document())?)));
+        let found = self.reservation(of).and_then(|reserved| {
+            Some((
+                reserved,
+                Reservation::parse(&reserved.document().to_string())?,
+            ))
+        });
         let row = RowContent {
             address: address(of).into(),
             sandbox: id_text(0).into(),
@@ -413,7 +416,7 @@ impl World {
                 self.blame(of);
             }
         } else if let Some(reservation) =
-            Reservation::read(&claimed.document()).filter(Reservation::is_claimed)
+            Reservation::parse(&claimed.document().to_string()).filter(Reservation::is_claimed)
         {
             self.write_reservation(of, &text(&reservation.restore()));
         }

@@ -9,7 +9,7 @@ use super::{
     filter::Filter,
     report::{Finding, Problem, Report, Source},
 };
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Kind, Snapshot};
 
 /// Whether a finding may come of the order of the reads: what a pod reports was read after rows and reservations.
 fn is_surprising(finding: &Finding) -> bool {
@@ -33,8 +33,10 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
     let (all, made) = (Filter::default(), report.made.clone());
     let second = audit(again, policy, &all, Source::Cluster, made);
     // A pool that cannot be read any more proves no row.
+    let mut unreadable = again.unreadable.iter();
     let mut pools = second.pools.iter();
-    let is_blind = !again.unreadable.is_empty() || pools.any(|pool| pool.range.is_none());
+    let is_blind =
+        unreadable.any(|it| it.kind == Kind::IpPool) || pools.any(|pool| pool.range.is_none());
     let found: HashSet<_> = second
         .findings
         .iter()

@@ -113,7 +113,7 @@ impl Index {
         slices: &BTreeMap<PoolKey, Box<str>>,
         pool: &ObservedPool,
     ) {
-        let (key, range, number) = (pool.key(), pool.range(), self.pools.len());
+        let (key, range, number) = (pool.key(), pool.range, self.pools.len());
         let node = slices.get(key).cloned();
         let networks = networks_of(&key.name, range, node.as_deref());
         let scope = Scope {

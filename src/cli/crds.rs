@@ -22,7 +22,8 @@ pub struct Args {
 /// Prints or writes.
 pub(super) fn main(args: &Args) -> Ended {
     let Some(directory) = &args.output else {
-        return print(&api::crds_yaml(), ExitCode::SUCCESS);
+        let all = api::CRD_FILES.map(|(_, text)| text).join("---\n");
+        return print(&all, ExitCode::SUCCESS);
     };
     for (name, text) in api::CRD_FILES {
         let path = directory.join(name);

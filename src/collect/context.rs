@@ -178,8 +178,7 @@ impl Context {
     /// The networks that a pool may be of, as its name tells.
     #[must_use]
     pub fn networks_of(&self, observed: &ObservedPool) -> Networks {
-        self.evidence()
-            .networks_of(observed.key(), observed.range())
+        self.evidence().networks_of(observed.key(), observed.range)
     }
 
     /// A row is held for a pod that is not its own: the end of that pod is a reason to look again.

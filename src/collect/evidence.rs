@@ -254,11 +254,11 @@ impl Evidence {
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> T {
         let sighting = self.first_seen.get(observed.uid(), row);
-        let networks = self.networks_of(observed.key(), observed.range());
+        let networks = self.networks_of(observed.key(), observed.range);
         let others = row
             .content()
             .map_or_else(|_| Vec::new(), |row| others.of(row));
-        let of_pool = (observed.key(), observed.range(), &networks);
+        let of_pool = (observed.key(), observed.range, &networks);
         self.with_facts_of(of_pool, sighting, known, &others, act)
     }
 
@@ -339,11 +339,6 @@ impl Evidence {
         names
     }
 
-    /// Many rows are about to be judged: what is the same for all of them is reckoned once.
-    pub fn prepare(&mut self, now: Moment) {
-        self.nodes.restock(now);
-    }
-
     /// Notes that a reservation without a row was observed at `now`. Any write to it makes it
     /// another one.
     pub fn see_reservation(&mut self, reservation: &Reservation, now: Moment) -> Sighting {
@@ -364,7 +359,7 @@ impl Evidence {
     ) -> Result<(), Open> {
         let seen = self.first_seen.get(observed.uid(), row);
         let stale_since = seen.map_or(now, |seen| seen.first);
-        self.check_breaker_since(stale_since, observed.acknowledged(), clearance, now)
+        self.check_breaker_since(stale_since, observed.acknowledged, clearance, now)
     }
 
     /// The same for anything that is stale since that moment, in a pool that was acknowledged so.

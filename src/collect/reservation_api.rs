@@ -9,10 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{
-    pool::RowContent,
-    reservation::{Reservation, ReservationGlance},
-};
+use ipgc_core::{pool::RowContent, reservation::Reservation, text::Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
@@ -21,7 +18,7 @@ use kube::{
     },
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use crate::{
     api,
@@ -76,7 +73,7 @@ impl ReservationApi {
         }
         let mut page = Some(Self::first_page());
         while let Some(params) = page {
-            let wanted = |it: ReservationGlance<'_>| names.contains(it.name);
+            let wanted = |it: &Reservation<Text<'_>>| names.contains(&*it.name);
             let (reservations, next) = self.page(Some(namespace), &params, wanted).await?;
             found.extend(reservations.into_iter().map(|it| (it.name.clone(), it)));
             page = next;
@@ -111,7 +108,7 @@ impl ReservationApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        mut wanted: impl FnMut(ReservationGlance<'_>) -> bool,
+        mut wanted: impl FnMut(&Reservation<Text<'_>>) -> bool,
     ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
         let asked = self.1.ask::<api::Reservation>(params);
         let text = self.text(of(namespace).list(params)).await?;
@@ -132,19 +129,16 @@ impl ReservationApi {
         name: &str,
         row: &RowContent,
     ) -> Result<Option<Reservation>, CallError> {
-        let mut reservation = api::Reservation::new(
-            name,
-            api::ReservationBody {
-                spec: api::ReservationSpec {
-                    podref: Some(row.podref.to_string()),
-                    ifname: row.interface.as_deref().map(str::to_owned),
-                    ..api::ReservationSpec::default()
-                },
-                ..api::ReservationBody::default()
+        let reservation = json!({
+            "apiVersion": api::Reservation::api_version(&()),
+            "kind": api::Reservation::kind(&()),
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": match &row.interface {
+                Some(interface) => json!({ "podref": row.podref.as_str(), "ifname": interface }),
+                None => json!({ "podref": row.podref.as_str() }),
             },
-        );
-        reservation.metadata.namespace = Some(namespace.to_owned());
-        let body = serde_json::to_vec(&reservation)?;
+        });
+        let body = reservation.to_string().into_bytes();
         let request = of(Some(namespace)).create(&PostParams::default(), body);
         let text = self.text(request).await?;
         Ok(Reservation::parse(&text))

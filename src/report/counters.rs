@@ -19,13 +19,28 @@ use super::requests::Requests;
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $kind:ty),* $(,)?) => {
         /// Monotone counters of one process.
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub struct Counters {
             $($(#[$doc])* pub $name: $kind,)*
             /// Requests that the API server answered, or did not.
             pub requests: Arc<Requests>,
-            /// How long things took, and how large they were.
-            pub spread: Spread,
+            time_to_free: [Histogram; Trigger::ALL.len()],
+            /// Seconds that each sweep took which came to its end.
+            pub sweep_duration: Histogram,
+            /// Rows to each patch that was sent.
+            pub patch_rows: Histogram,
+        }
+
+        impl Default for Counters {
+            fn default() -> Self {
+                Self {
+                    $($name: <$kind>::default(),)*
+                    requests: Arc::default(),
+                    time_to_free: Trigger::ALL.map(|_| Histogram::new(UNTIL_FREE)),
+                    sweep_duration: Histogram::new(SWEEP),
+                    patch_rows: Histogram::new(ROWS),
+                }
+            }
         }
 
         impl Counters {
@@ -160,41 +175,23 @@ impl Freed {
     }
 }
 
-/// Histograms.
-#[derive(Debug)]
-pub struct Spread {
-    time_to_free: [Histogram; Trigger::ALL.len()],
-    /// Seconds that each sweep took which came to its end.
-    pub sweep_duration: Histogram,
-    /// Rows to each patch that was sent.
-    pub patch_rows: Histogram,
-}
+/// Seconds from the end of a pod, or from when a sweep first saw the row stale, until it was gone: from the cooldown, over
+/// W, to the day on which somebody removes the dead node.
+const UNTIL_FREE: [f64; 13] = [
+    2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0,
+];
+/// Seconds of a sweep: a small cluster takes milliseconds, a million rows seconds, a server in distress minutes.
+const SWEEP: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
+/// Rows of a patch.
+const ROWS: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0];
 
-impl Default for Spread {
-    fn default() -> Self {
-        // From the cooldown, over W, to the day on which somebody removes the dead node.
-        let freed = [
-            2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 1_800.0, 3_600.0, 14_400.0,
-            86_400.0,
-        ];
-        Self {
-            time_to_free: Trigger::ALL.map(|_| Histogram::new(freed)),
-            // A small cluster takes milliseconds, a million rows seconds, a server in distress minutes.
-            sweep_duration: Histogram::new([
-                0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0,
-            ]),
-            patch_rows: Histogram::new([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0]),
-        }
-    }
-}
-
-impl Spread {
+impl Counters {
     /// A row is gone, so long after it was known that it may go some day.
-    pub fn freed(&self, trigger: Trigger, after: Duration) {
+    pub fn freed_after(&self, trigger: Trigger, after: Duration) {
         self.time_to_free(trigger).observe(after.as_secs_f64());
     }
 
-    /// Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone.
+    /// How long it took until rows were gone.
     #[must_use]
     pub fn time_to_free(&self, trigger: Trigger) -> &Histogram {
         &self.time_to_free[trigger as usize]

@@ -5,7 +5,7 @@ mod events;
 mod requests;
 
 pub use self::{
-    counters::{Counter, Counters, Freed, Spread, Trigger},
+    counters::{Counter, Counters, Freed, Trigger},
     events::{CLAIMS_FORBIDDEN, COLLECTED, EventSender, Events, FAILED, channel},
     requests::{Requests, counted},
 };

@@ -102,7 +102,7 @@ impl Gather {
             Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
                 Ok(pool) => {
                     self.once(kind, pool.key().to_string())?;
-                    if pool.total_rows() == 0
+                    if pool.total_rows == 0
                         && let Some(version) = Metadata::of(text).version
                     {
                         let empty = &mut self.snapshot.empty_pools;

@@ -270,7 +270,6 @@ impl Snapshot {
             }
             nodes.retain(|_| true, NOW);
             nodes.suspect(self.nodes.keys().map(|name| &**name), NOW);
-            nodes.take_stock(NOW);
         }
         nodes
     }

@@ -6,10 +6,7 @@
 
 use std::borrow::Cow;
 
-use ipgc_core::{
-    pod::{PodState, wire::Wire},
-    text::Text,
-};
+use ipgc_core::pod::{PodState, wire::Wire};
 use k8s_openapi::{
     NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -35,7 +32,7 @@ impl LeanPod {
 /// By hand: of a page of pods no text is copied that is not kept.
 impl<'de> Deserialize<'de> for LeanPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = Wire::<Text<'de>, Text<'de>>::deserialize(deserializer)?;
+        let wire = Wire::deserialize(deserializer)?;
         let state = wire.state();
         let mut meta = ObjectMeta::default();
         if let Some(metadata) = wire.metadata {

@@ -276,6 +276,26 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
 }
 
 #[tokio::test]
+async fn a_pool_that_cannot_be_read_at_the_second_look_proves_no_row() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(pod("web-1", 1).build());
+    let spoilt = server.clone();
+    server.on(Match::list("pods")).once().before(move |_| {
+        let server = spoilt.clone();
+        async move {
+            server.edit("ippools", NS, POOL, |pool| {
+                pool["spec"]["allocations"] = json!("nothing");
+            });
+        }
+    });
+    assert_eq!(
+        problems(&live(&server).await.unwrap()),
+        [(Problem::InUseUnallocated, "10.0.0.1")]
+    );
+}
+
+#[tokio::test]
 async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
     let server = server();
     put_pool(&server, &[]);

@@ -39,27 +39,22 @@ impl fmt::Display for Wait {
 }
 
 impl Wait {
-    /// The nodes, and the moment, if there is one.
-    fn parts(self) -> (Option<Names>, Option<Moment>) {
+    /// The nodes on which something may end it.
+    fn nodes(self) -> Names {
         match self {
-            Self::Until(moment) => (None, Some(moment)),
-            Self::For(nodes) => (Some(nodes), None),
-            Self::AtMost(nodes, moment) => (Some(nodes), Some(moment)),
+            Self::Until(_) => Names::default(),
+            Self::For(nodes) | Self::AtMost(nodes, _) => nodes,
         }
     }
 
     /// Both.
     pub(super) fn and(self, other: Self) -> Self {
-        let hold = matches!(self, Self::For(_)) || matches!(other, Self::For(_));
-        let ((a, until), (b, and_until)) = (self.parts(), other.parts());
-        let nodes = match (a, b) {
-            (Some(a), Some(b)) => union(a, b),
-            (a, b) => a.or(b).unwrap_or_default(),
-        };
-        match until.max(and_until) {
-            Some(moment) if !hold && nodes.is_empty() => Self::Until(moment),
-            Some(moment) if !hold => Self::AtMost(nodes, moment),
-            _ => Self::For(nodes),
+        let until = self.moment().zip(other.moment());
+        let nodes = union(self.nodes(), other.nodes());
+        match until {
+            Some((a, b)) if nodes.is_empty() => Self::Until(a.max(b)),
+            Some((a, b)) => Self::AtMost(nodes, a.max(b)),
+            None => Self::For(nodes),
         }
     }
 

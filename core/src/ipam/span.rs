@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, net::IpAddr};
 
-use crate::address::Range;
+use crate::address::{Range, number};
 
 /// The part of a range that addresses are handed out of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,11 @@ fn ends(range: Range) -> (u128, u128) {
 /// whereabouts hands out nothing of it at all, as of a range of two.
 #[must_use]
 pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -> Option<u128> {
-    if range.usable() == 0 {
+    let (lowest, highest) = usable(range);
+    // whereabouts refuses ranges of fewer than four.
+    if highest <= lowest {
         return None;
     }
-    let (lowest, highest) = usable(range);
     let mut parts = Vec::new();
     let mut is_whole = true;
     for span in spans {
@@ -93,12 +94,4 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
         }
     }
     Some(count)
-}
-
-/// An IPv4 address counts as the IPv6 one that stands for it.
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
-        IpAddr::V6(address) => address.into(),
-    }
 }

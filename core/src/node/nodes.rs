@@ -6,22 +6,18 @@ use std::{
     time::Duration,
 };
 
-use super::{Node, NodeState, Standing, stock::Stock};
+use super::{Node, NodeState, Standing, memo::Memo};
 use crate::time::{Moment, look_again};
 
 /// All nodes by name, those that are gone included as long as they matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nodes {
-    pub(super) by_name: BTreeMap<Box<str>, Node>,
+    by_name: BTreeMap<Box<str>, Node>,
     /// Since when the names are complete; before, nobody can say that a node does not exist.
     complete_since: Option<Moment>,
     /// A gap in the pod watch whose nodes are not known yet.
     gap: Option<Moment>,
-    /// The longest wait that nobody blocks, as far as it was reckoned. It only grows until the next
-    /// gap.
-    unblocked: Duration,
-    /// Who blocked when that was reckoned, until something is heard of a node.
-    stock: Option<Arc<Stock>>,
+    memo: Memo,
     /// Those that a person says run no sandboxes, whatever their objects say.
     said_dead: BTreeSet<Box<str>>,
 }
@@ -72,7 +68,7 @@ impl Nodes {
             known.version = state.version;
             return;
         }
-        self.stock = None;
+        self.memo.drop_answers();
         let node = match self.by_name.entry(name.into()) {
             Entry::Occupied(known) => {
                 let node = known.into_mut();
@@ -83,7 +79,6 @@ impl Nodes {
         };
         if was_alive {
             node.suspect_since(now);
-            self.unblocked = Duration::ZERO;
         }
     }
 
@@ -111,7 +106,7 @@ impl Nodes {
 
     /// A node was deleted.
     pub fn remove(&mut self, name: &str, now: Moment) {
-        self.stock = None;
+        self.memo.drop_answers();
         if let Some(node) = self.by_name.get_mut(name) {
             node.remove(now);
         }
@@ -123,7 +118,7 @@ impl Nodes {
         for name in missing.cloned().collect::<Vec<_>>() {
             self.read(&name, None, now);
         }
-        self.stock = None;
+        self.memo.drop_answers();
         self.complete_since.get_or_insert(now);
     }
 
@@ -146,8 +141,7 @@ impl Nodes {
                 return;
             }
             node.miss(now);
-            self.stock = None;
-            self.unblocked = Duration::ZERO;
+            self.memo.drop_answers();
         }
         match state {
             Some(state) => self.apply(name, state, now),
@@ -171,7 +165,7 @@ impl Nodes {
 
     /// Takes in a read of a node's Lease, by a request that was `asked` then and answered when it was `seen`.
     pub fn hear(&mut self, name: &str, version: Option<&str>, asked: Moment, seen: Moment) {
-        self.stock = None;
+        self.memo.drop_answers();
         if let Some(node) = self.by_name.get_mut(name) {
             node.hear(version, asked, seen);
         }
@@ -189,15 +183,14 @@ impl Nodes {
     /// The pod watch began, or began anew: what happened before on any node, nobody saw. Until
     /// [`Nodes::suspect`] follows, every node blocks.
     pub fn gap(&mut self, now: Moment) {
-        self.stock = None;
+        self.memo.drop_answers();
         self.gap = Some(now);
     }
 
     /// The nodes that exist after the gap, by a quorum LIST begun after it.
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
-        self.stock = None;
+        self.memo.drop_answers();
         let since = self.gap.take().unwrap_or(now);
-        self.unblocked = Duration::ZERO;
         for name in names {
             // It exists, and nothing else is known of it until it is applied.
             let unknown = || Node::new(Some(NodeState::default()), now);
@@ -209,22 +202,6 @@ impl Nodes {
             // It existed at the gap, and went before it could be listed.
             node.suspect_since(since);
         }
-    }
-
-    /// Takes stock, unless it was taken and is as good as new: for whoever is about to ask for many rows.
-    pub fn restock(&mut self, now: Moment) {
-        if self.stock.as_ref().is_none_or(|stock| stock.is_old(now)) {
-            self.take_stock(now);
-        }
-    }
-
-    /// Reckons how long a wait nobody blocks, and who blocks longer ones from `now` on, so that it need not be
-    /// for each row. It changes no answer.
-    pub fn take_stock(&mut self, now: Moment) {
-        let suspects = self.by_name.values();
-        let longest = suspects.filter_map(|node| Some(node.longest(node.suspect.as_ref()?, now)));
-        self.unblocked = longest.min().unwrap_or(Duration::MAX);
-        self.stock = Some(Arc::new(Stock::of(self, now)));
     }
 
     /// The gap whose nodes are not known yet.
@@ -254,77 +231,66 @@ impl Nodes {
     /// for `wait` without a break. `None` if there is none.
     #[must_use]
     pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
-        if self.gap.is_some() || self.complete_since.is_none() {
-            return Some(Blocked::By(Arc::default()));
-        }
-        if wait <= self.unblocked {
-            return None;
-        }
-        if let (None, Some(stock)) = (slice, &self.stock)
-            && let Some(known) = stock.blockers(self, wait, now)
-        {
-            return known;
-        }
-        let mut until = None;
-        let mut by: Vec<Box<str>> = Vec::new();
-        let mut ask = |name: &str, node: &Node| match node.blocks(wait, now) {
-            Some(Some(moment)) => until = until.max(Some(moment)),
-            Some(None) => by.push(name.into()),
-            None => {}
-        };
-        if let Some(name) = slice {
-            if let Some(node) = self.by_name.get(name) {
-                ask(name, node);
-            }
-        } else {
-            for (name, node) in &self.by_name {
-                ask(name, node);
-            }
-        }
-        if by.is_empty() {
-            return until.map(Blocked::Until);
-        }
-        by.sort_unstable();
-        Some(Blocked::By(by.into()))
+        self.ask(slice, wait, false, now)
     }
 
     /// The same where a kubelet that is at work proves nothing: all of these that exist block until something
     /// happens to them.
     #[must_use]
     pub fn suspects(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+        self.ask(slice, wait, true, now)
+    }
+
+    fn ask(
+        &self,
+        slice: Option<&str>,
+        wait: Duration,
+        endless: bool,
+        now: Moment,
+    ) -> Option<Blocked> {
         if self.gap.is_some() || self.complete_since.is_none() {
             return Some(Blocked::By(Arc::default()));
         }
-        let by = match (slice, &self.stock) {
-            (None, Some(stock)) => stock.suspects(),
-            _ => self.existing_suspects(slice),
+        let Some(name) = slice else {
+            let all = || Self::blocked_by(&self.by_name, wait, endless, now);
+            return self.memo.once((wait, endless), now, all);
         };
-        if by.is_empty() {
-            return self.blockers(slice, wait, now);
-        }
-        Some(Blocked::By(by))
+        Self::blocked_by(self.by_name.get_key_value(name), wait, endless, now)
     }
 
-    /// Those that exist and were not fenced since the pod watch began, in the order of their names.
-    pub(super) fn existing_suspects(&self, slice: Option<&str>) -> Arc<[Box<str>]> {
-        let of_slice = |name: &str| slice.is_none_or(|slice| slice == name);
-        let suspects = self.by_name.iter().filter(|(name, node)| {
-            node.state.is_some() && node.suspect.is_some() && of_slice(name)
-        });
-        suspects.map(|(name, _)| name.clone()).collect()
+    fn blocked_by<'n>(
+        nodes: impl IntoIterator<Item = (&'n Box<str>, &'n Node)>,
+        wait: Duration,
+        endless: bool,
+        now: Moment,
+    ) -> Option<Blocked> {
+        let mut until = None;
+        let mut by: Vec<Box<str>> = Vec::new();
+        for (name, node) in nodes {
+            if endless && node.state.is_some() && node.suspect.is_some() {
+                by.push(name.clone());
+                continue;
+            }
+            match node.blocks(wait, now) {
+                Some(Some(moment)) => until = until.max(Some(moment)),
+                Some(None) => by.push(name.clone()),
+                None => {}
+            }
+        }
+        if by.is_empty() {
+            return until.map(Blocked::Until);
+        }
+        Some(Blocked::By(by.into()))
     }
 
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
     /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
-        let known = self.by_name.len();
+        self.memo.drop_answers();
         self.by_name.retain(|_, node| {
             let recent = now.since(node.since) < keep;
             node.state.is_some() || recent || node.blocks(keep, now).is_some()
         });
-        if self.by_name.len() < known {
-            self.stock = None;
-        }
     }
 
     /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a

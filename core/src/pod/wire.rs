@@ -1,8 +1,7 @@
 //! The JSON of a pod, with nothing but what decides about its rows.
 //!
 //! All else, the environment of containers and the like, is skipped while it is read. Reading is total: every
-//! field may be absent or null. The texts are a parameter, since those of a pod that is kept are owned and those
-//! of a dump are borrowed from it.
+//! field may be absent or null. Texts are borrowed, since most are not kept.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,6 +13,7 @@ use crate::{
     id::IdTag,
     networks::{Request, Status, parse_address},
     podref::PodRef,
+    text::Text,
 };
 
 /// Controllers that make up a new name for each pod, by API group and kind. The group counts: other
@@ -29,194 +29,181 @@ const NAMES_NEVER_RETURN: [(&str, &str); 4] = [
 /// The condition that is read.
 const CONDITION: &str = "PodReadyToStartContainers";
 
-/// A pod, stripped while it is read; `V` is what its resourceVersion is read as.
+/// A pod, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>, V: Deserialize<'de>"))]
-pub struct Wire<T, V> {
+#[serde(bound(deserialize = "'de: 't"))]
+pub struct Wire<'t> {
     /// Who it is.
-    pub metadata: Option<Metadata<T, V>>,
-    spec: Option<Spec<T>>,
-    status: Option<PodStatus<T>>,
+    pub metadata: Option<Metadata<'t>>,
+    spec: Option<Spec<'t>>,
+    status: Option<PodStatus<'t>>,
 }
 
 /// Who a pod is, and what is said of it there.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    bound(deserialize = "T: Deserialize<'de>, V: Deserialize<'de>")
-)]
-pub struct Metadata<T, V> {
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+pub struct Metadata<'t> {
     /// `metadata.name`.
-    pub name: Option<T>,
-    /// `metadata.namespace`.
-    pub namespace: Option<T>,
-    /// `metadata.uid`.
-    pub uid: Option<T>,
+    pub name: Option<Text<'t>>,
+    namespace: Option<Text<'t>>,
+    uid: Option<Text<'t>>,
     /// `metadata.resourceVersion`.
-    pub resource_version: Option<V>,
-    creation_timestamp: Option<T>,
-    deletion_timestamp: Option<T>,
-    annotations: Option<Annotations<T>>,
-    owner_references: Option<Vec<Owner<T>>>,
+    pub resource_version: Option<Text<'t>>,
+    creation_timestamp: Option<Text<'t>>,
+    deletion_timestamp: Option<Text<'t>>,
+    annotations: Option<Annotations<'t>>,
+    owner_references: Option<Vec<Owner<'t>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<T> {
-    api_version: Option<T>,
-    kind: Option<T>,
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct Owner<'t> {
+    api_version: Option<Text<'t>>,
+    kind: Option<Text<'t>>,
     controller: Option<bool>,
 }
 
 /// Only these are read; all others are skipped without being kept.
-#[derive(Clone, Debug, Deserialize)]
-struct Annotations<T> {
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 't"))]
+struct Annotations<'t> {
     #[serde(rename = "k8s.v1.cni.cncf.io/network-status")]
-    status: Option<T>,
+    status: Option<Text<'t>>,
     #[serde(rename = "k8s.v1.cni.cncf.io/networks")]
-    request: Option<T>,
+    request: Option<Text<'t>>,
     #[serde(rename = "v1.multus-cni.io/default-network")]
-    default_network: Option<T>,
+    default_network: Option<Text<'t>>,
     #[serde(rename = "kubernetes.io/config.mirror")]
-    mirror: Option<T>,
+    mirror: Option<Text<'t>>,
 }
 
 /// Where a pod is.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<T> {
-    node_name: Option<T>,
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct Spec<'t> {
+    node_name: Option<Text<'t>>,
     host_network: Option<bool>,
     termination_grace_period_seconds: Option<i64>,
 }
 
 /// What a kubelet says of a pod.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct PodStatus<T> {
-    phase: Option<T>,
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 't"))]
+struct PodStatus<'t> {
+    phase: Option<Text<'t>>,
     #[serde(rename = "podIPs")]
-    addresses: Option<Vec<PodIp<T>>>,
-    conditions: Option<Vec<Condition<T>>>,
+    addresses: Option<Vec<PodIp<'t>>>,
+    conditions: Option<Vec<Condition<'t>>>,
     #[serde(rename = "containerStatuses")]
-    containers: Option<Vec<ContainerStatus<T>>>,
+    containers: Option<Vec<ContainerStatus<'t>>>,
     #[serde(rename = "initContainerStatuses")]
-    init_containers: Option<Vec<ContainerStatus<T>>>,
+    init_containers: Option<Vec<ContainerStatus<'t>>>,
     #[serde(rename = "ephemeralContainerStatuses")]
-    ephemeral_containers: Option<Vec<ContainerStatus<T>>>,
+    ephemeral_containers: Option<Vec<ContainerStatus<'t>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Condition<T> {
+#[serde(bound(deserialize = "'de: 't"))]
+struct Condition<'t> {
     #[serde(rename = "type")]
-    kind: Option<T>,
-    status: Option<T>,
+    kind: Option<Text<'t>>,
+    status: Option<Text<'t>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct PodIp<T> {
-    ip: Option<T>,
+#[serde(bound(deserialize = "'de: 't"))]
+struct PodIp<'t> {
+    ip: Option<Text<'t>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "T: Deserialize<'de>"))]
-struct ContainerStatus<T> {
-    name: Option<T>,
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct ContainerStatus<'t> {
+    name: Option<Text<'t>>,
     #[serde(rename = "containerID")]
-    id: Option<T>,
-    state: Option<State<T>>,
-    last_state: Option<State<T>>,
+    id: Option<Text<'t>>,
+    state: Option<State<'t>>,
+    last_state: Option<State<'t>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct State<T> {
+#[serde(bound(deserialize = "'de: 't"))]
+struct State<'t> {
     running: Option<IgnoredAny>,
-    terminated: Option<Terminated<T>>,
+    terminated: Option<Terminated<'t>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Terminated<T> {
-    started_at: Option<T>,
-    finished_at: Option<T>,
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct Terminated<'t> {
+    started_at: Option<Text<'t>>,
+    finished_at: Option<Text<'t>>,
     #[serde(rename = "containerID")]
-    id: Option<T>,
+    id: Option<Text<'t>>,
 }
 
-fn text<T: AsRef<str>>(text: Option<&T>) -> Option<&str> {
-    text.map(AsRef::as_ref)
+fn kept(text: Option<&Text<'_>>) -> Option<Box<str>> {
+    let text = text.filter(|text| !text.is_empty())?;
+    Some((**text).into())
 }
 
-fn some<T: AsRef<str>>(it: Option<&T>) -> Option<Box<str>> {
-    text(it).filter(|text| !text.is_empty()).map(Into::into)
+fn time(text: &Text<'_>) -> Option<Timestamp> {
+    text.parse().ok()
 }
 
-impl<T: AsRef<str>, V> Wire<T, V> {
+impl Wire<'_> {
     /// The facts of this state; `None` for an object without namespace, name or uid.
     #[must_use]
     pub fn state(&self) -> Option<PodState> {
         let metadata = self.metadata.as_ref()?;
-        let namespace = text(metadata.namespace.as_ref())?;
-        let podref = PodRef::new(namespace, text(metadata.name.as_ref())?).ok()?;
-        let uid = text(metadata.uid.as_ref())?.into();
-        let annotations = metadata.annotations.as_ref();
+        let namespace = metadata.namespace.as_deref()?;
+        let podref = PodRef::new(namespace, metadata.name.as_deref()?).ok()?;
+        let uid = metadata.uid.as_deref()?.into();
+        let (no_annotations, no_spec) = (Annotations::default(), Spec::default());
+        let annotations = metadata.annotations.as_ref().unwrap_or(&no_annotations);
         let mut owners = metadata.owner_references.iter().flatten();
         let controller = owners.find(|owner| owner.controller == Some(true));
-        let spec = self.spec.as_ref();
+        let spec = self.spec.as_ref().unwrap_or(&no_spec);
         let status = self.status.as_ref();
-        let is_ready = |condition: &&Condition<T>| text(condition.kind.as_ref()) == Some(CONDITION);
         let mut conditions = status.iter().flat_map(|it| it.conditions.iter().flatten());
-        let sandbox_ready = conditions
-            .find(is_ready)
-            .map(|condition| text(condition.status.as_ref()) == Some("True"));
-        let host_network = spec.and_then(|it| it.host_network).unwrap_or(false);
-        let networks = text(annotations.and_then(|it| it.status.as_ref()))
-            .map_or(Status::Missing, Status::parse);
+        let up = conditions.find(|condition| condition.kind.as_deref() == Some(CONDITION));
+        let host_network = spec.host_network.unwrap_or(false);
+        let networks = annotations.status.as_deref();
+        let networks = networks.map_or(Status::Missing, Status::parse);
+        let request = annotations.request.as_deref();
+        let grace = spec.termination_grace_period_seconds;
+        let born = metadata.creation_timestamp.iter();
+        let times = born.chain(&metadata.deletion_timestamp).filter_map(time);
+        let ends = status.into_iter().flat_map(PodStatus::ends);
         Some(PodState {
+            podref,
             uid,
-            phase: text(status.and_then(|it| it.phase.as_ref()))
+            phase: status
+                .and_then(|it| it.phase.as_deref())
                 .map_or(Phase::Unknown, Phase::parse),
             deleting: metadata.deletion_timestamp.is_some(),
-            node: some(spec.and_then(|it| it.node_name.as_ref())),
+            node: kept(spec.node_name.as_ref()),
             host_network,
-            mirror: annotations.is_some_and(|it| it.mirror.is_some()),
+            mirror: annotations.mirror.is_some(),
             name_may_return: !controller.is_some_and(Owner::makes_up_names),
-            termination_grace: spec
-                .and_then(|it| it.termination_grace_period_seconds)
+            termination_grace: grace
                 .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             status: match status {
                 // With the host's network these are the node's.
                 Some(status) if !host_network => networks.with_pod_ips(status.pod_ips()),
                 _ => networks,
             },
-            request: text(annotations.and_then(|it| it.request.as_ref()))
-                .map_or_else(Request::default, |text| Request::parse(text, namespace)),
-            default_network: some(annotations.and_then(|it| it.default_network.as_ref())),
-            sandbox_ready,
+            request: request.map_or_else(Request::default, |it| Request::parse(it, namespace)),
+            default_network: kept(annotations.default_network.as_ref()),
+            sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
             containers: status.map_or_else(Box::default, PodStatus::all_containers),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
-            since: metadata
-                .times()
-                .chain(status.into_iter().flat_map(PodStatus::ends))
-                .max(),
-            podref,
+            since: times.chain(ends).max(),
         })
     }
 }
 
-fn time<T: AsRef<str>>(text: &T) -> Option<Timestamp> {
-    text.as_ref().parse().ok()
-}
-
-impl<T: AsRef<str>, V> Metadata<T, V> {
-    fn times(&self) -> impl Iterator<Item = Timestamp> {
-        let times = [&self.creation_timestamp, &self.deletion_timestamp];
-        times.into_iter().flatten().filter_map(time)
-    }
-}
-
-impl<T: AsRef<str>> PodStatus<T> {
+impl PodStatus<'_> {
     fn ends(&self) -> impl Iterator<Item = Timestamp> {
         self.statuses().filter_map(|status| {
             let end = status.state.as_ref()?.terminated.as_ref()?;
@@ -224,7 +211,7 @@ impl<T: AsRef<str>> PodStatus<T> {
         })
     }
 
-    fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<T>> {
+    fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<'_>> {
         let groups = [
             &self.containers,
             &self.init_containers,
@@ -248,26 +235,26 @@ impl<T: AsRef<str>> PodStatus<T> {
 
     fn pod_ips(&self) -> impl Iterator<Item = IpAddr> {
         let ips = self.addresses.iter().flatten();
-        ips.filter_map(|ip| parse_address(text(ip.ip.as_ref())?))
+        ips.filter_map(|ip| parse_address(ip.ip.as_deref()?))
     }
 }
 
-impl<T: AsRef<str>> Owner<T> {
+impl Owner<'_> {
     fn makes_up_names(&self) -> bool {
-        let version = text(self.api_version.as_ref()).unwrap_or_default();
+        let version = self.api_version.as_deref().unwrap_or_default();
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let kind = text(self.kind.as_ref()).unwrap_or_default();
+        let kind = self.kind.as_deref().unwrap_or_default();
         NAMES_NEVER_RETURN.contains(&(group, kind))
     }
 }
 
-impl<T: AsRef<str>> ContainerStatus<T> {
+impl ContainerStatus<'_> {
     /// The ids of this run of the container and of the one before.
     fn ids(&self) -> impl Iterator<Item = IdTag> {
         let states = [&self.state, &self.last_state].into_iter().flatten();
         let ended = states.filter_map(|state| state.terminated.as_ref()?.id.as_ref());
         self.id.iter().chain(ended).filter_map(|id| {
-            let id = id.as_ref();
+            let id: &str = id;
             // The runtime stands before it: `containerd://<id>`.
             IdTag::of(id.split_once("://").map_or(id, |(_, id)| id))
         })
@@ -282,12 +269,12 @@ impl<T: AsRef<str>> ContainerStatus<T> {
                 terminated: Some(end),
                 ..
             }) => ContainerState::Terminated {
-                started: text(end.started_at.as_ref()).is_some_and(|at| !at.is_empty()),
+                started: end.started_at.as_ref().is_some_and(|at| !at.is_empty()),
             },
             _ => ContainerState::Waiting,
         };
         Some(Container {
-            name: text(self.name.as_ref())?.into(),
+            name: self.name.as_deref()?.into(),
             state,
         })
     }

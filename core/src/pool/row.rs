@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::wire::OfRow;
+use super::wire::RowText;
 use crate::{
-    address::{Offset, Range},
-    fields::Fields,
+    address::{Offset, Range, excerpt},
+    id::is_id,
     podref::PodRef,
     pool::PoolKey,
 };
@@ -81,20 +81,9 @@ pub struct Glance<'a> {
     pub sandbox: Option<&'a str>,
     /// The text of the interface.
     pub interface: Option<&'a str>,
-    /// Whether there is nothing in it but the known fields, each a text.
-    pub(super) known: bool,
 }
 
 impl Glance<'_> {
-    /// Whether the row is one whose [`Row::content`] can be read. Some that can be may be missed.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        self.known
-            && self.podref.is_some_and(PodRef::is_valid)
-            && self.sandbox.is_some_and(is_sandbox_id)
-            && self.address().is_some()
-    }
-
     /// The address that the row holds.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
@@ -145,24 +134,16 @@ impl Row {
     }
 }
 
-fn is_sandbox_id(id: &str) -> bool {
-    id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
 impl RowContent {
     fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
-        let fields = Fields::<&str, OfRow, 3>::deserialize(stored);
-        let fields = fields.map_err(|_| Unreadable::Shape)?;
-        if let Some(extra) = fields.extra {
-            return Err(Unreadable::ExtraField(extra));
+        let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
+        if let Some((extra, _)) = row.others.0.first() {
+            return Err(Unreadable::ExtraField(excerpt(extra).into()));
         }
-        let [podref, sandbox, interface] = fields.texts;
-        let podref = podref
-            .and_then(|podref| podref.parse().ok())
-            .ok_or(Unreadable::PodRef)?;
-        let sandbox = sandbox
-            .filter(|id| is_sandbox_id(id))
-            .ok_or(Unreadable::SandboxId)?;
+        let podref = row.podref.and_then(|podref| podref.parse().ok());
+        let podref = podref.ok_or(Unreadable::PodRef)?;
+        let sandbox = row.id.filter(|id| is_id(id));
+        let sandbox = sandbox.ok_or(Unreadable::SandboxId)?;
         let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
         let address = range
             .ok_or(Unreadable::Range)?
@@ -170,9 +151,12 @@ impl RowContent {
             .ok_or(Unreadable::Address)?;
         Ok(Self {
             address,
-            sandbox: sandbox.into(),
+            sandbox: (*sandbox).into(),
             podref,
-            interface: interface.filter(|name| !name.is_empty()).map(Into::into),
+            interface: row
+                .ifname
+                .filter(|name| !name.is_empty())
+                .map(|name| (*name).into()),
         })
     }
 }

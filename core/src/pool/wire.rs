@@ -2,18 +2,12 @@
 //!
 //! Each row is a text of its own at first, so that one which cannot be read spoils no other.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
-use crate::{
-    fields::{Fields, Known},
-    text::Text,
-};
+use crate::text::{Members, Text, not_null};
 
 /// An IPPool.
 #[derive(Deserialize)]
@@ -43,7 +37,7 @@ pub(super) struct Manager {
 pub(super) struct Spec<'a> {
     pub(super) range: Option<String>,
     #[serde(borrow)]
-    pub(super) allocations: Option<Allocations<'a>>,
+    pub(super) allocations: Option<Members<Text<'a>, &'a RawValue>>,
 }
 
 /// A list, whose metadata is `M`.
@@ -54,65 +48,36 @@ pub(super) struct List<'a, M> {
     pub(super) items: Vec<&'a RawValue>,
 }
 
-/// The known fields of a row.
-pub(super) struct OfRow;
-
-impl Known<3> for OfRow {
-    const NAMES: [&'static str; 3] = ["podref", "id", "ifname"];
+/// The fields of a row, each a text.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 't"))]
+pub(super) struct RowText<'t> {
+    #[serde(default, deserialize_with = "not_null")]
+    pub(super) podref: Option<Text<'t>>,
+    #[serde(default, deserialize_with = "not_null")]
+    pub(super) id: Option<Text<'t>>,
+    #[serde(default, deserialize_with = "not_null")]
+    pub(super) ifname: Option<Text<'t>>,
+    /// Fields that are not known may say whom the row belongs to. So whatever has one is never touched.
+    #[serde(flatten)]
+    pub(super) others: Members<Text<'t>, IgnoredAny>,
 }
 
-/// Podref, id and interface of a row, whatever they are worth; and whether it has none but these fields, each a text.
-pub(super) fn head(row: &RawValue) -> ([Option<Text<'_>>; 3], bool) {
-    if let Ok(Fields { texts, extra, .. }) = serde_json::from_str::<Fields<_, OfRow, 3>>(row.get())
-    {
-        return (texts, extra.is_none());
+/// Podref, id and interface of a row, whatever they are worth.
+pub(super) fn head(row: &RawValue) -> [Option<Text<'_>>; 3] {
+    if let Ok(row) = serde_json::from_str::<RowText<'_>>(row.get()) {
+        return [row.podref, row.id, row.ifname];
     }
-    let RowHead { podref, id, ifname } = serde_json::from_str(row.get()).unwrap_or_default();
     // A field that is no text makes no other field unreadable.
-    (
-        [podref, id, ifname].map(|field| serde_json::from_str(field?.get()).ok()),
-        false,
-    )
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(row.get()).unwrap_or_default();
+    ["podref", "id", "ifname"].map(|name| {
+        let field: &RawValue = fields.get(name).copied()?;
+        serde_json::from_str(field.get()).ok()
+    })
 }
 
 /// The whole row.
 pub(super) fn stored(row: &RawValue) -> Value {
     // The syntax was checked. A value that fails nevertheless (a number out of bounds) is unreadable.
     serde_json::from_str(row.get()).unwrap_or(Value::Null)
-}
-
-/// Only as much of a row as decides whether it is wanted.
-#[derive(Default, Deserialize)]
-struct RowHead<'a> {
-    #[serde(borrow)]
-    podref: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    ifname: Option<&'a RawValue>,
-}
-
-/// The rows in the order of the text.
-pub(super) struct Allocations<'a>(pub(super) Vec<(Text<'a>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Allocations<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Rows;
-        impl<'de> Visitor<'de> for Rows {
-            type Value = Allocations<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of rows")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut rows = Vec::new();
-                while let Some(row) = map.next_entry()? {
-                    rows.push(row);
-                }
-                Ok(Allocations(rows))
-            }
-        }
-        deserializer.deserialize_map(Rows)
-    }
 }

@@ -221,7 +221,7 @@ fn given_out(entry: &Entry, span: &Span) -> Option<u128> {
 
 /// The first and the last address that a span gives out, `exclude` left aside; nothing of a range that is too small.
 fn ends(span: &Span) -> (String, String) {
-    if span.range.usable() == 0 {
+    if handed_out(span.range, None).is_none() {
         return Default::default();
     }
     let (lowest, std::cmp::Reverse(highest)) = span.range.first_and_last();

@@ -290,7 +290,6 @@ impl Asked<'_> {
             ..now.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         then.nodes.apply(name, state, NOW);
-        then.nodes.take_stock(NOW);
         let are_held = |assessor: &Assessor<'_>| {
             let mut all = Vec::new();
             assessor.each(|it| all.push(it.verdict.word() == Word::Unfenced));

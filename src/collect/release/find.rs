@@ -6,10 +6,7 @@
 use std::collections::HashMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{
-    address::reservation_names,
-    reservation::{Reservation, ReservationGlance},
-};
+use ipgc_core::{address::reservation_names, reservation::Reservation, text::Text};
 
 use super::{Releaser, Work, outcome::Outcomes};
 use crate::{
@@ -83,7 +80,7 @@ impl Releaser {
         let mut found = Vec::new();
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
-            let is_owned = |it: ReservationGlance<'_>| by_owner.contains_key(it.whose);
+            let is_owned = |it: &Reservation<Text<'_>>| by_owner.contains_key(it.whose());
             let page_of = self.api.page(Some(namespace), &params, is_owned);
             let (reservations, next) = page_of.await?;
             for reservation in reservations {

@@ -5,14 +5,8 @@
 //! can be deleted. Both are made here alone.
 
 use ipgc_core::{
-    definitions::Scope,
-    fact::{Fact, Finding},
-    names::may_be_of_another,
-    patch::Answer,
-    proof::Presence,
-    refusal::Claims,
-    reservation::Reservation,
-    time::Moment,
+    definitions::Scope, fact::Fact, names::may_be_of_another, patch::Answer, proof::Presence,
+    refusal::Claims, reservation::Reservation, time::Moment,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -249,9 +243,9 @@ impl Releaser {
                 definitions: evidence.definitions.all(),
             };
             match wanted.fact.check(found, wanted.row.address, &scope) {
-                Finding::Holds => proven.push(Proven(marked)),
-                Finding::DoesNot => kept.push(marked),
-                Finding::Unknown(reason) => outcomes.fail_for(marked.work, reason.into_string()),
+                Ok(true) => proven.push(Proven(marked)),
+                Ok(false) => kept.push(marked),
+                Err(reason) => outcomes.fail_for(marked.work, reason.into_string()),
             }
         }
         (begun, proven, kept)

@@ -22,7 +22,8 @@ use ipgc_core::{
     networks::StatusEntry,
     podref::PodRef,
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
-    reservation::{Reservation, ReservationGlance},
+    reservation::Reservation,
+    text::Text,
     time::Moment,
 };
 use tracing::warn;
@@ -138,16 +139,16 @@ impl<'l> Look<'l> {
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
             let Self { report, listed, .. } = self;
-            let is_lone = |it: ReservationGlance<'_>| {
+            let is_lone = |it: &Reservation<Text<'_>>| {
                 report.reservations += 1;
                 if let Some(listed) = listed {
-                    listed.insert(it.uid.to_owned());
+                    listed.insert(it.uid.to_string());
                 }
                 let evidence = context.evidence();
                 let is_of = |address, entry: &StatusEntry| {
-                    may_be_reserved(evidence.definitions.all(), entry, address, it.name)
+                    may_be_reserved(evidence.definitions.all(), entry, address, &it.name)
                 };
-                it.is_claimed || !evidence.pods.reports(it.whose, is_of)
+                it.is_claimed() || !evidence.pods.reports(it.whose(), is_of)
             };
             let page_of = context.reservations.page(self.namespace, &params, is_lone);
             let (reservations, next) = match page_of.await {
@@ -246,7 +247,6 @@ impl<'l> Look<'l> {
         let now = self.context.clock.now();
         {
             let mut evidence = self.context.evidence();
-            evidence.prepare(now);
             // By now all of its rows were seen at a glance.
             match self.slices.get(pool.key()) {
                 Some(node) => evidence.slices.insert(pool.key().clone(), node.clone()),
@@ -254,17 +254,17 @@ impl<'l> Look<'l> {
             };
         }
         self.report.pools += 1;
-        self.report.rows += pool.total_rows();
+        self.report.rows += pool.total_rows;
         self.tell_unclear_exemption(pool);
         self.places.push(Place {
             key: pool.key().clone(),
             uid: pool.uid().to_owned(),
-            range: pool.range(),
+            range: pool.range,
             networks: self.context.networks_of(pool),
         });
         let rows = RowCount::by_podref(pool.rows());
         let mut known = HashMap::<PodRef, Known>::new();
-        let passed_over = pool.total_rows() - pool.rows().len();
+        let passed_over = pool.total_rows - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
         if let Some(picked) = &self.context.picked {
             picked.saw(pool);

@@ -16,7 +16,6 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use ipgc_core::{
-    breaker::Change,
     evidence::DEFAULT_POD_GRACE,
     patch::Answer,
     routes::{KnownPools, slice_pools},
@@ -30,7 +29,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::look::Look;
-pub use self::report::{PoolTally, SweepReport};
+pub use self::report::SweepReport;
 use super::{
     context::Context, evidence::Overlaps, gate::Access, input::Input, pool_api::ObserveError,
 };
@@ -108,8 +107,8 @@ impl Sweeper {
                     backoff.reset();
                     self.context.counters.sweeps_ended.increment();
                     let took = self.context.clock.now().since(begun);
-                    let spread = &self.context.counters.spread;
-                    spread.sweep_duration.observe(took.as_secs_f64());
+                    let counters = &self.context.counters;
+                    counters.sweep_duration.observe(took.as_secs_f64());
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
                     let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
@@ -222,23 +221,20 @@ impl Sweeper {
     fn assess(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = Timestamp::now();
         let count = (report.suspect, report.rows);
-        let (change, open_since) = {
+        let (changed, open_since) = {
             let evidence = &mut *self.context.evidence();
             let limits = &evidence.limits;
-            let change = evidence.breaker.assess(limits, count, begun, wall);
-            (change, evidence.breaker.open_since())
+            let changed = evidence.breaker.assess(limits, count, begun, wall);
+            (changed, evidence.breaker.open_since())
         };
         let (suspect, rows) = count;
-        match change {
-            Change::Opened => {
-                warn!(
-                    suspect,
-                    rows,
-                    "breaker open: too many rows have lost their pods without anybody seeing it"
-                );
-            }
-            Change::Closed => info!(suspect, rows, "breaker closed"),
-            Change::None => {}
+        if changed && open_since.is_some() {
+            warn!(
+                suspect,
+                rows, "breaker open: too many rows have lost their pods without anybody seeing it"
+            );
+        } else if changed {
+            info!(suspect, rows, "breaker closed");
         }
         let Some(since) = open_since else {
             return false;

@@ -229,8 +229,8 @@ impl<'t> Turn<'t> {
                     evidence.of(podref, &[], RowCount::default()).uid()
                 });
             self.context.counters.patches_sent.increment();
-            let spread = &self.context.counters.spread;
-            spread.patch(patch.releases().len());
+            let counters = &self.context.counters;
+            counters.patch(patch.releases().len());
             for release in patch.releases() {
                 self.tell(release.row().key(), || Fate::Asked(release.stale().clone()));
             }
@@ -273,7 +273,7 @@ impl<'t> Turn<'t> {
                 self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
                 self.networks = self.context.networks_of(&observed);
-                self.acknowledged = observed.acknowledged();
+                self.acknowledged = observed.acknowledged;
                 let orphans = self.batch.orphans().into_iter();
                 let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
                 self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();

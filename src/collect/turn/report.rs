@@ -40,7 +40,7 @@ impl Turn<'_> {
             counters.rows_freed.increment(&removed.stale, trigger);
             if let Some(since) = self.known_since(&podref, &removed) {
                 let took = self.context.clock.now().since(since);
-                counters.spread.freed(trigger, took);
+                counters.freed_after(trigger, took);
             }
             info!(
                 pool = %self.key,

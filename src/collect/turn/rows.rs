@@ -30,11 +30,7 @@ impl Turn<'_> {
     /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that begin a long wait. For the others no proof is needed yet.
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
-        let known = {
-            let mut evidence = self.context.evidence();
-            evidence.prepare(now);
-            self.batch.known(&evidence, observed)
-        };
+        let known = self.batch.known(&self.context.evidence(), observed);
         let mut due = Asked::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
@@ -160,11 +156,7 @@ impl Turn<'_> {
         let observed = proof.observed();
         let now = self.context.clock.now();
         // Once more: an incarnation may have ended since the observation.
-        let known = {
-            let mut evidence = self.context.evidence();
-            evidence.prepare(now);
-            self.batch.known(&evidence, observed)
-        };
+        let known = self.batch.known(&self.context.evidence(), observed);
         let others = self.others(observed, due);
         let mut releases = Vec::new();
         for row in observed.rows() {
@@ -178,7 +170,7 @@ impl Turn<'_> {
                 continue;
             };
             if matches!(proof.presence(podref), Presence::Absent) {
-                let observed_at = observed.read_at();
+                let observed_at = observed.read_at;
                 let first_seen = &mut self.context.evidence().first_seen;
                 first_seen.see_absent(observed.uid(), row, observed_at);
             }

@@ -1,0 +1,172 @@
+//! The foreign kinds that ipgc reads, and the CRDs that describe them.
+//!
+//! Three kinds belong to whereabouts (`whereabouts.cni.cncf.io/v1alpha1`): [`IpPool`],
+//! [`Reservation`] and [`NodeSlicePool`]. One belongs to the Network Plumbing Working Group
+//! (`k8s.cni.cncf.io/v1`): [`NetworkAttachmentDefinition`]. ipgc owns none of them.
+//!
+//! Of pools and reservations only the names of the kinds are needed here: `ipgc_core` reads their texts. ipgc changes
+//! objects by JSON Patch and DELETE alone, so these types need not keep what they do not know. In Rust the fields
+//! beside the metadata are those of the field `spec`, since kube would demand a `spec` of each object otherwise.
+//!
+//! [`CRD_FILES`] validate and prune exactly like the CRDs of whereabouts 0.9.4 and of
+//! network-attachment-definition-client 1.7. They serve tests, demos and clusters that lost theirs.
+
+use kube::CustomResource;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// An `IPPool`: one range of addresses, and the rows of the pods that hold addresses of it.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "whereabouts.cni.cncf.io",
+    version = "v1alpha1",
+    kind = "IPPool",
+    root = "IpPool",
+    plural = "ippools",
+    schema = "disabled",
+    namespaced,
+    no_spec
+)]
+pub struct IpPoolBody {
+    /// `spec`, unread.
+    #[serde(default)]
+    pub spec: Value,
+}
+
+/// An `OverlappingRangeIPReservation`: one address that is taken in every range that contains it. The address is its name.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "whereabouts.cni.cncf.io",
+    version = "v1alpha1",
+    kind = "OverlappingRangeIPReservation",
+    root = "Reservation",
+    plural = "overlappingrangeipreservations",
+    schema = "disabled",
+    namespaced,
+    no_spec
+)]
+pub struct ReservationBody {
+    /// `spec`, unread.
+    #[serde(default)]
+    pub spec: Value,
+}
+
+/// A `NodeSlicePool` (since whereabouts 0.9.0): one range, cut into slices of which each node gets one.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "whereabouts.cni.cncf.io",
+    version = "v1alpha1",
+    kind = "NodeSlicePool",
+    plural = "nodeslicepools",
+    schema = "disabled",
+    namespaced,
+    no_spec
+)]
+pub struct NodeSlicePoolBody {
+    /// The range and the size of a slice. It is not used, but what is none is no slice pool.
+    pub spec: Option<NodeSlicePoolSpec>,
+    /// Which node has which slice.
+    // Not named `status`: kube's derive claims that name.
+    #[serde(rename = "status")]
+    pub slices: Option<NodeSlicePoolStatus>,
+}
+
+/// The range of a node slice pool.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSlicePoolSpec {
+    /// The whole range, such as `10.0.0.0/8`.
+    pub range: String,
+    /// The prefix length of a slice: `/22` or `22`.
+    pub slice_size: String,
+}
+
+/// The slices of a node slice pool.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct NodeSlicePoolStatus {
+    /// Every slice of the range, those without a node included.
+    #[serde(deserialize_with = "null_as_empty")]
+    pub allocations: Vec<NodeSliceAllocation>,
+}
+
+/// One slice and its node.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSliceAllocation {
+    /// The node that has the slice; empty when no node has it.
+    pub node_name: String,
+    /// The slice, as a CIDR.
+    pub slice_range: String,
+}
+
+impl NodeSlicePool {
+    /// The slices that a node has, as (node, CIDR). Free slices are left out.
+    pub fn assigned(&self) -> impl Iterator<Item = (&str, &str)> {
+        let slices = self.spec.slices.iter().flat_map(|it| &it.allocations);
+        slices
+            .filter(|slice| !slice.node_name.is_empty())
+            .map(|slice| (slice.node_name.as_str(), slice.slice_range.as_str()))
+    }
+}
+
+/// A nil Go slice is written as `null`.
+fn null_as_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A `NetworkAttachmentDefinition`: a network that pods can ask for beside the one of the cluster.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "k8s.cni.cncf.io",
+    version = "v1",
+    kind = "NetworkAttachmentDefinition",
+    plural = "network-attachment-definitions",
+    schema = "disabled",
+    namespaced,
+    no_spec
+)]
+pub struct NetworkAttachmentDefinitionBody {
+    /// Absent when a CNI configuration file on the nodes has the name of the object.
+    pub spec: Option<NetworkSpec>,
+}
+
+/// How a network is made.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct NetworkSpec {
+    /// A CNI configuration, or a list of them, as JSON text.
+    pub config: Option<String>,
+}
+
+impl NetworkAttachmentDefinition {
+    /// The text of `spec.config`; `None` when it is absent or empty, both of which mean that the
+    /// configuration is in a file on the nodes.
+    #[must_use]
+    pub fn config(&self) -> Option<&str> {
+        let config = self.spec.spec.as_ref()?.config.as_deref()?;
+        (!config.is_empty()).then_some(config)
+    }
+}
+
+/// The CRDs as files: (name, text).
+pub const CRD_FILES: [(&str, &str); 4] = [
+    (
+        "whereabouts.cni.cncf.io_ippools.yaml",
+        include_str!("../crds/whereabouts.cni.cncf.io_ippools.yaml"),
+    ),
+    (
+        "whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml",
+        include_str!("../crds/whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml"),
+    ),
+    (
+        "whereabouts.cni.cncf.io_nodeslicepools.yaml",
+        include_str!("../crds/whereabouts.cni.cncf.io_nodeslicepools.yaml"),
+    ),
+    (
+        "k8s.cni.cncf.io_network-attachment-definitions.yaml",
+        include_str!("../crds/k8s.cni.cncf.io_network-attachment-definitions.yaml"),
+    ),
+];
