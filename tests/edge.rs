@@ -192,6 +192,47 @@ async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
+    let server = testkit::Server::new();
+    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")];
+    server.put(fixtures::node_slice_pool(
+        "kube-system",
+        "sliced",
+        "10.8.0.0/16",
+        "/24",
+        &slices,
+    ));
+    let name = "sliced-node-1-10.8.3.0-24";
+    server.put(fixtures::pool(NS, "10.8.3.0/24").name(name).build());
+    let bench = Bench::start(server).await;
+    let row =
+        |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
+    bench
+        .server
+        .put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)).build());
+    bench.server.put(fixtures::reservation(
+        NS,
+        "sliced-10.8.3.1",
+        "default/web-0",
+        "net1",
+    ));
+    let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
+    bench.server.put(
+        pod.reports("default/net", "net1", &["10.8.3.1"])
+            .running()
+            .build(),
+    );
+    settle().await;
+    bench.kubelet().terminate_pod(NS, "web-0").await;
+    bench.wait_rows(name, &[]).await;
+    tokio::time::sleep(Duration::from_secs(122)).await;
+    assert!(bench.reservations().is_empty());
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn kept_owners_and_exempted_rows_stay() {
     let config = Config {
         policy: Policy {
