@@ -126,7 +126,7 @@ impl Resolver {
 /// cluster's default network, configured by a file.
 fn networks(ended: &Ended) -> BTreeSet<&str> {
     let got = ended.last.status.entries().iter().map(|e| &*e.network);
-    let asked = ended.last.request.networks().iter().map(|n| &*n.network);
+    let asked = ended.last.request.networks().iter().map(AsRef::as_ref);
     got.chain(asked)
         .chain(ended.last.default_network.as_deref())
         .filter(|network| network.contains('/'))
