@@ -14,22 +14,16 @@ use crate::{
     pod::PodState,
 };
 
-/// The networks that definitions and pools name, each with the ranges that it is known to have.
+/// The networks that definitions and pools name, each with the ranges that it is known to have. None of these stands for
+/// ranges that are not known: in a file on the nodes, or in a text that is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownNetworks(BTreeMap<Option<Box<str>>, Ranges>);
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Ranges {
-    known: Vec<Range>,
-    /// It has ranges that are not known: in a file on the nodes, or in a text that is none.
-    has_others: bool,
-}
+pub struct KnownNetworks(BTreeMap<Option<Box<str>>, Vec<Option<Range>>>);
 
 impl KnownNetworks {
     /// Takes in a pool of this range that may be of these networks.
     pub fn add_pool(&mut self, networks: &Networks, range: Option<Range>) {
         for network in networks {
-            self.ranges(network.as_deref()).add(range);
+            self.add(network.as_deref(), range);
         }
     }
 
@@ -45,33 +39,20 @@ impl KnownNetworks {
     }
 
     fn add_section(&mut self, section: &Ipam) {
-        let ranges = self.ranges(section.network_name.as_deref());
+        let network = section.network_name.as_deref();
         for range in &section.ranges {
-            ranges.add(Some(*range));
+            self.add(network, Some(*range));
         }
-        ranges.has_others |= section.ranges.is_empty() || !section.problems.is_empty();
-    }
-
-    fn ranges(&mut self, network: Option<&str>) -> &mut Ranges {
-        self.0.entry(network.map(Into::into)).or_default()
-    }
-
-    fn get(&self, network: Option<&str>) -> Option<&Ranges> {
-        self.0.get(&network.map(Into::into))
-    }
-}
-
-impl Ranges {
-    fn add(&mut self, range: Option<Range>) {
-        match range {
-            Some(range) if self.known.contains(&range) => {}
-            Some(range) => self.known.push(range),
-            None => self.has_others = true,
+        if section.ranges.is_empty() || !section.problems.is_empty() {
+            self.add(network, None);
         }
     }
 
-    fn may_have(&self, address: IpAddr) -> bool {
-        self.has_others || self.known.iter().any(|range| range.contains(address))
+    fn add(&mut self, network: Option<&str>, range: Option<Range>) {
+        let ranges = self.0.entry(network.map(Into::into)).or_default();
+        if !ranges.contains(&range) {
+            ranges.push(range);
+        }
     }
 }
 
@@ -102,8 +83,9 @@ impl<'n> Reading<'n> {
 /// several are none.
 #[must_use]
 pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
-    let rank = |network: Option<&str>, address| match known.get(network) {
-        Some(ranges) if ranges.may_have(address) => 2,
+    let may_have = |range: &Option<Range>, address| range.is_none_or(|it| it.contains(address));
+    let rank = |network: Option<&str>, address| match known.0.get(&network.map(Into::into)) {
+        Some(ranges) if ranges.iter().any(|range| may_have(range, address)) => 2,
         // That nothing stands before the address is no sign of anything.
         Some(_) if network.is_some() => 1,
         _ => 0,

@@ -126,7 +126,7 @@ impl Status {
         };
         let mut got: Vec<&str> = entries.iter().map(|entry| &*entry.network).collect();
         got.sort_unstable();
-        let mut asked: Vec<&str> = wanted.iter().map(|network| &*network.network).collect();
+        let mut asked: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
         asked.sort_unstable();
         // Both are sorted: walk them together.
         let mut got = got.into_iter().peekable();
@@ -161,23 +161,14 @@ pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
 pub enum Request {
     /// It does not parse; multus would not have started the pod.
     Malformed(Box<str>),
-    /// The networks asked for, none if there is no annotation.
-    Valid(Box<[RequestedNetwork]>),
+    /// The networks asked for, as status entries name them; none if there is no annotation.
+    Valid(Box<[Box<str>]>),
 }
 
 impl Default for Request {
     fn default() -> Self {
         Self::Valid(Box::default())
     }
-}
-
-/// One network that a pod asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RequestedNetwork {
-    /// `namespace/name` of the NetworkAttachmentDefinition, as a status entry names it.
-    pub network: Box<str>,
-    /// The interface asked for by name, if any.
-    pub interface: Option<Box<str>>,
 }
 
 impl Request {
@@ -204,56 +195,43 @@ impl Request {
 
     /// The networks asked for, none where the request is malformed.
     #[must_use]
-    pub fn networks(&self) -> &[RequestedNetwork] {
+    pub fn networks(&self) -> &[Box<str>] {
         match self {
             Self::Valid(networks) => networks,
             Self::Malformed(_) => &[],
         }
     }
 
-    fn parse_json(text: &str, namespace: &str) -> Result<Box<[RequestedNetwork]>, String> {
+    fn parse_json(text: &str, namespace: &str) -> Result<Box<[Box<str>]>, String> {
         #[derive(Deserialize)]
         struct Element {
             name: String,
             namespace: Option<String>,
-            interface: Option<String>,
+            #[serde(rename = "interface")]
+            _interface: Option<String>,
         }
         let elements: Vec<Element> =
             serde_json::from_str(text).map_err(|e| excerpt(&e.to_string()).to_owned())?;
-        elements
-            .into_iter()
-            .map(|element| {
-                let namespace = element
-                    .namespace
-                    .filter(|ns| !ns.is_empty())
-                    .unwrap_or_else(|| namespace.to_owned());
-                requested(&namespace, &element.name, element.interface.as_deref())
-            })
-            .collect()
+        let named = elements.iter().map(|element| {
+            let own = element.namespace.as_deref().filter(|ns| !ns.is_empty());
+            requested(own.unwrap_or(namespace), &element.name)
+        });
+        named.collect()
     }
 }
 
-fn parse_short(text: &str, namespace: &str) -> Result<RequestedNetwork, String> {
-    let (network, interface) = match text.split_once('@') {
-        Some((network, interface)) => (network, Some(interface)),
-        None => (text, None),
-    };
+fn parse_short(text: &str, namespace: &str) -> Result<Box<str>, String> {
+    // Behind it may stand the name of the interface.
+    let network = text.split_once('@').map_or(text, |(network, _)| network);
     let (namespace, name) = network.split_once('/').unwrap_or((namespace, network));
-    requested(namespace.trim(), name.trim(), interface.map(str::trim))
+    requested(namespace.trim(), name.trim())
 }
 
-fn requested(
-    namespace: &str,
-    name: &str,
-    interface: Option<&str>,
-) -> Result<RequestedNetwork, String> {
+fn requested(namespace: &str, name: &str) -> Result<Box<str>, String> {
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         return Err(format!("not a network: {:?}", excerpt(name)));
     }
-    Ok(RequestedNetwork {
-        network: format!("{namespace}/{name}").into(),
-        interface: interface.filter(|i| !i.is_empty()).map(Into::into),
-    })
+    Ok(format!("{namespace}/{name}").into())
 }
 
 #[cfg(test)]
@@ -311,18 +289,14 @@ mod tests {
     }
 
     #[rstest]
-    #[case("a", &[("ns/a", None)])]
-    #[case("a, other/b@eth1 ,a", &[("ns/a", None), ("other/b", Some("eth1")), ("ns/a", None)])]
-    #[case(r#"[{"name":"a"},{"name":"b","namespace":"o","interface":"x","ips":["1.2.3.4"]}]"#, &[("ns/a", None), ("o/b", Some("x"))])]
+    #[case("a", &["ns/a"])]
+    #[case("a, other/b@eth1 ,a", &["ns/a", "other/b", "ns/a"])]
+    #[case(r#"[{"name":"a"},{"name":"b","namespace":"o","interface":"x","ips":["1.2.3.4"]}]"#, &["ns/a", "o/b"])]
     #[case("", &[])]
-    fn requests(#[case] text: &str, #[case] wanted: &[(&str, Option<&str>)]) {
+    fn requests(#[case] text: &str, #[case] wanted: &[&str]) {
         let request = Request::parse(text, "ns");
         assert!(matches!(request, Request::Valid(_)));
-        let got: Vec<_> = request
-            .networks()
-            .iter()
-            .map(|n| (&*n.network, n.interface.as_deref()))
-            .collect();
+        let got: Vec<_> = request.networks().iter().map(AsRef::as_ref).collect();
         assert_eq!(got, wanted);
     }
 

@@ -8,12 +8,12 @@
 //! are most of what a write of a pool costs the API server (docs/performance.md); and leaves them where
 //! somebody owns fields by server-side apply.
 
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, jsonptr::PointerBuf};
+use json_patch::Patch;
 use serde_json::json;
 
 use crate::{
     judge::Release,
-    operation::test,
+    operation::{add, remove, test},
     pool::{ObservedPool, Row},
     proof::Proof,
 };
@@ -80,28 +80,19 @@ impl<'a> UnreadablePatch<'a> {
 }
 
 fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
-    let mut operations = vec![test(&["metadata", "uid"], json!(pool.uid()))];
+    let mut operations = vec![test(&["metadata", "uid"], pool.uid())];
     for row in rows {
         let path = ["spec", "allocations", row.key()];
         operations.push(test(&path, row.stored().clone()));
-        operations.push(PatchOperation::Remove(RemoveOperation {
-            path: PointerBuf::from_tokens(path),
-        }));
+        operations.push(remove(&path));
     }
     let removes = operations.len() > 1;
     if removes && !pool.has_applied_fields {
-        operations.push(forget_managers());
+        // What the API server takes for the wish to keep none ("Clearing managedFields" in its documentation of
+        // server-side apply). Whether there are any does not matter.
+        operations.push(add(&["metadata", "managedFields"], json!([{}])));
     }
     Patch(operations)
-}
-
-/// What the API server takes for the wish to keep none ("Clearing managedFields" in its documentation of
-/// server-side apply). Whether there are any does not matter.
-fn forget_managers() -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: PointerBuf::from_tokens(["metadata", "managedFields"]),
-        value: json!([{}]),
-    })
 }
 
 /// What an answer of the API server to a write means.

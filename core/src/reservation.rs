@@ -189,12 +189,6 @@ impl Reservation {
         }
     }
 
-    /// Whether it reserves `address` in `network`.
-    #[must_use]
-    pub fn is_for(&self, address: IpAddr, network: Option<&str>) -> bool {
-        reservation_address(&self.name, network) == Some(address)
-    }
-
     /// Whether it is the reservation of this row, which goes with it: same address in the same network, same pod
     /// (or, where it names none, same sandbox), same interface, and no field that may say something else. An
     /// interface that either of them does not name (before whereabouts 0.8) is not held against it.
@@ -205,7 +199,8 @@ impl Reservation {
             _ => true,
         };
         let is_known = self.extra.is_none();
-        is_known && self.is_for(row.address, network) && self.is_of(row) && same_interface
+        let same_address = reservation_address(&self.name, network) == Some(row.address);
+        is_known && same_address && self.is_of(row) && same_interface
     }
 
     /// The row that it would belong to, at `address`. Where the reservation names no sandbox, that is nobody's.

@@ -5,7 +5,7 @@
 use std::{net::Ipv4Addr, time::Duration};
 
 use ipgc_core::{
-    networks::{Request, RequestedNetwork, Status, StatusEntry},
+    networks::{Request, Status, StatusEntry},
     pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
     reservation::CLAIM_ANNOTATION,
@@ -349,10 +349,6 @@ impl Pod {
             Stage::CutOff => (Phase::Failed, false, ended(false)),
             Stage::Evicted => (Phase::Failed, true, container(ContainerState::Running)),
         };
-        let asked = RequestedNetwork {
-            network: "d/net".into(),
-            interface: None,
-        };
         PodState {
             podref: parsed_podref(self.name),
             uid: self.uid.to_string().into(),
@@ -368,7 +364,7 @@ impl Pod {
                 Report::Incomplete => Status::Valid(Box::default()),
                 Report::Of(of) => status_of(of),
             },
-            request: Request::Valid([asked].into()),
+            request: Request::Valid(["d/net".into()].into()),
             default_network: None,
             sandbox_ready: Some(sandbox_ready),
             containers: containers.into(),

@@ -118,7 +118,7 @@ mod tests {
                 ContainerState::Running
             ]
         );
-        assert_eq!(&*state.request.networks()[0].network, "d/net");
+        assert_eq!(&*state.request.networks()[0], "d/net");
     }
 
     #[test]

@@ -65,13 +65,13 @@ impl RowCount {
     /// How many rows there are.
     #[must_use]
     pub fn rows(self) -> usize {
-        small(self.rows)
+        self.rows as usize
     }
 
     /// Of how many interfaces they may be.
     #[must_use]
     pub fn interfaces(self) -> usize {
-        self.interfaces.iter().flatten().count() + small(self.others)
+        self.interfaces.iter().flatten().count() + self.others as usize
     }
 
     /// Of each podref, its rows among these.
@@ -86,10 +86,6 @@ impl RowCount {
         }
         all
     }
-}
-
-fn small(count: u32) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
