@@ -3,7 +3,7 @@
 //! Both parsers are total and linear. A status that cannot be read is [`Status::Malformed`], which
 //! is evidence of nothing; it is never treated as an empty one.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use serde::Deserialize;
 
@@ -28,18 +28,36 @@ pub enum Status {
     /// It does not parse; the reason names the place.
     Malformed(Box<str>),
     /// One entry for each interface that multus knows of, the default network's included.
-    Valid(Box<[StatusEntry]>),
+    Valid(Reported),
 }
 
-/// One interface in a network-status.
+/// What multus reported of a pod's interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reported {
+    /// The interfaces. Those of pods of one controller are equal, so that one list can serve all of them.
+    pub interfaces: Arc<[Interface]>,
+    /// The addresses of the first interface, then those of the second one, and so on.
+    addresses: Box<[IpAddr]>,
+}
+
+/// An interface in a network-status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StatusEntry {
+pub struct Interface {
+    network: Box<str>,
+    name: Box<str>,
+    /// How many addresses it has.
+    addresses: usize,
+}
+
+/// One entry of a network-status: an interface with its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusEntry<'a> {
     /// The network as multus names it: `namespace/nad`, or a bare name for the cluster default.
-    pub network: Box<str>,
+    pub network: &'a str,
     /// The interface inside the pod; empty where multus does not know it.
-    pub interface: Box<str>,
+    pub interface: &'a str,
     /// The addresses on it.
-    pub addresses: Box<[IpAddr]>,
+    pub addresses: &'a [IpAddr],
 }
 
 impl Status {
@@ -53,11 +71,11 @@ impl Status {
             Ok(raw) => raw,
             Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
-        let mut entries = Vec::with_capacity(raw.len());
+        let mut interfaces = Vec::with_capacity(raw.len());
+        let mut addresses = Vec::new();
         for entry in raw {
-            let texts = entry.ips.unwrap_or_default();
-            let mut addresses = Vec::with_capacity(texts.len());
-            for text in &texts {
+            let first = addresses.len();
+            for text in entry.ips.unwrap_or_default() {
                 let text = text.as_ref();
                 let Some(address) = parse_address(text) else {
                     let reason = format!("not an address: {:?}", excerpt(text));
@@ -65,13 +83,32 @@ impl Status {
                 };
                 addresses.push(address);
             }
-            entries.push(StatusEntry {
+            interfaces.push(Interface {
                 network: boxed(entry.name.as_ref()),
-                interface: boxed(entry.interface.as_ref()),
-                addresses: addresses.into(),
+                name: boxed(entry.interface.as_ref()),
+                addresses: addresses.len() - first,
             });
         }
-        Self::Valid(entries.into())
+        Self::Valid(Reported {
+            interfaces: interfaces.into(),
+            addresses: addresses.into(),
+        })
+    }
+
+    /// A status of these entries.
+    #[must_use]
+    pub fn of<'a>(entries: impl Iterator<Item = StatusEntry<'a>> + Clone) -> Self {
+        let addresses = entries.clone().flat_map(|entry| entry.addresses).copied();
+        let addresses = addresses.collect();
+        let interface = |entry: StatusEntry<'_>| Interface {
+            network: entry.network.into(),
+            name: entry.interface.into(),
+            addresses: entry.addresses.len(),
+        };
+        Self::Valid(Reported {
+            interfaces: entries.map(interface).collect(),
+            addresses,
+        })
     }
 
     /// Adds what the kubelet reports of the pod's first interface, where no entry tells it: multus
@@ -79,36 +116,53 @@ impl Status {
     /// of the other interfaces, and it stays as it is.
     #[must_use]
     pub fn with_pod_ips(self, addresses: impl Iterator<Item = IpAddr>) -> Self {
-        let Self::Valid(entries) = &self else {
+        if !matches!(self, Self::Valid(_)) {
             return self;
-        };
+        }
         let missing = addresses.filter(|address| !self.has_address(*address));
         let addresses: Box<[_]> = missing.collect();
         if addresses.is_empty() {
             return self;
         }
-        let mut entries = entries.to_vec();
-        entries.push(StatusEntry {
-            network: POD_IPS.into(),
-            interface: FIRST_INTERFACE.into(),
-            addresses,
-        });
-        Self::Valid(entries.into())
+        let first = StatusEntry {
+            network: POD_IPS,
+            interface: FIRST_INTERFACE,
+            addresses: &addresses,
+        };
+        Self::of(self.entries().chain([first]))
     }
 
     /// The entries, none unless the status is valid.
+    pub fn entries(&self) -> impl Iterator<Item = StatusEntry<'_>> + Clone {
+        let interfaces = match self {
+            Self::Valid(reported) => &*reported.interfaces,
+            Self::Missing | Self::Malformed(_) => &[],
+        };
+        let mut rest = self.addresses();
+        interfaces.iter().map(move |interface| {
+            let (addresses, behind) = rest.split_at(interface.addresses);
+            rest = behind;
+            StatusEntry {
+                network: &interface.network,
+                interface: &interface.name,
+                addresses,
+            }
+        })
+    }
+
+    /// The addresses of all entries, in their order.
     #[must_use]
-    pub fn entries(&self) -> &[StatusEntry] {
+    pub fn addresses(&self) -> &[IpAddr] {
         match self {
-            Self::Valid(entries) => entries,
+            Self::Valid(reported) => &reported.addresses,
             Self::Missing | Self::Malformed(_) => &[],
         }
     }
 
     /// The entries of all interfaces but that of the cluster's own network.
-    pub fn further(&self) -> impl Iterator<Item = &StatusEntry> + Clone {
-        let all = self.entries().iter();
-        all.filter(|entry| &*entry.interface != FIRST_INTERFACE)
+    pub fn further(&self) -> impl Iterator<Item = StatusEntry<'_>> + Clone {
+        let all = self.entries();
+        all.filter(|entry| entry.interface != FIRST_INTERFACE)
     }
 
     /// How many DELs of whereabouts a kubelet may have to do for a pod that asked for these networks: one for each
@@ -124,17 +178,14 @@ impl Status {
     /// Whether any entry has this address.
     #[must_use]
     pub fn has_address(&self, address: IpAddr) -> bool {
-        self.entries()
-            .iter()
-            .any(|entry| entry.addresses.contains(&address))
+        self.addresses().contains(&address)
     }
 
     /// The entry that has this address on this interface: what the pod *reports*.
     #[must_use]
-    pub fn reported(&self, interface: &str, address: IpAddr) -> Option<&StatusEntry> {
+    pub fn reported(&self, interface: &str, address: IpAddr) -> Option<StatusEntry<'_>> {
         self.entries()
-            .iter()
-            .find(|entry| &*entry.interface == interface && entry.addresses.contains(&address))
+            .find(|entry| entry.interface == interface && entry.addresses.contains(&address))
     }
 
     /// Whether every network asked for has an entry of its own (one network asked for twice needs
@@ -142,12 +193,12 @@ impl Status {
     /// a configuration without `cniVersion`.
     #[must_use]
     pub fn is_complete_for(&self, request: &Request) -> bool {
-        let (Self::Valid(entries), Request::Valid(wanted)) = (self, request) else {
+        let (Self::Valid(_), Request::Valid(wanted)) = (self, request) else {
             return false;
         };
-        let mut got: Vec<&str> = entries.iter().map(|entry| &*entry.network).collect();
+        let mut got: Vec<&str> = self.entries().map(|entry| entry.network).collect();
         got.sort_unstable();
-        let mut asked: Vec<&str> = wanted.iter().map(|network| &*network.network).collect();
+        let mut asked: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
         asked.sort_unstable();
         // Both are sorted: walk them together.
         let mut got = got.into_iter().peekable();
@@ -183,23 +234,15 @@ pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
 pub enum Request {
     /// It does not parse; multus would not have started the pod.
     Malformed(Box<str>),
-    /// The networks asked for, none if there is no annotation.
-    Valid(Box<[RequestedNetwork]>),
+    /// The networks asked for, none if there is no annotation. Each is the `namespace/name` of a
+    /// NetworkAttachmentDefinition, as a status entry names it.
+    Valid(Arc<[Box<str>]>),
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self::Valid(Box::default())
+        Self::Valid(Arc::default())
     }
-}
-
-/// One network that a pod asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RequestedNetwork {
-    /// `namespace/name` of the NetworkAttachmentDefinition, as a status entry names it.
-    pub network: Box<str>,
-    /// The interface asked for by name, if any.
-    pub interface: Option<Box<str>>,
 }
 
 impl Request {
@@ -226,19 +269,21 @@ impl Request {
 
     /// The networks asked for, none where the request is malformed.
     #[must_use]
-    pub fn networks(&self) -> &[RequestedNetwork] {
+    pub fn networks(&self) -> &[Box<str>] {
         match self {
             Self::Valid(networks) => networks,
             Self::Malformed(_) => &[],
         }
     }
 
-    fn parse_json(text: &str, namespace: &str) -> Result<Box<[RequestedNetwork]>, String> {
+    fn parse_json(text: &str, namespace: &str) -> Result<Arc<[Box<str>]>, String> {
         #[derive(Deserialize)]
         struct Element {
             name: String,
             namespace: Option<String>,
-            interface: Option<String>,
+            /// Multus cannot read a request either in which it is no text.
+            #[serde(rename = "interface")]
+            _interface: Option<String>,
         }
         let elements: Vec<Element> =
             serde_json::from_str(text).map_err(|e| excerpt(&e.to_string()).to_owned())?;
@@ -249,33 +294,23 @@ impl Request {
                     .namespace
                     .filter(|ns| !ns.is_empty())
                     .unwrap_or_else(|| namespace.to_owned());
-                requested(&namespace, &element.name, element.interface.as_deref())
+                requested(&namespace, &element.name)
             })
             .collect()
     }
 }
 
-fn parse_short(text: &str, namespace: &str) -> Result<RequestedNetwork, String> {
-    let (network, interface) = match text.split_once('@') {
-        Some((network, interface)) => (network, Some(interface)),
-        None => (text, None),
-    };
+fn parse_short(text: &str, namespace: &str) -> Result<Box<str>, String> {
+    let network = text.split_once('@').map_or(text, |(network, _)| network);
     let (namespace, name) = network.split_once('/').unwrap_or((namespace, network));
-    requested(namespace.trim(), name.trim(), interface.map(str::trim))
+    requested(namespace.trim(), name.trim())
 }
 
-fn requested(
-    namespace: &str,
-    name: &str,
-    interface: Option<&str>,
-) -> Result<RequestedNetwork, String> {
+fn requested(namespace: &str, name: &str) -> Result<Box<str>, String> {
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         return Err(format!("not a network: {:?}", excerpt(name)));
     }
-    Ok(RequestedNetwork {
-        network: format!("{namespace}/{name}").into(),
-        interface: interface.filter(|i| !i.is_empty()).map(Into::into),
-    })
+    Ok(format!("{namespace}/{name}").into())
 }
 
 #[cfg(test)]
@@ -328,23 +363,19 @@ mod tests {
     #[test]
     fn null_and_missing_addresses_are_none() {
         let status = Status::parse(r#"[{"name":"a/b","interface":null,"ips":null}]"#);
-        assert_eq!(status.entries().len(), 1);
-        assert!(status.entries()[0].addresses.is_empty());
+        assert_eq!(status.entries().count(), 1);
+        assert!(status.addresses().is_empty());
     }
 
     #[rstest]
-    #[case("a", &[("ns/a", None)])]
-    #[case("a, other/b@eth1 ,a", &[("ns/a", None), ("other/b", Some("eth1")), ("ns/a", None)])]
-    #[case(r#"[{"name":"a"},{"name":"b","namespace":"o","interface":"x","ips":["1.2.3.4"]}]"#, &[("ns/a", None), ("o/b", Some("x"))])]
+    #[case("a", &["ns/a"])]
+    #[case("a, other/b@eth1 ,a", &["ns/a", "other/b", "ns/a"])]
+    #[case(r#"[{"name":"a"},{"name":"b","namespace":"o","interface":"x","ips":["1.2.3.4"]}]"#, &["ns/a", "o/b"])]
     #[case("", &[])]
-    fn requests(#[case] text: &str, #[case] wanted: &[(&str, Option<&str>)]) {
+    fn requests(#[case] text: &str, #[case] wanted: &[&str]) {
         let request = Request::parse(text, "ns");
         assert!(matches!(request, Request::Valid(_)));
-        let got: Vec<_> = request
-            .networks()
-            .iter()
-            .map(|n| (&*n.network, n.interface.as_deref()))
-            .collect();
+        let got: Vec<_> = request.networks().iter().map(AsRef::as_ref).collect();
         assert_eq!(got, wanted);
     }
 

@@ -42,7 +42,7 @@ fn read(status: &Value) -> PodState {
         "spec": {"nodeName": "node-1"},
         "status": status,
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    let wire: Wire<String> = serde_json::from_value(pod).unwrap();
     wire.state().unwrap()
 }
 
@@ -540,8 +540,8 @@ fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
         "spec": {"hostNetwork": true},
         "status": {"podIPs": [{"ip": "10.0.0.5"}]},
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
-    assert!(wire.state().unwrap().status.entries().is_empty());
+    let wire: Wire<String> = serde_json::from_value(pod).unwrap();
+    assert!(wire.state().unwrap().status.addresses().is_empty());
 }
 
 // Names that never return
@@ -559,6 +559,6 @@ fn the_pods_of_a_virtual_machine_never_return(
             {"apiVersion": version, "kind": kind, "name": "vm", "uid": "v", "controller": true},
         ]},
     });
-    let wire: Wire<String, String> = serde_json::from_value(pod).unwrap();
+    let wire: Wire<String> = serde_json::from_value(pod).unwrap();
     assert_eq!(wire.state().unwrap().name_may_return, returns);
 }

@@ -20,6 +20,8 @@ const NONE: Option<bool> = None;
 type Containers<'a> = &'a [(&'a str, ContainerState)];
 
 /// What a watch shows of one incarnation.
+// Few are made, one after the other.
+#[allow(clippy::large_enum_variant)]
 enum Event {
     State(PodState),
     Gap,

@@ -125,8 +125,8 @@ impl Resolver {
 /// `namespace/name` of each definition that the incarnation got or asked for. A bare name is the
 /// cluster's default network, configured by a file.
 fn networks(ended: &Ended) -> BTreeSet<&str> {
-    let got = ended.last.status.entries().iter().map(|e| &*e.network);
-    let asked = ended.last.request.networks().iter().map(|n| &*n.network);
+    let got = ended.last.status.entries().map(|e| e.network);
+    let asked = ended.last.request.networks().iter().map(AsRef::as_ref);
     got.chain(asked)
         .chain(ended.last.default_network.as_deref())
         .filter(|network| network.contains('/'))

@@ -4,7 +4,7 @@
 //! field may be absent or null. The texts are a parameter, since those of a pod that is kept are owned and those
 //! of a dump are borrowed from it.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
@@ -29,23 +29,20 @@ const NAMES_NEVER_RETURN: [(&str, &str); 4] = [
 /// The condition that is read.
 const CONDITION: &str = "PodReadyToStartContainers";
 
-/// A pod, stripped while it is read; `V` is what its resourceVersion is read as.
+/// A pod, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>, V: Deserialize<'de>"))]
-pub struct Wire<T, V> {
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Wire<T> {
     /// Who it is.
-    pub metadata: Option<Metadata<T, V>>,
+    pub metadata: Option<Metadata<T>>,
     spec: Option<Spec<T>>,
     status: Option<PodStatus<T>>,
 }
 
 /// Who a pod is, and what is said of it there.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    bound(deserialize = "T: Deserialize<'de>, V: Deserialize<'de>")
-)]
-pub struct Metadata<T, V> {
+#[serde(rename_all = "camelCase", bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Metadata<T> {
     /// `metadata.name`.
     pub name: Option<T>,
     /// `metadata.namespace`.
@@ -53,7 +50,7 @@ pub struct Metadata<T, V> {
     /// `metadata.uid`.
     pub uid: Option<T>,
     /// `metadata.resourceVersion`.
-    pub resource_version: Option<V>,
+    pub resource_version: Option<T>,
     creation_timestamp: Option<T>,
     deletion_timestamp: Option<T>,
     annotations: Option<Annotations<T>>,
@@ -152,7 +149,7 @@ fn some<T: AsRef<str>>(it: Option<&T>) -> Option<Box<str>> {
     text(it).filter(|text| !text.is_empty()).map(Into::into)
 }
 
-impl<T: AsRef<str>, V> Wire<T, V> {
+impl<T: AsRef<str>> Wire<T> {
     /// The facts of this state; `None` for an object without namespace, name or uid.
     #[must_use]
     pub fn state(&self) -> Option<PodState> {
@@ -194,7 +191,7 @@ impl<T: AsRef<str>, V> Wire<T, V> {
                 .map_or_else(Request::default, |text| Request::parse(text, namespace)),
             default_network: some(annotations.and_then(|it| it.default_network.as_ref())),
             sandbox_ready,
-            containers: status.map_or_else(Box::default, PodStatus::all_containers),
+            containers: status.map_or_else(Arc::default, PodStatus::all_containers),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: metadata
                 .times()
@@ -209,7 +206,7 @@ fn time<T: AsRef<str>>(text: &T) -> Option<Timestamp> {
     text.as_ref().parse().ok()
 }
 
-impl<T: AsRef<str>, V> Metadata<T, V> {
+impl<T: AsRef<str>> Metadata<T> {
     fn times(&self) -> impl Iterator<Item = Timestamp> {
         let times = [&self.creation_timestamp, &self.deletion_timestamp];
         times.into_iter().flatten().filter_map(time)
@@ -233,7 +230,7 @@ impl<T: AsRef<str>> PodStatus<T> {
         groups.into_iter().flatten().flatten()
     }
 
-    fn all_containers(&self) -> Box<[Container]> {
+    fn all_containers(&self) -> Arc<[Container]> {
         self.statuses()
             .filter_map(ContainerStatus::container)
             .collect()
