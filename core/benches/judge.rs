@@ -71,7 +71,7 @@ fn pod(pod: usize) -> PodState {
         request: Request::parse("nad", "default"),
         default_network: None,
         sandbox_ready: Some(true),
-        containers: Box::default(),
+        containers: Arc::default(),
         container_ids: Box::default(),
         since: None,
     }

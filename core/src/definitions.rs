@@ -71,11 +71,11 @@ pub fn may_be_of(networks: &Networks, network: Option<&str>, may_be_slice: bool)
 #[must_use]
 pub fn may_be_reserved(
     definitions: &Definitions,
-    entry: &StatusEntry,
+    entry: StatusEntry<'_>,
     address: IpAddr,
     reservation: &str,
 ) -> bool {
-    match definitions.get(&entry.network) {
+    match definitions.get(entry.network) {
         Some(Definition::Read(sections)) => sections.iter().any(|section| {
             let network = section.network_name.as_deref();
             reservation_address(reservation, network) == Some(address)
@@ -112,7 +112,7 @@ impl Scope<'_> {
     /// Whether the pod of a row reports its address, and may do so as one of this pool's network.
     #[must_use]
     pub fn is_reported_by(&self, pod: &PodState, address: IpAddr) -> bool {
-        let mut entries = pod.status.entries().iter();
+        let mut entries = pod.status.entries();
         entries.any(|entry| {
             entry.addresses.contains(&address)
                 && (self.may_name(entry, address) || self.may_have_named(entry))
@@ -121,8 +121,8 @@ impl Scope<'_> {
 
     /// Whether the range of this definition may have been that of this pool, which no definition of the network has
     /// any more: the row of a pod stays where it is when a range is changed.
-    fn may_have_named(&self, entry: &StatusEntry) -> bool {
-        let Some(Definition::Read(sections)) = self.definitions.get(&entry.network) else {
+    fn may_have_named(&self, entry: StatusEntry<'_>) -> bool {
+        let Some(Definition::Read(sections)) = self.definitions.get(entry.network) else {
             return false;
         };
         let is_of =
@@ -140,8 +140,8 @@ impl Scope<'_> {
     /// Whether an address in this entry of a network-status may be one of this pool's network. The
     /// cluster's own network is named after no definition, so it may be any.
     #[must_use]
-    pub fn may_name(&self, entry: &StatusEntry, address: IpAddr) -> bool {
-        let Some(Definition::Read(sections)) = self.definitions.get(&entry.network) else {
+    pub fn may_name(&self, entry: StatusEntry<'_>, address: IpAddr) -> bool {
+        let Some(Definition::Read(sections)) = self.definitions.get(entry.network) else {
             return true;
         };
         sections.iter().any(|section| {

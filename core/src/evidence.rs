@@ -4,12 +4,12 @@
 //! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
 //! [`crate::clearance`].
 
-use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use crate::{
     id::IdTag,
     networks::FIRST_INTERFACE,
-    pod::{ContainerState, PodState},
+    pod::{Container, ContainerState, PodState},
     podref::{Glob, PodRef},
     pool::RowContent,
     time::Moment,
@@ -116,8 +116,8 @@ impl Policy {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail {
-    /// Containers that any state showed as started.
-    started: BTreeSet<Box<str>>,
+    /// Containers that any state showed as started. Mostly those of another pod too, so that one list can serve both.
+    pub started: Arc<[Box<str>]>,
     /// In the last state before all of them were terminated, the sandbox was up, and each state since
     /// showed it up, unless the pod was at its end.
     sandbox_up: bool,
@@ -132,14 +132,17 @@ pub struct Trail {
 impl Trail {
     /// Takes in the next state of the incarnation.
     pub fn advance(&mut self, state: &PodState) {
-        for container in &state.containers {
-            let started = matches!(
+        let has_started = |container: &&Container| {
+            matches!(
                 container.state,
                 ContainerState::Running | ContainerState::Terminated { started: true }
-            );
-            if started && !self.started.contains(&container.name) {
-                self.started.insert(container.name.clone());
-            }
+            ) && !self.started.contains(&container.name)
+        };
+        let new: Vec<_> = state.containers.iter().filter(has_started).collect();
+        if !new.is_empty() {
+            let new = new.into_iter().map(|container| &container.name);
+            let all: BTreeSet<_> = self.started.iter().chain(new).cloned().collect();
+            self.started = all.into_iter().collect();
         }
         let running = state
             .containers
@@ -292,13 +295,7 @@ impl Ended {
     /// network too, which may be whereabouts' as well) or asked for networks, whichever is more.
     #[must_use]
     pub fn expected_rows(&self) -> usize {
-        let reported: usize = self
-            .last
-            .status
-            .entries()
-            .iter()
-            .map(|entry| entry.addresses.len())
-            .sum();
+        let reported = self.last.status.addresses().len();
         reported.max(self.last.request.networks().len())
     }
 

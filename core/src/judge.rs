@@ -285,10 +285,10 @@ fn others_of<'a>(
         .as_deref()
         .is_none_or(|name| name == FIRST_INTERFACE);
     others.iter().filter(move |other| {
-        let mut entries = other.pod.status.entries().iter();
+        let mut entries = other.pod.status.entries();
         let reports = entries.any(|entry| {
             entry.addresses.contains(&row.address)
-                && (is_first || &*entry.interface != FIRST_INTERFACE)
+                && (is_first || entry.interface != FIRST_INTERFACE)
                 && scope.may_name(entry, row.address)
         });
         other.pod.podref != row.podref && (other.has_id || reports)

@@ -105,8 +105,7 @@ pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
 /// Whether this pod reports an address that the reservation of this name may be of, other than this one.
 #[must_use]
 pub fn may_be_of_another(name: &str, address: Option<IpAddr>, pod: &PodState) -> bool {
-    let entries = pod.status.entries().iter();
-    let mut reported = entries.flat_map(|entry| entry.addresses.iter().copied());
+    let mut reported = pod.status.addresses().iter().copied();
     reported.any(|other| Some(other) != address && may_reserve(name, other))
 }
 

@@ -3,7 +3,7 @@
 //! Both parsers are total and linear. A status that cannot be read is [`Status::Malformed`], which
 //! is evidence of nothing; it is never treated as an empty one.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -23,21 +23,36 @@ pub enum Status {
     /// It does not parse; the reason names the place.
     Malformed(Box<str>),
     /// One entry for each interface that multus knows of, the default network's included.
-    Valid(Box<[StatusEntry]>),
+    Valid(Reported),
 }
 
-/// One interface in a network-status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
-pub struct StatusEntry {
+/// What multus reported of a pod's interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reported {
+    /// The interfaces. Those of pods of one controller are equal, so that one list can serve all of them.
+    pub interfaces: Arc<[Interface]>,
+    /// The addresses of the first interface, then those of the second one, and so on.
+    addresses: Box<[IpAddr]>,
+}
+
+/// An interface in a network-status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Interface {
+    network: Box<str>,
+    name: Box<str>,
+    /// How many addresses it has.
+    addresses: usize,
+}
+
+/// One entry of a network-status: an interface with its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusEntry<'a> {
     /// The network as multus names it: `namespace/nad`, or a bare name for the cluster default.
-    #[serde(rename = "name", default, deserialize_with = "or_nothing")]
-    pub network: Box<str>,
+    pub network: &'a str,
     /// The interface inside the pod; empty where multus does not know it.
-    #[serde(default, deserialize_with = "or_nothing")]
-    pub interface: Box<str>,
+    pub interface: &'a str,
     /// The addresses on it.
-    #[serde(rename = "ips", default, deserialize_with = "addresses")]
-    pub addresses: Box<[IpAddr]>,
+    pub addresses: &'a [IpAddr],
 }
 
 impl Status {
@@ -47,10 +62,36 @@ impl Status {
         if annotation.trim().is_empty() {
             return Self::Malformed("empty text".into());
         }
-        match serde_json::from_str(annotation) {
-            Ok(entries) => Self::Valid(entries),
-            Err(error) => Self::Malformed(excerpt(&error.to_string()).into()),
-        }
+        let raw: Vec<RawEntry> = match serde_json::from_str(annotation) {
+            Ok(raw) => raw,
+            Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
+        };
+        let addresses = raw.iter().flat_map(|entry| &entry.ips).copied().collect();
+        let interface = |entry: RawEntry| Interface {
+            network: entry.name,
+            name: entry.interface,
+            addresses: entry.ips.len(),
+        };
+        Self::Valid(Reported {
+            interfaces: raw.into_iter().map(interface).collect(),
+            addresses,
+        })
+    }
+
+    /// A status of these entries.
+    #[must_use]
+    pub fn of<'a>(entries: impl Iterator<Item = StatusEntry<'a>> + Clone) -> Self {
+        let addresses = entries.clone().flat_map(|entry| entry.addresses).copied();
+        let addresses = addresses.collect();
+        let interface = |entry: StatusEntry<'_>| Interface {
+            network: entry.network.into(),
+            name: entry.interface.into(),
+            addresses: entry.addresses.len(),
+        };
+        Self::Valid(Reported {
+            interfaces: entries.map(interface).collect(),
+            addresses,
+        })
     }
 
     /// Adds what the kubelet reports of the pod's first interface, where no entry tells it: multus
@@ -58,36 +99,53 @@ impl Status {
     /// of the other interfaces, and it stays as it is.
     #[must_use]
     pub fn with_pod_ips(self, addresses: impl Iterator<Item = IpAddr>) -> Self {
-        let Self::Valid(entries) = &self else {
+        if !matches!(self, Self::Valid(_)) {
             return self;
-        };
+        }
         let missing = addresses.filter(|address| !self.has_address(*address));
         let addresses: Box<[_]> = missing.collect();
         if addresses.is_empty() {
             return self;
         }
-        let mut entries = entries.to_vec();
-        entries.push(StatusEntry {
-            network: POD_IPS.into(),
-            interface: FIRST_INTERFACE.into(),
-            addresses,
-        });
-        Self::Valid(entries.into())
+        let first = StatusEntry {
+            network: POD_IPS,
+            interface: FIRST_INTERFACE,
+            addresses: &addresses,
+        };
+        Self::of(self.entries().chain([first]))
     }
 
     /// The entries, none unless the status is valid.
+    pub fn entries(&self) -> impl Iterator<Item = StatusEntry<'_>> + Clone {
+        let interfaces = match self {
+            Self::Valid(reported) => &*reported.interfaces,
+            Self::Missing | Self::Malformed(_) => &[],
+        };
+        let mut rest = self.addresses();
+        interfaces.iter().map(move |interface| {
+            let (addresses, behind) = rest.split_at(interface.addresses);
+            rest = behind;
+            StatusEntry {
+                network: &interface.network,
+                interface: &interface.name,
+                addresses,
+            }
+        })
+    }
+
+    /// The addresses of all entries, in their order.
     #[must_use]
-    pub fn entries(&self) -> &[StatusEntry] {
+    pub fn addresses(&self) -> &[IpAddr] {
         match self {
-            Self::Valid(entries) => entries,
+            Self::Valid(reported) => &reported.addresses,
             Self::Missing | Self::Malformed(_) => &[],
         }
     }
 
     /// The entries of all interfaces but that of the cluster's own network.
-    pub fn further(&self) -> impl Iterator<Item = &StatusEntry> + Clone {
-        let all = self.entries().iter();
-        all.filter(|entry| &*entry.interface != FIRST_INTERFACE)
+    pub fn further(&self) -> impl Iterator<Item = StatusEntry<'_>> + Clone {
+        let all = self.entries();
+        all.filter(|entry| entry.interface != FIRST_INTERFACE)
     }
 
     /// How many DELs of whereabouts a kubelet may have to do for a pod that asked for these networks: one for each
@@ -103,17 +161,14 @@ impl Status {
     /// Whether any entry has this address.
     #[must_use]
     pub fn has_address(&self, address: IpAddr) -> bool {
-        self.entries()
-            .iter()
-            .any(|entry| entry.addresses.contains(&address))
+        self.addresses().contains(&address)
     }
 
     /// The entry that has this address on this interface: what the pod *reports*.
     #[must_use]
-    pub fn reported(&self, interface: &str, address: IpAddr) -> Option<&StatusEntry> {
+    pub fn reported(&self, interface: &str, address: IpAddr) -> Option<StatusEntry<'_>> {
         self.entries()
-            .iter()
-            .find(|entry| &*entry.interface == interface && entry.addresses.contains(&address))
+            .find(|entry| entry.interface == interface && entry.addresses.contains(&address))
     }
 
     /// Whether every network asked for has an entry of its own (one network asked for twice needs
@@ -121,10 +176,10 @@ impl Status {
     /// a configuration without `cniVersion`.
     #[must_use]
     pub fn is_complete_for(&self, request: &Request) -> bool {
-        let (Self::Valid(entries), Request::Valid(wanted)) = (self, request) else {
+        let (Self::Valid(_), Request::Valid(wanted)) = (self, request) else {
             return false;
         };
-        let mut got: Vec<&str> = entries.iter().map(|entry| &*entry.network).collect();
+        let mut got: Vec<&str> = self.entries().map(|entry| entry.network).collect();
         got.sort_unstable();
         let mut asked: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
         asked.sort_unstable();
@@ -135,6 +190,17 @@ impl Status {
             got.next_if_eq(&name).is_some()
         })
     }
+}
+
+/// An entry as it is written.
+#[derive(Deserialize)]
+struct RawEntry {
+    #[serde(default, deserialize_with = "or_nothing")]
+    name: Box<str>,
+    #[serde(default, deserialize_with = "or_nothing")]
+    interface: Box<str>,
+    #[serde(default, deserialize_with = "addresses")]
+    ips: Box<[IpAddr]>,
 }
 
 fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
@@ -162,12 +228,12 @@ pub enum Request {
     /// It does not parse; multus would not have started the pod.
     Malformed(Box<str>),
     /// The networks asked for, as status entries name them; none if there is no annotation.
-    Valid(Box<[Box<str>]>),
+    Valid(Arc<[Box<str>]>),
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self::Valid(Box::default())
+        Self::Valid(Arc::default())
     }
 }
 
@@ -202,7 +268,7 @@ impl Request {
         }
     }
 
-    fn parse_json(text: &str, namespace: &str) -> Result<Box<[Box<str>]>, String> {
+    fn parse_json(text: &str, namespace: &str) -> Result<Arc<[Box<str>]>, String> {
         #[derive(Deserialize)]
         struct Element {
             name: String,
@@ -284,8 +350,8 @@ mod tests {
     #[test]
     fn null_and_missing_addresses_are_none() {
         let status = Status::parse(r#"[{"name":"a/b","interface":null,"ips":null}]"#);
-        assert_eq!(status.entries().len(), 1);
-        assert!(status.entries()[0].addresses.is_empty());
+        assert_eq!(status.entries().count(), 1);
+        assert!(status.addresses().is_empty());
     }
 
     #[rstest]

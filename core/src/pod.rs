@@ -5,7 +5,7 @@
 
 pub mod wire;
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -109,11 +109,11 @@ pub struct PodState {
     /// old to report it.
     pub sandbox_ready: Option<bool>,
     /// All container states reported.
-    pub containers: Box<[Container]>,
+    pub containers: Arc<[Container]>,
     /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
     pub container_ids: Box<[IdTag]>,
     /// The latest of its creation, its deletionTimestamp and the ends of its containers. An audit tells by it whether a
-    /// state is old; no rule judges by it, since the clocks of others differ. A pod that is watched does not keep it.
+    /// state is old; no rule judges by it, since the clocks of others differ.
     pub since: Option<Timestamp>,
 }
 

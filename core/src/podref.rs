@@ -3,11 +3,11 @@
 //! Upstream writes exactly one slash and never a uid (whereabouts `pkg/types`), so a podref names
 //! a pod of any incarnation.
 
-use std::{borrow::Borrow, fmt, str::FromStr};
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 /// Namespace and name of the pod that a row or a reservation belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodRef(Box<str>);
+pub struct PodRef(Arc<str>);
 
 /// The text is not exactly `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

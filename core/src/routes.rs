@@ -182,8 +182,8 @@ impl Routes {
 /// `namespace/name` of each definition that the incarnation got or asked for, since some networks never get a status
 /// entry. A bare name is the cluster's default network, configured by a file.
 fn networks(ended: &Ended) -> BTreeSet<&str> {
-    let got = ended.last.status.entries().iter().map(|e| &*e.network);
-    let asked = ended.last.request.networks().iter().map(|n| &*n.network);
+    let got = ended.last.status.entries().map(|entry| entry.network);
+    let asked = ended.last.request.networks().iter().map(AsRef::as_ref);
     got.chain(asked)
         .chain(ended.last.default_network.as_deref())
         .filter(|network| network.contains('/'))

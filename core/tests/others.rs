@@ -540,7 +540,7 @@ fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
         "status": {"podIPs": [{"ip": "10.0.0.5"}]},
     });
     let wire = Wire::deserialize(&pod).unwrap();
-    assert!(wire.state().unwrap().status.entries().is_empty());
+    assert!(wire.state().unwrap().status.addresses().is_empty());
 }
 
 // Names that never return

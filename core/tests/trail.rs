@@ -31,6 +31,8 @@ const FOUR: Containers<'_> = &[
 ];
 
 /// What a watch shows of one incarnation.
+// Few are made, one after the other.
+#[allow(clippy::large_enum_variant)]
 enum Event {
     State(PodState),
     Gap,

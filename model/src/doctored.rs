@@ -7,7 +7,6 @@ use ipgc_core::{
     clearance::{Facts, Living},
     definitions::Scope,
     evidence::Ended,
-    networks::{Status, StatusEntry},
     node::Nodes,
     podref::PodRef,
     pool::{ObservedPool, Row},
@@ -19,9 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     replica::{Observation, Replica, Seen},
     scenario::{Mutation, Mutations, Scenario},
-    world::{
-        INTERFACE, Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref,
-    },
+    world::{Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref, reported},
 };
 
 /// What a replica knows when it judges.
@@ -129,14 +126,7 @@ impl<'a> Knowledge<'a> {
             && let (Some(last), Some(content)) = (self.ended.last(), content)
         {
             let mut end = Ended::clone(last);
-            end.last.status = Status::Valid(
-                [StatusEntry {
-                    network: "d/net".into(),
-                    interface: INTERFACE.into(),
-                    addresses: [content.address].into(),
-                }]
-                .into(),
-            );
+            end.last.status = reported(content.address);
             self.ended = vec![Arc::new(end)];
         }
         if mutations.has(Mutation::EarlierIgnored)
@@ -171,16 +161,7 @@ impl<'a> Knowledge<'a> {
             self.living = None;
             let mut state = pod.state();
             if let Some(content) = content {
-                let addresses = [content.address].into();
-                let network = "d/net".into();
-                state.status = Status::Valid(
-                    [StatusEntry {
-                        network,
-                        interface: INTERFACE.into(),
-                        addresses,
-                    }]
-                    .into(),
-                );
+                state.status = reported(content.address);
             }
             self.ended = vec![Arc::new(Ended {
                 last: state,

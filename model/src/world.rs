@@ -2,10 +2,13 @@
 //!
 //! Facts are kept as small numbers; documents and pod states are made of them on the fly.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use ipgc_core::{
-    networks::{Request, Status, StatusEntry},
+    networks::{Reported, Request, Status, StatusEntry},
     pod::{Container, ContainerState, Phase, PodState},
     podref::PodRef,
     reservation::CLAIM_ANNOTATION,
@@ -361,7 +364,7 @@ impl Pod {
             termination_grace: None,
             status: match self.report {
                 Report::Missing => Status::Missing,
-                Report::Incomplete => Status::Valid(Box::default()),
+                Report::Incomplete => Status::Valid(Reported::default()),
                 Report::Of(of) => status_of(of),
             },
             request: Request::Valid(["d/net".into()].into()),
@@ -377,12 +380,18 @@ impl Pod {
 /// The network-status that reports an address.
 #[must_use]
 pub fn status_of(of: Address) -> Status {
+    reported(address(of).into())
+}
+
+/// The network-status that reports this address.
+#[must_use]
+pub fn reported(address: IpAddr) -> Status {
     let entry = StatusEntry {
-        network: "d/net".into(),
-        interface: INTERFACE.into(),
-        addresses: [address(of).into()].into(),
+        network: "d/net",
+        interface: INTERFACE,
+        addresses: &[address],
     };
-    Status::Valid([entry].into())
+    Status::of([entry].into_iter())
 }
 
 impl World {

@@ -92,7 +92,7 @@ impl Index {
             ..Self::default()
         };
         for (at, pod) in snapshot.pods.iter().enumerate() {
-            for address in pod.status.entries().iter().flat_map(|it| &it.addresses) {
+            for address in pod.status.addresses() {
                 index.reporters.entry(*address).or_default().push(at);
             }
             for id in &pod.container_ids {

@@ -176,15 +176,15 @@ pub fn findings(
         }
         for entry in pod.status.entries() {
             let given = entry.addresses.iter();
-            for address in given.filter(|it| !definitions.is_static(&entry.network, **it)) {
-                let sections = definitions.sections(&entry.network, *address);
+            for address in given.filter(|it| !definitions.is_static(entry.network, **it)) {
+                let sections = definitions.sections(entry.network, *address);
                 let mut of = sections.map(|section| Use {
                     assessor,
                     definitions,
                     network: section.ipam.network_name.as_deref(),
                     address: *address,
                     pod,
-                    interface: &entry.interface,
+                    interface: entry.interface,
                     section,
                 });
                 let Some(first) = of.next() else { continue };

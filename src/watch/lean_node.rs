@@ -2,23 +2,21 @@
 //!
 //! Total like [`LeanPod`](super::LeanPod): every field may be absent or null.
 
-use std::borrow::Cow;
-
 use ipgc_core::node::{Boot, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    ClusterResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
 use serde::Deserialize;
 
 /// A person's clock may be so much ahead of ours.
 const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// A node, stripped while it is read.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = "Node")]
 #[serde(from = "Wire")]
 pub struct LeanNode {
-    meta: ObjectMeta,
+    metadata: ObjectMeta,
     state: NodeState,
 }
 
@@ -26,37 +24,7 @@ impl LeanNode {
     /// Its name and its state; `None` for an object without a name.
     #[must_use]
     pub fn into_state(self) -> Option<(String, NodeState)> {
-        Some((self.meta.name?, self.state))
-    }
-}
-
-/// The informer reads nodes: same API, same paths, fewer fields.
-impl kube::Resource for LeanNode {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind(dt: &()) -> Cow<'_, str> {
-        Node::kind(dt)
-    }
-
-    fn group(dt: &()) -> Cow<'_, str> {
-        Node::group(dt)
-    }
-
-    fn version(dt: &()) -> Cow<'_, str> {
-        Node::version(dt)
-    }
-
-    fn plural(dt: &()) -> Cow<'_, str> {
-        Node::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+        Some((self.metadata.name?, self.state))
     }
 }
 
@@ -171,7 +139,7 @@ impl From<Wire> for LeanNode {
                 },
                 declared_ahead: is_ahead,
             },
-            meta: ObjectMeta {
+            metadata: ObjectMeta {
                 name: metadata.name,
                 resource_version: metadata.resource_version,
                 ..ObjectMeta::default()

@@ -4,19 +4,17 @@
 //! a pod are skipped while they are read. Deserialization is total: every field may be absent or
 //! null, because one item that failed would fail its whole page, for ever.
 
-use std::borrow::Cow;
-
 use ipgc_core::pod::{PodState, wire::Wire};
-use k8s_openapi::{
-    NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 /// A pod, stripped while it is read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = "Pod")]
 pub struct LeanPod {
     /// Its name, and the version that a watch goes on from.
-    meta: ObjectMeta,
+    metadata: ObjectMeta,
     /// All that decides.
     state: Option<PodState>,
 }
@@ -34,42 +32,12 @@ impl<'de> Deserialize<'de> for LeanPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = Wire::deserialize(deserializer)?;
         let state = wire.state();
-        let mut meta = ObjectMeta::default();
-        if let Some(metadata) = wire.metadata {
-            meta.name = metadata.name.map(Into::into);
-            meta.resource_version = metadata.resource_version.map(Into::into);
+        let mut metadata = ObjectMeta::default();
+        if let Some(own) = wire.metadata {
+            metadata.name = own.name.map(Into::into);
+            metadata.resource_version = own.resource_version.map(Into::into);
         }
-        Ok(Self { meta, state })
-    }
-}
-
-/// The informer reads pods: same API, same paths, fewer fields.
-impl kube::Resource for LeanPod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(dt: &()) -> Cow<'_, str> {
-        Pod::kind(dt)
-    }
-
-    fn group(dt: &()) -> Cow<'_, str> {
-        Pod::group(dt)
-    }
-
-    fn version(dt: &()) -> Cow<'_, str> {
-        Pod::version(dt)
-    }
-
-    fn plural(dt: &()) -> Cow<'_, str> {
-        Pod::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+        Ok(Self { metadata, state })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A pod that lives: its last state, and what the states before it told.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use ipgc_core::{
     clearance::Living,
@@ -11,7 +11,7 @@ use ipgc_core::{
 };
 
 /// A pod that lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Live {
     /// The last state.
     pub state: PodState,
@@ -32,6 +32,9 @@ pub struct Live {
     pub terminal_watched: bool,
     /// The sandboxes that its rows were seen with.
     pub sandboxes: Sandboxes,
+    /// Of each of its addresses, whether the sweep has seen a row. Empty if the pod came or changed after the sweep
+    /// began: its rows may have come behind the sweep.
+    pub rows_seen: Box<[bool]>,
 }
 
 impl Live {
@@ -53,6 +56,7 @@ impl Live {
             terminal_since: None,
             terminal_watched: false,
             sandboxes: Sandboxes::default(),
+            rows_seen: Box::default(),
             state,
         };
         live.note_state(watched, now);
@@ -62,6 +66,7 @@ impl Live {
     /// Takes in the next state.
     pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
         self.state = next;
+        self.rows_seen = Box::default();
         self.note_state(watched, now);
     }
 
@@ -73,6 +78,19 @@ impl Live {
         if self.state.phase.is_terminal() && self.terminal_since.is_none() {
             self.terminal_since = Some(now);
             self.terminal_watched = watched;
+        }
+    }
+
+    /// A sweep begins.
+    pub fn begin_sweep(&mut self) {
+        self.rows_seen = vec![false; self.state.status.addresses().len()].into();
+    }
+
+    /// The sweep saw a row of this address.
+    pub fn note_row(&mut self, address: IpAddr) {
+        let addresses = self.state.status.addresses().iter();
+        for (seen, own) in self.rows_seen.iter_mut().zip(addresses) {
+            *seen |= *own == address;
         }
     }
 

@@ -6,14 +6,12 @@
 //! Nothing here writes to the API server.
 
 mod census;
-mod end;
+mod common;
 mod freshness;
-mod interner;
 mod lean_node;
 mod lean_pod;
 mod live;
 mod nad_index;
-mod packed;
 mod pod_index;
 mod usage;
 
@@ -34,7 +32,7 @@ pub use self::{
     lean_pod::LeanPod,
     nad_index::NadIndex,
     pod_index::{Others, PodIndex, Presumed, RowGlance},
-    usage::{Networks, Usage},
+    usage::Usage,
 };
 use crate::{backoff::Backoff, calls::with_causes, history::History};
 

@@ -10,8 +10,6 @@ use ipgc_core::{
     ipam::{InvalidConfig, parse},
 };
 
-use super::usage::Networks;
-
 /// All definitions of the cluster.
 #[derive(Debug, Default)]
 pub struct NadIndex {
@@ -53,19 +51,6 @@ impl NadIndex {
     pub fn end_list(&mut self) {
         let listed = std::mem::take(&mut self.listed);
         self.known.retain(|name, _| listed.contains(name));
-    }
-
-    /// The networks that whereabouts gives addresses of, as far as definitions can be read.
-    #[must_use]
-    pub fn networks(&self) -> Networks {
-        let known = self.known.iter();
-        let networks = known.filter_map(|(name, definition)| match definition {
-            Definition::Read(sections) if !sections.is_empty() => {
-                Some((name.clone(), sections.clone()))
-            }
-            Definition::Read(_) | Definition::Invalid(_) => None,
-        });
-        networks.collect()
     }
 
     /// The definition `namespace/name`, if it exists.

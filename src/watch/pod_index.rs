@@ -12,32 +12,39 @@ use std::{
 };
 
 use ipgc_core::{
-    clearance::Living, definitions::Scope, evidence::Ended, id::IdTag, judge::Held,
-    networks::StatusEntry, pod::PodState, podref::PodRef, pool::RowCount, time::Moment,
+    clearance::Living,
+    definitions::{Definitions, Scope},
+    evidence::Ended,
+    id::IdTag,
+    judge::Held,
+    networks::StatusEntry,
+    pod::PodState,
+    podref::PodRef,
+    pool::RowCount,
+    time::Moment,
 };
 
 use super::{
     census::{Census, hash_of},
-    end::End,
+    common::Common,
     live::Live,
-    packed::{Packed, Packer, RowsSeen},
-    usage::{Networks, Usage},
+    usage::Usage,
 };
 
 mod others;
 mod showing;
 
 pub use self::others::Others;
-use self::showing::{Showing, Shown};
+use self::showing::Showing;
 
 /// Live pods that can have rows, and recent ends.
 #[derive(Debug, Default)]
 pub struct PodIndex {
-    live: HashMap<PodRef, Box<Packed>>,
-    packer: Packer,
-    ended: HashMap<PodRef, Vec<End>>,
+    live: HashMap<PodRef, Box<Live>>,
+    /// In the order of their ends.
+    ended: HashMap<PodRef, Vec<Arc<Ended>>>,
+    common: Common,
     showing: Showing,
-    shown: Shown,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
     /// their annotations tell.
     others: HashSet<u64>,
@@ -94,22 +101,19 @@ impl PodIndex {
         let watched = !self.listing;
         let podref = state.podref.clone();
         let mut predecessor = None;
-        if let Some(packed) = self.live.get_mut(podref.as_str()) {
-            let mut live = packed.unpack(&podref);
-            self.showing.remove(&podref, packed);
-            if packed.has_uid(&state.uid) {
+        if let Some(mut live) = self.take(&podref) {
+            if live.state.uid == state.uid {
                 live.advance(state, watched, now);
                 live.generation = generation;
-                **packed = self.packer.pack(live);
-                self.showing.add(&podref, packed);
+                self.keep(live);
                 return None;
             }
-            predecessor = Some(self.end(live, watched, now));
+            predecessor = Some(self.end(*live, watched, now));
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
             // name of one whose rows it may take over.
             let name = hash_of(podref.as_str());
-            if !state.can_have_rows() && !had_rows(&self.ended, &podref) {
+            if !state.can_have_rows() && !self.had_rows(&podref) {
                 if self.listing {
                     self.listed_others.insert(name);
                 }
@@ -120,43 +124,48 @@ impl PodIndex {
             self.listed_others.remove(&name);
         }
         let live = Live::new(state, generation, listed_at, watched, now);
-        let packed = self.packer.pack(live);
-        self.showing.add(&podref, &packed);
-        self.live.insert(podref, packed.into());
+        self.keep(live.into());
         predecessor
+    }
+
+    fn take(&mut self, podref: &PodRef) -> Option<Box<Live>> {
+        let live = self.live.remove(podref)?;
+        self.showing.remove(&live);
+        Some(live)
+    }
+
+    fn keep(&mut self, mut live: Box<Live>) {
+        self.common.share(&mut live);
+        self.showing.add(&live);
+        self.live.insert(live.state.podref.clone(), live);
     }
 
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
-        let known = match self.live.get(last.podref.as_str()) {
-            Some(packed) if packed.has_uid(&last.uid) => {
-                let live = packed.unpack(&last.podref);
-                self.showing.remove(&last.podref, packed);
-                self.live.remove(last.podref.as_str());
-                Some(live)
-            }
+        let known = match self.live.get(&last.podref) {
+            Some(live) if live.state.uid == last.uid => self.take(&last.podref),
             Some(_) => None,
             None => {
                 self.others.remove(&hash_of(last.podref.as_str()));
                 None
             }
         };
-        // Whoever was seen again after its end ends once more: a list from the past lacked it.
+        // A pod that was seen again after its end ends once more: a list from the past lacked it.
         if known.is_none() && self.is_ended(&last) {
             return None;
         }
         let gone = match known {
             Some(mut live) => {
                 live.advance(last, true, now);
-                live
+                *live
             }
-            None if last.can_have_rows() || had_rows(&self.ended, &last.podref) => Live {
+            None if last.can_have_rows() || self.had_rows(&last.podref) => Live {
                 born: None,
                 ..Live::new(last, self.generation, Some(now), true, now)
             },
             None if last.has_network() => {
-                // Nobody told of rows; should it have any, its node is known.
+                // It asked multus for nothing. Its node is kept in case it has rows.
                 let doubt = self.doubt(&last.podref, now);
                 let silent = Live {
                     born: None,
@@ -190,20 +199,26 @@ impl PodIndex {
         self.listed_others.clear();
         for live in self.live.values_mut() {
             live.sandboxes.forget_after(heard_until);
+            live.trail.gap();
         }
-        self.packer.gap(self.live.values_mut().map(AsMut::as_mut));
     }
 
-    /// Whoever bore a name before a list until `over`, and was not seen, answers no more, unless so many DELs as a pod of
-    /// that name takes `may_never_end`.
+    /// A pod that bore a name before a list until `over`, and that nobody saw, answers no more, unless so many DELs as a
+    /// pod of that name takes `may_never_end`.
     pub fn end_doubts(&mut self, over: Moment, may_never_end: impl Fn(usize) -> bool) {
-        let ended = self.ended.values_mut().flatten();
-        let living = self.live.values_mut().map(AsMut::as_mut);
-        let pods = living.chain(ended.map(|end| &mut end.pod));
-        for pod in pods {
-            let is_over = pod.listed_at.is_some_and(|listed| listed <= over);
-            if is_over && !may_never_end(pod.most_dels()) {
-                pod.listed_at = None;
+        let is_over = |listed_at: Option<Moment>, pod: &PodState| {
+            // The cluster's own network may be whereabouts' too.
+            let most_dels = || pod.status.dels(&pod.request) + 1;
+            listed_at.is_some_and(|listed| listed <= over) && !may_never_end(most_dels())
+        };
+        for live in self.live.values_mut() {
+            if is_over(live.listed_at, &live.state) {
+                live.listed_at = None;
+            }
+        }
+        for end in self.ended.values_mut().flatten() {
+            if is_over(end.listed_at, &end.last) {
+                Arc::make_mut(end).listed_at = None;
             }
         }
     }
@@ -221,26 +236,19 @@ impl PodIndex {
             .live
             .extract_if(|_, live| live.generation != generation);
         let missing: Vec<_> = missing.collect();
-        let missing: Vec<_> = missing
-            .into_iter()
-            .map(|(podref, live)| {
-                let end = self.end(live.unpack(&podref), false, now);
-                (podref, end.last.uid.clone())
-            })
-            .collect();
-        self.packer.purge();
-        let live = self.live.iter();
-        self.showing
-            .rebuild(live.map(|(podref, pod)| (podref, &**pod)));
-        for end in self.ended.values_mut().flatten() {
-            end.gap_at = Some(now);
+        let mut names = Vec::new();
+        for (podref, live) in missing {
+            self.end(*live, false, now);
+            names.push(podref);
         }
-        let ends = missing.iter().flat_map(|(podref, uid)| {
-            let ends = self.ended.get(podref).into_iter().flatten();
-            ends.filter(|end| end.pod.has_uid(uid))
-                .map(|end| Arc::new(end.unpack(podref)))
-        });
-        ends.collect()
+        self.common.purge();
+        let live = self.live.values();
+        self.showing.rebuild(live.map(AsRef::as_ref));
+        for end in self.ended.values_mut().flatten() {
+            Arc::make_mut(end).gap_at = Some(now);
+        }
+        let last = |podref: &PodRef| self.ended.get(podref)?.last().cloned();
+        names.iter().filter_map(last).collect()
     }
 
     /// Whether a list is being read: what was missed before it is not known yet.
@@ -264,12 +272,8 @@ impl PodIndex {
     /// What the watch tells of the pod of a name.
     #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
-        match self.live.get_key_value(podref) {
-            Some((podref, packed)) => {
-                let live = packed.unpack(podref);
-                let living = live.living();
-                Presumed::Live(Arc::new(live.state), living)
-            }
+        match self.live.get(podref) {
+            Some(live) => Presumed::Live(Arc::new(live.state.clone()), live.living()),
             None if self.others.contains(&hash_of(podref)) => Presumed::Other,
             None => Presumed::Absent,
         }
@@ -278,11 +282,12 @@ impl PodIndex {
     /// Whether the pod of a name lives, and reports an address that `is` one of those asked for, by an entry of its
     /// status. So does every pod of which nothing is kept.
     #[must_use]
-    pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, &StatusEntry) -> bool) -> bool {
+    pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, StatusEntry<'_>) -> bool) -> bool {
         match self.live.get(podref) {
-            Some(pod) => {
-                let is = |address| pod.entries_with(address).any(|entry| is(address, entry));
-                !pod.phase().is_terminal() && pod.addresses().any(is)
+            Some(live) => {
+                let mut entries = live.state.status.entries();
+                let is = |entry: StatusEntry<'_>| entry.addresses.iter().any(|its| is(*its, entry));
+                !live.state.phase.is_terminal() && entries.any(is)
             }
             None => self.others.contains(&hash_of(podref)),
         }
@@ -295,62 +300,58 @@ impl PodIndex {
             self.census.note(podref, row.interface);
             return None;
         };
-        if live.phase().is_terminal() {
+        if live.state.phase.is_terminal() {
             return None;
         }
-        let of_network = |address: &IpAddr| {
-            let mut entries = live.entries_with(*address);
-            entries.any(|entry| row.scope.may_name(entry, *address))
-        };
-        let address = row.address.filter(of_network);
-        let place = address.and_then(|address| live.place_of(address));
-        let reported = place.is_some();
-        if let Some(place) = place {
-            live.rows_seen.note(place);
-        }
-        // Only of rows that it reports: others may be left of somebody before it.
-        if let Some(tag) = row.sandbox.filter(|_| reported).and_then(IdTag::of)
+        // Only a row that it reports tells of its sandboxes: others may be left of a pod before it.
+        let address = row.address.filter(|address| {
+            let mut entries = live.state.status.entries();
+            entries.any(|entry| {
+                entry.addresses.contains(address) && row.scope.may_name(entry, *address)
+            })
+        })?;
+        live.note_row(address);
+        if let Some(tag) = row.sandbox.and_then(IdTag::of)
             && !live.sandboxes.tags().any(|known| known == tag)
         {
+            self.showing.remove(live);
             live.sandboxes.note(tag, now);
-            self.showing.add_id(podref, tag);
+            self.showing.add(live);
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
-        (reported && !live.is_deleting()).then_some(Held::Reported)
+        (!live.state.deleting).then_some(Held::Reported)
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the
     /// slice of `node`.
     #[must_use]
     pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
-        let live = self.live.get_key_value(podref);
-        let live = live.map(|(podref, packed)| packed.unpack(podref).state);
-        let ended = podref.parse().ok().map(|podref| self.ended(&podref));
-        let ended = ended.into_iter().flatten().map(|end| end.last.clone());
-        live.into_iter()
-            .chain(ended)
-            .any(|pod| pod.disproves_slice(node, address))
+        let live = self.live.get(podref).map(|live| &live.state);
+        let ended = self.ended.get(podref).into_iter().flatten();
+        let mut pods = live.into_iter().chain(ended.map(|end| &end.last));
+        pods.any(|pod| pod.disproves_slice(node, address))
     }
 
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.
     pub fn begin_sweep(&mut self) {
         self.census.begin();
         for live in self.live.values_mut() {
-            live.rows_seen = RowsSeen::begin();
+            live.begin_sweep();
         }
     }
 
-    /// What the pods that live use of these networks, after a sweep has seen all rows. `is_swept` says whether
-    /// it would have seen the row of an address in a network.
+    /// What the pods that live use of these definitions' networks, after a sweep has seen all rows. `is_swept` says
+    /// whether it would have seen the row of an address in a network.
     pub fn usage(
         &self,
-        networks: &Networks,
+        definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Usage {
-        Usage::of(self.live.values().map(AsRef::as_ref), networks, is_swept)
+        let live = self.live.values();
+        Usage::of(live.map(AsRef::as_ref), definitions, is_swept)
     }
 
-    /// The sweep that began at `begun` has read every pool. Whoever is gone has no ADD at work a
+    /// The sweep that began at `begun` has read every pool. A pod that is gone has no ADD at work a
     /// `wait` later.
     pub fn end_sweep(&mut self, begun: Moment, wait: Duration) {
         if begun >= self.listed_at + wait {
@@ -367,8 +368,7 @@ impl PodIndex {
     /// What is known of a podref's incarnations, in the order of their ends.
     #[must_use]
     pub fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
-        let ends = self.ended.get(podref).into_iter().flatten();
-        ends.map(|end| Arc::new(end.unpack(podref))).collect()
+        self.ended.get(podref).cloned().unwrap_or_default()
     }
 
     /// Forgets ends that are older than `keep`, and since which a sweep that began at `swept` has
@@ -384,30 +384,32 @@ impl PodIndex {
     ) {
         let live = &mut self.live;
         self.ended.retain(|podref, ends| {
-            let recent = |end: &End| end.at >= swept || now.since(end.at) < keep;
+            let recent = |end: &Ended| end.at >= swept || now.since(end.at) < keep;
             let is_awaited = self.awaited.contains(podref);
-            let is_kept = |end: &End| is_awaited || recent(end) || needed(&end.unpack(podref));
-            let living = live.get_mut(podref.as_str());
-            if living.is_none() && !ends.iter().any(&is_kept) {
+            let is_kept = |end: &Ended| is_awaited || recent(end) || needed(end);
+            let living = live.get_mut(podref);
+            if living.is_none() && !ends.iter().any(|end| is_kept(end)) {
                 return false;
             }
             let mut doubt = None;
             ends.retain(|end| {
                 let goes = end.settled && !is_kept(end);
                 if goes {
-                    doubt = doubt.max(end.pod.listed_at).max(end.gap_at);
+                    doubt = doubt.max(end.listed_at).max(end.gap_at);
                 }
                 !goes
             });
             if let Some(end) = ends.first_mut() {
-                end.pod.listed_at = end.pod.listed_at.max(doubt);
+                let end = Arc::make_mut(end);
+                end.listed_at = end.listed_at.max(doubt);
             } else if let Some(living) = living {
                 living.listed_at = living.listed_at.max(doubt);
             }
             !ends.is_empty()
         });
-        self.shown.rebuild(&self.ended);
-        self.packer.purge();
+        let ends = self.ended.values().flatten();
+        self.showing.rebuild_ends(ends.map(AsRef::as_ref));
+        self.common.purge();
     }
 
     /// How many live pods can have rows.
@@ -428,37 +430,33 @@ impl PodIndex {
             return Some(now);
         }
         let known = self.ended.get(podref).into_iter().flatten();
-        let inherited = known.filter_map(|end| end.pod.listed_at).max();
+        let inherited = known.filter_map(|end| end.listed_at).max();
         let is_first = self.census.is_first(podref.as_str());
         inherited.max((!is_first).then_some(self.listed_at))
     }
 
     fn is_ended(&self, state: &PodState) -> bool {
-        self.ended
-            .get(&state.podref)
-            .is_some_and(|ends| ends.iter().any(|end| end.pod.has_uid(&state.uid)))
+        let mut ended = self.ended.get(&state.podref).into_iter().flatten();
+        ended.any(|end| end.last.uid == state.uid)
     }
 
-    fn end(&mut self, live: Live, watched: bool, now: Moment) -> Arc<Ended> {
-        let podref = live.state.podref.clone();
-        let end = End::new(live, watched, now, &mut self.packer);
-        self.shown.add(&podref, &end.pod);
-        let ended = Arc::new(end.unpack(&podref));
-        let ends = self.ended.entry(podref).or_default();
+    /// Whether a pod of this name ended that could have rows.
+    fn had_rows(&self, podref: &PodRef) -> bool {
+        let mut ended = self.ended.get(podref).into_iter().flatten();
+        ended.any(|end| end.last.can_have_rows())
+    }
+
+    fn end(&mut self, mut live: Live, watched: bool, now: Moment) -> Arc<Ended> {
+        self.common.share(&mut live);
+        let ended = Arc::new(live.into_ended(watched, now));
+        self.showing.add_end(&ended);
+        let ends = self.ended.entry(ended.podref().clone()).or_default();
         // Mostly there is one.
         ends.reserve_exact(1);
-        ends.push(end);
+        ends.push(Arc::clone(&ended));
         ended
     }
 }
 
-/// Whether somebody of this name ended who could have rows.
-fn had_rows(ended: &HashMap<PodRef, Vec<End>>, podref: &PodRef) -> bool {
-    let mut ended = ended.get(podref).into_iter().flatten();
-    ended.any(|end| end.unpack(podref).last.can_have_rows())
-}
-
-#[cfg(test)]
-mod plain;
 #[cfg(test)]
 mod tests;

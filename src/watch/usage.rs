@@ -1,8 +1,6 @@
 //! Addresses that live pods use, counted for the metrics: those that two use, and those without a row.
 //!
-//! Needed beside the index are eight bytes for each address while they are counted, and a few bits for each
-//! pod: of which of its addresses the sweep has seen a row. Nothing here decides; a pod that changed while
-//! the sweep looked is left to the next one.
+//! Nothing here decides. A pod that changed while the sweep looked is left to the next one.
 
 use std::{
     collections::HashMap,
@@ -10,12 +8,14 @@ use std::{
     net::IpAddr,
 };
 
-use ipgc_core::{address::Range, ipam::Ipam};
+use ipgc_core::{
+    address::Range,
+    definitions::{Definition, Definitions},
+    ipam::Ipam,
+    pod::{Container, ContainerState, PodState},
+};
 
-use super::packed::Packed;
-
-/// The whereabouts sections of each definition `namespace/name` that has some.
-pub type Networks = HashMap<Box<str>, Vec<Ipam>>;
+use super::live::Live;
 
 /// What live pods use, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,26 +27,26 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What these pods use of these networks. `is_swept` says whether a sweep would have seen the row of an
-    /// address.
+    /// What these pods use of these definitions' networks. `is_swept` says whether a sweep would have seen the row of
+    /// an address.
     pub(super) fn of<'p>(
-        pods: impl Iterator<Item = &'p Packed>,
-        networks: &Networks,
+        pods: impl Iterator<Item = &'p Live>,
+        definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
         let numbers = RandomState::default();
-        let domains = domains(networks, &numbers);
+        let domains = domains(definitions, &numbers);
         let mut unallocated = 0;
         // A number stands for an address of a domain. A pod may report an address twice, which counts once.
         let mut used = Vec::new();
-        for pod in pods.filter(|pod| pod.is_to_stay()) {
+        for pod in pods.filter(|pod| is_to_stay(&pod.state)) {
             let first = used.len();
-            for (place, (network, address)) in pod.reports().enumerate() {
-                let domains = domains.get(network).into_iter().flatten();
-                let Some(domain) = domains
-                    .clone()
-                    .find(|domain| domain.range.contains(address))
-                else {
+            let entries = pod.state.status.entries();
+            let reports =
+                entries.flat_map(|entry| entry.addresses.iter().map(move |it| (entry, *it)));
+            for (place, (entry, address)) in reports.enumerate() {
+                let mut domains = domains.get(entry.network).into_iter().flatten();
+                let Some(domain) = domains.find(|domain| domain.range.contains(address)) else {
                     continue;
                 };
                 let number = numbers.hash_one((domain.number, address.to_canonical()));
@@ -54,9 +54,7 @@ impl Usage {
                     continue;
                 }
                 used.push(number);
-                // An address that the pod has in two networks is noted at the first of its places.
-                let lacks = |place| pod.rows_seen.lacks(place);
-                let lacks = lacks(place) && pod.place_of(address).is_some_and(lacks);
+                let lacks = pod.rows_seen.get(place) == Some(&false);
                 unallocated += usize::from(lacks && is_swept(domain.network, address));
             }
         }
@@ -66,6 +64,15 @@ impl Usage {
             unallocated,
         }
     }
+}
+
+/// Whether it is to stay: neither at its end nor being deleted. The addresses of one whose containers
+/// have all ended may be gone before its phase says so.
+fn is_to_stay(pod: &PodState) -> bool {
+    let ended =
+        |container: &Container| matches!(container.state, ContainerState::Terminated { .. });
+    let has_ended = !pod.containers.is_empty() && pod.containers.iter().all(ended);
+    !pod.phase.is_terminal() && !pod.deleting && !has_ended
 }
 
 /// Within which an address is one address.
@@ -78,7 +85,7 @@ struct Domain<'n> {
 /// Those of each definition.
 type Domains<'n> = HashMap<&'n str, Vec<Domain<'n>>>;
 
-fn domains<'n>(networks: &'n Networks, numbers: &RandomState) -> Domains<'n> {
+fn domains<'n>(definitions: &'n Definitions, numbers: &RandomState) -> Domains<'n> {
     let of_section = |section: &'n Ipam| {
         let network = section.network_name.as_deref();
         section.ranges.iter().map(move |range| {
@@ -91,11 +98,15 @@ fn domains<'n>(networks: &'n Networks, numbers: &RandomState) -> Domains<'n> {
             }
         })
     };
-    let of_definition = |sections: &'n Vec<Ipam>| sections.iter().flat_map(of_section).collect();
-    let networks = networks.iter();
-    networks
-        .map(|(name, sections)| (&**name, of_definition(sections)))
-        .collect()
+    let read = definitions
+        .iter()
+        .filter_map(|(name, definition)| match definition {
+            Definition::Read(sections) => {
+                Some((&**name, sections.iter().flat_map(of_section).collect()))
+            }
+            Definition::Invalid(_) => None,
+        });
+    read.collect()
 }
 
 #[cfg(test)]
@@ -112,7 +123,7 @@ mod tests {
     use crate::watch::{LeanPod, NadIndex, PodIndex, RowGlance};
 
     /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
-    fn networks() -> Networks {
+    fn networks() -> Definitions {
         let mut definitions = NadIndex::default();
         for (name, network, ranges) in [
             ("d/a", None, &["10.0.0.0/24", "fd00::/120"][..]),
@@ -132,7 +143,7 @@ mod tests {
         }
         let other = r#"{"type": "bridge", "ipam": {"type": "host-local"}}"#;
         definitions.apply("d/local", Ok(Some(other)));
-        definitions.networks()
+        definitions.into_all()
     }
 
     fn web(number: usize) -> PodBuilder {
@@ -181,7 +192,6 @@ mod tests {
         assert_eq!(usage([twice], &[]).duplicates, 0);
     }
 
-    /// Bits are shared, so that many are counted which are no duplicates.
     #[test]
     fn among_thousands_of_addresses_those_in_use_twice_are_found() {
         let host = |number: u32| Ipv4Addr::from_bits(0x0a00_0001 + number).to_string();
@@ -243,11 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn of_many_addresses_the_first_seven_are_looked_at() {
+    fn of_many_addresses_all_are_looked_at() {
         let addresses: Vec<_> = (1..=9).map(|last| format!("10.0.0.{last}")).collect();
         let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
         let pod = || web(0).reports("d/a", "net1", &addresses);
-        assert_eq!(usage([pod()], &[]).unallocated, 7);
+        assert_eq!(usage([pod()], &[]).unallocated, 9);
         assert_eq!(usage([pod()], &addresses).unallocated, 0);
     }
 

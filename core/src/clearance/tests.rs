@@ -42,7 +42,7 @@ fn end(settled: bool, at: Moment) -> Ended {
             request: Request::default(),
             default_network: None,
             sandbox_ready: Some(false),
-            containers: Box::default(),
+            containers: Arc::default(),
             container_ids: Box::default(),
             since: None,
         },

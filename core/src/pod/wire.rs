@@ -3,7 +3,7 @@
 //! All else, the environment of containers and the like, is skipped while it is read. Reading is total: every
 //! field may be absent or null. Texts are borrowed, since most are not kept.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
@@ -196,7 +196,7 @@ impl Wire<'_> {
             request: request.map_or_else(Request::default, |it| Request::parse(it, namespace)),
             default_network: kept(annotations.default_network.as_ref()),
             sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
-            containers: status.map_or_else(Box::default, PodStatus::all_containers),
+            containers: status.map_or_else(Arc::default, PodStatus::all_containers),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: times.chain(ends).max(),
         })
@@ -220,7 +220,7 @@ impl PodStatus<'_> {
         groups.into_iter().flatten().flatten()
     }
 
-    fn all_containers(&self) -> Box<[Container]> {
+    fn all_containers(&self) -> Arc<[Container]> {
         self.statuses()
             .filter_map(ContainerStatus::container)
             .collect()

@@ -96,7 +96,7 @@ pub fn pod(owner: &str) -> PodState {
     }
 }
 
-pub fn containers(states: &[(&str, ContainerState)]) -> Box<[Container]> {
+pub fn containers(states: &[(&str, ContainerState)]) -> Arc<[Container]> {
     states
         .iter()
         .map(|(name, state)| Container {

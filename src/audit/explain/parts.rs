@@ -134,10 +134,11 @@ impl Asked<'_> {
 }
 
 pub(super) fn pod_report(pod: &PodState) -> PodReport {
-    let entries = pod.status.entries().iter();
+    let entries = pod.status.entries();
     let reports = entries.flat_map(|entry| {
         let addresses = entry.addresses.iter();
-        addresses.map(|address| format!("{} on {} of {}", address, entry.interface, entry.network))
+        addresses
+            .map(move |address| format!("{} on {} of {}", address, entry.interface, entry.network))
     });
     PodReport {
         podref: pod.podref.to_string(),

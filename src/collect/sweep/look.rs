@@ -145,7 +145,7 @@ impl<'l> Look<'l> {
                     listed.insert(it.uid.to_string());
                 }
                 let evidence = context.evidence();
-                let is_of = |address, entry: &StatusEntry| {
+                let is_of = |address, entry: StatusEntry<'_>| {
                     may_be_reserved(evidence.definitions.all(), entry, address, &it.name)
                 };
                 it.is_claimed() || !evidence.pods.reports(it.whose(), is_of)

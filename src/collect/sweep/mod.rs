@@ -186,8 +186,7 @@ impl Sweeper {
             Err(_) => {}
         }
         let overlaps = look.overlaps();
-        let networks = self.context.evidence().definitions.networks();
-        look.usage(&networks);
+        look.usage();
         let (found, mut report) = look.end();
         {
             let mut evidence = self.context.evidence();

@@ -160,7 +160,7 @@ fn network_of(ended: Option<&Ended>, removed: &Removed, pool: &PoolKey) -> Strin
     let row = &removed.content;
     let reported = ended.and_then(|ended| {
         let interface = row.interface.as_deref()?;
-        Some(&*ended.last.status.reported(interface, row.address)?.network)
+        Some(ended.last.status.reported(interface, row.address)?.network)
     });
     let routed = removed.definition.as_deref();
     let full = reported.or(routed).unwrap_or(&pool.name);

@@ -5,131 +5,108 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    net::IpAddr,
     sync::Arc,
 };
 
-use ipgc_core::{clearance::Other, evidence::Ended, id::IdTag, podref::PodRef, pool::RowContent};
+use ipgc_core::{
+    clearance::Other,
+    evidence::{Ended, Sandboxes},
+    id::IdTag,
+    pod::PodState,
+    podref::PodRef,
+    pool::RowContent,
+};
 
-use super::{PodIndex, showing};
-use crate::watch::packed::Packed;
+use super::{
+    PodIndex,
+    showing::{Key, shown},
+};
 
 /// The other pods of some rows: those that report their addresses, and those that have their ids. Some
 /// may be of a row's own name.
 #[derive(Debug, Default)]
-pub struct Others {
-    by_address: HashMap<IpAddr, Vec<Other>>,
-    by_id: HashMap<IdTag, Vec<Other>>,
-}
+pub struct Others(HashMap<Key, Vec<Other>>);
 
 impl Others {
     /// Those of this row.
     #[must_use]
     pub fn of(&self, row: &RowContent) -> Vec<Other> {
-        let reporting = self.by_address.get(&row.address);
-        let with_id = IdTag::of(&row.sandbox).and_then(|id| self.by_id.get(&id));
-        let all = reporting.into_iter().chain(with_id).flatten();
-        all.cloned().collect()
+        let others = keys_of(row).filter_map(|key| self.0.get(&key));
+        others.flatten().cloned().collect()
     }
 
     /// The nodes on which some of them ended in a way that proves nothing by itself.
     pub fn nodes(&self) -> impl Iterator<Item = Box<str>> {
-        let all = self
-            .by_address
+        let ends = self
+            .0
             .values()
-            .chain(self.by_id.values())
-            .flatten();
-        let ends = all.filter_map(|other| other.end.as_ref());
+            .flatten()
+            .filter_map(|other| other.end.as_ref());
         let ends = ends.filter(|end| !end.settled || end.last.mirror);
         ends.filter_map(|end| end.last.node.clone())
     }
-}
 
-/// The rows whose other pods are looked for. The owner is none where rows of several have the key.
-struct Wanted<'r> {
-    addresses: HashMap<IpAddr, Option<&'r PodRef>>,
-    ids: HashMap<IdTag, Option<&'r PodRef>>,
-}
-
-impl<'r> Wanted<'r> {
-    fn of(rows: impl Iterator<Item = &'r RowContent>) -> Self {
-        let mut wanted = Self {
-            addresses: HashMap::default(),
-            ids: HashMap::default(),
-        };
-        let share = |owner: &mut Option<&PodRef>, other: &PodRef| {
-            *owner = owner.filter(|owner| *owner == other);
-        };
-        for row in rows {
-            let owner = wanted.addresses.entry(row.address);
-            share(owner.or_insert(Some(&row.podref)), &row.podref);
-            if let Some(id) = IdTag::of(&row.sandbox) {
-                let owner = wanted.ids.entry(id);
-                share(owner.or_insert(Some(&row.podref)), &row.podref);
-            }
+    /// This pod has these keys of rows.
+    fn add(&mut self, keys: Vec<Key>, pod: &PodState, end: Option<&Arc<Ended>>) {
+        let pod = Arc::new(pod.clone());
+        for key in keys {
+            self.0.entry(key).or_default().push(Other {
+                pod: Arc::clone(&pod),
+                end: end.cloned(),
+                has_id: matches!(key, Key::Id(_)),
+            });
         }
-        wanted
     }
+}
 
-    /// Whether one of the keys, with its owner, `is_shown`.
-    fn any(&self, is_shown: impl Fn(u64, Option<&PodRef>) -> bool) -> bool {
-        let mut addresses = self.addresses.iter();
-        let mut ids = self.ids.iter();
-        addresses.any(|(address, owner)| is_shown(showing::of_address(*address), *owner))
-            || ids.any(|(id, owner)| is_shown(showing::of_id(*id), *owner))
-    }
+fn keys_of(row: &RowContent) -> impl Iterator<Item = Key> {
+    let id = IdTag::of(&row.sandbox).map(Key::Id);
+    [Key::Address(row.address)].into_iter().chain(id)
+}
 
-    /// The addresses and the ids of this pod that are wanted of another one.
-    fn of_pod(&self, podref: &PodRef, pod: &Packed) -> (Vec<IpAddr>, Vec<IdTag>) {
-        let is_others = |owner: Option<Option<&PodRef>>| owner.is_some_and(|it| it != Some(podref));
-        let addresses = pod.addresses();
-        let addresses = addresses.filter(|address| is_others(self.addresses.get(address).copied()));
-        let ids = pod.ids().filter(|id| is_others(self.ids.get(id).copied()));
-        (addresses.collect(), ids.collect())
-    }
+/// The keys of rows whose other pods are looked for, each with the owner of the rows; none where several have it.
+type Wanted<'r> = HashMap<Key, Option<&'r PodRef>>;
+
+/// Those that this pod has and another one owns.
+fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<Key> {
+    let keys = shown(pod, sandboxes);
+    let is_others = |key: &Key| {
+        let owner = wanted.get(key);
+        owner.is_some_and(|owner| *owner != Some(&pod.podref))
+    };
+    keys.filter(is_others).collect()
 }
 
 impl PodIndex {
     /// The other pods of these rows, those that ended included.
     #[must_use]
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
-        let wanted = Wanted::of(rows);
+        let mut wanted = Wanted::new();
+        for row in rows {
+            for key in keys_of(row) {
+                let owner = wanted.entry(key).or_insert(Some(&row.podref));
+                *owner = owner.filter(|owner| *owner == &row.podref);
+            }
+        }
         let mut others = Others::default();
-        let is_shown = wanted.any(|key, owner| self.showing.has_other(key, owner));
-        let living = self.live.iter().map(|(podref, pod)| (podref, &**pod, None));
-        let living = living.filter(|_| is_shown);
-        let keys = wanted.addresses.keys().copied().map(showing::of_address);
-        let keys = keys.chain(wanted.ids.keys().copied().map(showing::of_id));
-        let names: HashSet<_> = keys.flat_map(|key| self.shown.by(key)).collect();
-        let ended = names.into_iter().flat_map(|podref| {
-            let ends = self.ended.get(podref).into_iter().flatten();
-            ends.map(move |end| (podref, &end.pod, Some(end)))
+        let is_shown = wanted.iter().any(|(key, owner)| {
+            let owner = owner.and_then(|owner| self.live.get(owner));
+            self.showing.has_other(*key, owner.map(AsRef::as_ref))
         });
-        for (podref, pod, end) in living.chain(ended) {
-            let (addresses, ids) = wanted.of_pod(podref, pod);
-            if addresses.is_empty() && ids.is_empty() {
-                continue;
+        for live in self.live.values().filter(|_| is_shown) {
+            let keys = wanted_of(&wanted, &live.state, &live.sandboxes);
+            if !keys.is_empty() {
+                let end = live.living().completed.filter(|end| end.stopped);
+                others.add(keys, &live.state, end.as_ref());
             }
-            let live = pod.unpack(podref);
-            let end: Option<Arc<Ended>> = match end {
-                Some(end) => Some(Arc::new(end.unpack(podref))),
-                None => live.living().completed.filter(|end| end.stopped),
-            };
-            let pod = Arc::new(live.state);
-            let other = |has_id| Other {
-                pod: Arc::clone(&pod),
-                end: end.clone(),
-                has_id,
-            };
-            for address in addresses {
-                others
-                    .by_address
-                    .entry(address)
-                    .or_default()
-                    .push(other(false));
-            }
-            for id in ids {
-                others.by_id.entry(id).or_default().push(other(true));
+        }
+        let names = wanted.keys().flat_map(|key| self.showing.ended_with(*key));
+        let names: HashSet<_> = names.collect();
+        let ends = names.into_iter().filter_map(|name| self.ended.get(name));
+        for end in ends.flatten() {
+            let keys = wanted_of(&wanted, &end.last, &end.sandboxes);
+            if !keys.is_empty() {
+                others.add(keys, &end.last, Some(end));
             }
         }
         others
@@ -150,3 +127,6 @@ impl PodIndex {
         self.in_use.remove(podref)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,120 +1,107 @@
 //! An index of the addresses and ids that pods show: it tells whether a row may have other pods.
 //!
-//! It only narrows the search of [`super::others`], and decides nothing. An entry that is out of date costs a needless
-//! comparison of pods. An entry never lacks for an address or an id that a pod shows.
+//! It only narrows the search of [`super::others`], and decides nothing. An entry too many costs a needless comparison of
+//! pods. An entry never lacks for an address or an id that a pod shows.
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ipgc_core::{id::IdTag, podref::PodRef};
+use ipgc_core::{
+    evidence::{Ended, Sandboxes},
+    id::IdTag,
+    pod::PodState,
+    podref::PodRef,
+};
 
-use super::{End, Packed};
-use crate::watch::census::hash_of;
+use crate::watch::{census::hash_of, live::Live};
 
-/// The hash of an address or of an id.
-type Key = u64;
-/// The hash of a podref.
-type Name = u64;
-
-/// The hash of an address that pods report.
-pub(super) fn of_address(address: IpAddr) -> Key {
-    hash_of(&address)
+/// What a pod and a row may have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// An address that the pod reports.
+    Address(IpAddr),
+    /// The id of one of its containers, or of a sandbox that its rows were seen with.
+    Id(IdTag),
 }
 
-/// The hash of an id of a container or a sandbox.
-pub(super) fn of_id(id: IdTag) -> Key {
-    hash_of(&id)
+/// What a pod shows. Its rows were seen with these sandboxes.
+pub(super) fn shown<'p>(
+    pod: &'p PodState,
+    sandboxes: &'p Sandboxes,
+) -> impl Iterator<Item = Key> + 'p {
+    let addresses = pod.status.addresses().iter().copied();
+    let ids = pod.container_ids.iter().copied().chain(sandboxes.tags());
+    addresses.map(Key::Address).chain(ids.map(Key::Id))
 }
 
-fn keys_of(pod: &Packed) -> impl Iterator<Item = Key> {
-    let addresses = pod.addresses().map(of_address);
-    addresses.chain(pod.ids().map(of_id))
-}
-
-/// In place of a name: several pods show it.
-const SEVERAL: Name = 0;
-
-fn name_of(podref: &str) -> Name {
-    hash_of(podref).max(SEVERAL + 1)
-}
-
-/// The addresses and ids that live pods show, each with the pod.
+/// What pods show.
 #[derive(Debug, Default)]
-pub(super) struct Showing(HashMap<Key, Name>);
+pub(super) struct Showing {
+    /// How often live pods show a key, by half of its hash: there are many.
+    living: HashMap<u32, u32>,
+    /// The pods that ended and showed it.
+    ended: HashMap<Key, Vec<PodRef>>,
+}
+
+fn half_of_hash(key: Key) -> u32 {
+    u32::try_from(hash_of(&key) >> 32).unwrap_or_default()
+}
 
 impl Showing {
-    /// The pod shows all that it has now.
-    pub(super) fn add(&mut self, podref: &PodRef, pod: &Packed) {
-        let name = name_of(podref.as_str());
-        keys_of(pod).for_each(|key| self.note(key, name));
-    }
-
-    /// The pod shows this id besides.
-    pub(super) fn add_id(&mut self, podref: &str, id: IdTag) {
-        self.note(of_id(id), name_of(podref));
-    }
-
-    fn note(&mut self, key: Key, name: Name) {
-        let by = self.0.entry(key).or_insert(name);
-        if *by != name {
-            *by = SEVERAL;
+    /// This pod shows what it has now.
+    pub(super) fn add(&mut self, live: &Live) {
+        for key in shown(&live.state, &live.sandboxes) {
+            *self.living.entry(half_of_hash(key)).or_default() += 1;
         }
     }
 
-    /// The pod is gone, or is about to change. A key that several pods showed stays until the index is built anew.
-    pub(super) fn remove(&mut self, podref: &PodRef, pod: &Packed) {
-        let name = name_of(podref.as_str());
-        for key in keys_of(pod) {
-            if self.0.get(&key) == Some(&name) {
-                self.0.remove(&key);
+    /// This pod is gone, or is about to change.
+    pub(super) fn remove(&mut self, live: &Live) {
+        for key in shown(&live.state, &live.sandboxes) {
+            let key = half_of_hash(key);
+            if let Some(count) = self.living.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.living.remove(&key);
+                }
             }
         }
     }
 
-    /// Whether a pod other than `owner` may show it; any pod where there is no owner.
-    pub(super) fn has_other(&self, key: Key, owner: Option<&PodRef>) -> bool {
-        let is_other = |by: &Name| {
-            let is_owner = |owner: &PodRef| name_of(owner.as_str()) == *by;
-            *by == SEVERAL || !owner.is_some_and(is_owner)
-        };
-        self.0.get(&key).is_some_and(is_other)
+    /// Whether a live pod other than the `owner` may show this.
+    pub(super) fn has_other(&self, key: Key, owner: Option<&Live>) -> bool {
+        let key = half_of_hash(key);
+        let own = owner.map_or(0, |owner| {
+            let own = shown(&owner.state, &owner.sandboxes);
+            own.filter(|own| half_of_hash(*own) == key).count()
+        });
+        let all = self.living.get(&key).copied().unwrap_or_default();
+        usize::try_from(all).is_ok_and(|all| all > own)
     }
 
     /// Takes up what all live pods show.
-    pub(super) fn rebuild<'p>(&mut self, live: impl Iterator<Item = (&'p PodRef, &'p Packed)>) {
-        self.0.clear();
-        for (podref, pod) in live {
-            self.add(podref, pod);
-        }
+    pub(super) fn rebuild<'p>(&mut self, live: impl Iterator<Item = &'p Live>) {
+        self.living.clear();
+        live.for_each(|live| self.add(live));
     }
-}
 
-/// The addresses and ids that pods showed which ended.
-#[derive(Debug, Default)]
-pub(super) struct Shown(HashMap<Key, Vec<PodRef>>);
-
-impl Shown {
-    /// An incarnation of this podref ended.
-    pub(super) fn add(&mut self, podref: &PodRef, pod: &Packed) {
-        for key in keys_of(pod) {
-            let by = self.0.entry(key).or_default();
-            if !by.contains(podref) {
-                by.push(podref.clone());
+    /// This incarnation ended.
+    pub(super) fn add_end(&mut self, end: &Ended) {
+        for key in shown(&end.last, &end.sandboxes) {
+            let by = self.ended.entry(key).or_default();
+            if !by.contains(end.podref()) {
+                by.push(end.podref().clone());
             }
         }
     }
 
-    /// The pods that ended and showed it.
-    pub(super) fn by(&self, key: Key) -> &[PodRef] {
-        self.0.get(&key).map_or(&[], Vec::as_slice)
+    /// The pods that ended and showed this.
+    pub(super) fn ended_with(&self, key: Key) -> &[PodRef] {
+        self.ended.get(&key).map_or(&[], Vec::as_slice)
     }
 
     /// Takes up what all these ends showed.
-    pub(super) fn rebuild(&mut self, ended: &HashMap<PodRef, Vec<End>>) {
-        self.0.clear();
-        for (podref, ends) in ended {
-            for end in ends {
-                self.add(podref, &end.pod);
-            }
-        }
+    pub(super) fn rebuild_ends<'e>(&mut self, ends: impl Iterator<Item = &'e Ended>) {
+        self.ended.clear();
+        ends.for_each(|end| self.add_end(end));
     }
 }

@@ -348,7 +348,7 @@ fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
     let podref: PodRef = "d/web-0".parse().unwrap();
     // Its end was no good one; make it one that was.
     let ends = index.ended.get_mut(&podref).unwrap();
-    ends[0].settled = true;
+    Arc::make_mut(&mut ends[0]).settled = true;
     sweep(&mut index, 110, None);
     index.apply(state(web("b").running()), at(120));
     index.live.get_mut(podref.as_str()).unwrap().listed_at = None;

@@ -6,16 +6,18 @@ use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{
     address::pool_name,
+    definitions::{Definition, Definitions},
     ipam::{Span, handed_out},
 };
 
 use super::Look;
-use crate::{collect::sweep::swept::Swept, watch::Networks};
+use crate::collect::{evidence::Evidence, sweep::swept::Swept};
 
 impl Look<'_> {
-    /// What live pods use of these networks, and what the pools have to give out.
-    pub fn usage(&mut self, networks: &Networks) {
-        self.sizes(networks);
+    /// What live pods use of the definitions' networks, and what the pools have to give out.
+    pub fn usage(&mut self) {
+        let context = self.context;
+        self.sizes(context.evidence().definitions.all());
         let unranged = self.places.iter().filter(|place| place.range.is_none());
         self.report.pools_without_range = unranged.count();
         let ranges = self.places.iter().flat_map(|place| {
@@ -27,7 +29,10 @@ impl Look<'_> {
             let swept = swept.as_ref();
             swept.is_none_or(|swept| swept.contains(network, address))
         };
-        let usage = self.context.evidence().pods.usage(networks, is_swept);
+        let Evidence {
+            pods, definitions, ..
+        } = &*context.evidence();
+        let usage = pods.usage(definitions.all(), is_swept);
         // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
         // missing, and a pool that cannot be read may have it.
         self.report.duplicates = usage.duplicates;
@@ -35,11 +40,19 @@ impl Look<'_> {
     }
 
     /// Of a range only that can be given out which some definition neither leaves out nor excludes.
-    fn sizes(&mut self, networks: &Networks) {
+    fn sizes(&mut self, definitions: &Definitions) {
         let mut spans = HashMap::<_, Vec<&Span>>::new();
+        let sections = definitions
+            .values()
+            .filter_map(|definition| match definition {
+                Definition::Read(sections) => Some(sections),
+                Definition::Invalid(_) => None,
+            });
         // A slice of a node is given out as a whole.
-        let whole = networks.values().flatten();
-        for section in whole.filter(|section| section.slices.is_none()) {
+        for section in sections
+            .flatten()
+            .filter(|section| section.slices.is_none())
+        {
             let network = section.network_name.as_deref();
             for span in &section.spans {
                 let name = pool_name(network, None, span.range);
