@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{
     collections::HashMap,
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use common::{NS, POOL, running, scrape::Scrape, server};
+use crate::common::{NS, POOL, running, scrape::Scrape, server};
 use ipgc::{admin::Admin, config::Config, run::Collector};
 use rstest::rstest;
 use testkit::{Match, Server};

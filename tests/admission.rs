@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{collections::BTreeSet, time::Duration};
 
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, on_net, put_pool, put_row_on, put_running, reporting, reserve, seconds,
     seldom, server, took,
 };

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, POOL, RANGE, on_net, reporting, reserve, run_pod, running, seconds, seldom, took,
 };
 use ipgc::config::Config;

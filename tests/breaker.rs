@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL, RANGE, launch,
     nodes::{W, goes_after, pool_events},
     reporting, run_pod, seconds,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, launch,
     log::Log,
     nodes::{Beat, fall_silent, live_node, run_on},

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL, on_net, put_pool, put_running, reporting, run_pod, seldom, server, took,
 };
 use ipgc::{
@@ -181,7 +179,7 @@ async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
         };
         let bench = Bench::with(server(), config).await;
         put_pool(&bench, &[(1, "web-0")]);
-        bench.put(fixtures::pool("elsewhere", common::RANGE));
+        bench.put(fixtures::pool("elsewhere", crate::common::RANGE));
         run_pod(&bench, "web-0", 1);
         settle().await;
         bench.kubelet().terminate_pod(NS, "web-0").await;

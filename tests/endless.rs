@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{
         W, come_back, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Bench, NS, seconds, seldom};
+use crate::common::{Bench, NS, seconds, seldom};
 use testkit::{Match, Server, Verb, fixtures};
 use tokio::time::Instant;
 

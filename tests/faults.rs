@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, PODS, POOL,
     nodes::{adopt, second},
     put_crowd, put_row, seconds, seldom, server, three, three_with, took,

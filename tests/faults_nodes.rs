@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -13,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{
         Beat, W, come_back, goes_after, live_node, neighbour_goes, run_on, silent_node, stays,

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, PODS, POOL, put_crowd, put_pool, run_pod, seconds, seldom, server, three, three_with,
 };
 use ipgc::config::Config;

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{W, goes_after, live_node, put_neighbour, silent_node, stays},
     put_pool, reporting, run_pod, running, seconds, seldom, server,

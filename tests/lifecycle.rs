@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, launch, put_running, server, took};
+use crate::common::{Bench, NS, POOL, launch, put_running, server, took};
 use ipgc::{config::Config, run::Phase};
 use testkit::Match;
 use tokio::time::{Instant, sleep, timeout};

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Bench, NS, POOL, log::Log, put_pool, put_running, run_pod, seldom, server};
+use crate::common::{Bench, NS, POOL, log::Log, put_pool, put_running, run_pod, seldom, server};
 use serde_json::json;
 use testkit::{Match, fixtures};
 use tokio::time::sleep;

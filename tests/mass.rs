@@ -4,11 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{collections::HashMap, time::Duration};
 
-use common::{Bench, NS, seconds};
+use crate::common::{Bench, NS, seconds};
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{Match, Request, Server, Verb, fixtures};

@@ -7,11 +7,9 @@
     reason = "they are small counts"
 )]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL, launch,
     nodes::{fall_silent, live_node},
     put_pool, reporting, reserve, run_pod, running,
@@ -85,7 +83,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let row = |pool: fixtures::PoolBuilder, offset, pod: &str| {
         pool.row_of(offset, &format!("{NS}/{pod}"))
     };
-    let pool = row(fixtures::pool(NS, common::RANGE), 1, "here");
+    let pool = row(fixtures::pool(NS, crate::common::RANGE), 1, "here");
     let pool = row(pool, 2, "silent");
     let pool = row(pool, 3, "killed");
     let pool = row(pool, 4, "there");
@@ -303,7 +301,8 @@ async fn a_pool_without_a_range_may_have_any_row() {
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     let server = running(&[(1, "web-0")]);
-    let ipam = json!({ "type": "whereabouts", "range": common::RANGE, "exclude": ["10.0.0.0/25"] });
+    let ipam =
+        json!({ "type": "whereabouts", "range": crate::common::RANGE, "exclude": ["10.0.0.0/25"] });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{Beat, SECOND, goes_after, live_node, pool_events, run_on, stays, with_neighbour},
     on_net, put_row_on, reporting, reserve,
@@ -148,7 +146,7 @@ async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
         "local",
         &json!({"type": "host-local"}),
     ));
-    let red = fixtures::pool(NS, common::RANGE).network_name("red");
+    let red = fixtures::pool(NS, crate::common::RANGE).network_name("red");
     server.put(red);
     let config = Config {
         sweep_interval: std::time::Duration::from_mins(5),

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, RANGE,
     log::Log,
     nodes::{W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second},

@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, RANGE, launch,
     nodes::{
         NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,

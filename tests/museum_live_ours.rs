@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL,
     nodes::{
         Beat, SECOND, W, adopt, come_back, fall_silent, goes_after, live_node, neighbour_goes,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{W, goes_after, live_node, neighbour_goes, run_on, silent_node, stays, with_neighbour},
     seconds,

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{
         Beat, NEIGHBOUR_KEY, W, come_back, declare_empty, fall_silent, goes_after, live_node,

@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{adopt, live_node},
     put_pool, reporting, seconds, seldom, server, took,

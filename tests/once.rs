@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::{future::pending, time::Duration};
 
-use common::{NS, POOL, launch, nodes::W, put_pool, run_pod, seconds, seldom, server};
+use crate::common::{NS, POOL, launch, nodes::W, put_pool, run_pod, seconds, seldom, server};
 use ipgc::{
     config::Config,
     once::{OnceError, Summary, once},

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL,
     nodes::{
         NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour, second, with_neighbour,

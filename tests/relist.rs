@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{
         SECOND, adopt, fall_silent, goes_after, live_node, put_neighbour, run_on, second, stays,

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, put_crowd, put_pool, put_row, reporting, reserve, run_pod, running,
     seconds, seldom, server,
 };

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Bench, NS, ORIP, POOL, put_crowd, reporting, running, seconds, seldom, server};
+use crate::common::{
+    Bench, NS, ORIP, POOL, put_crowd, reporting, running, seconds, seldom, server,
+};
 use ipgc::config::Config;
 use rstest::rstest;
 use testkit::{Failure, Match, fixtures::PodBuilder};

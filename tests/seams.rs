@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, launch,
     nodes::{fall_silent, goes_after, live_node, run_on, stays, with_neighbour},
     put_row, reporting, reserve, running, seconds, server,

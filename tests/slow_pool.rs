@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Bench, NS, ORIP, POOL, put_pool, run_pod, seconds, seldom, server};
+use crate::common::{Bench, NS, ORIP, POOL, put_pool, run_pod, seconds, seldom, server};
 use rstest::rstest;
 use testkit::{Match, fixtures};
 use tokio::time::Instant;
@@ -102,7 +100,7 @@ async fn reservations_of_a_slow_namespace_hold_up_no_others() {
     let pod = pod.owner("ReplicaSet", "db");
     let pod = pod.reports("other/net", "net1", &["10.7.0.1"]).running();
     server.put(pod.build());
-    let pod = common::reporting("web-1", 1).owner("ReplicaSet", "web");
+    let pod = crate::common::reporting("web-1", 1).owner("ReplicaSet", "web");
     server.put(pod.running().build());
     let bench = Bench::long_since(server, seldom()).await;
     bench

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Bench, NS, POOL,
     nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
     put_leak, put_pool, put_row, put_row_on, reporting, run_pod, running, seconds, seldom, server,
@@ -142,7 +140,7 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
 async fn a_server_that_starts_late_is_waited_for() {
     let server = room();
     let away = server.on(Match::any()).disconnect();
-    let mut running = common::launch(&server, Config::default());
+    let mut running = crate::common::launch(&server, Config::default());
     for _ in 0..48 {
         seconds(300).await;
         assert!(running.vitals().is_alive());

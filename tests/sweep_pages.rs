@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ops::Range;
 
-use common::{
+use crate::common::{
     Bench, NS,
     nodes::{W, goes_after},
     put_leak, seconds, server,

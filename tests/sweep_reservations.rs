@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NS, ORIP, POOL, RANGE,
     nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
     on_net, put_pool, put_row, put_row_on, run_pod, running, seconds,

@@ -3,9 +3,7 @@
 // The helpers build what a call answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
 
-mod common;
-
-use common::{
+use crate::common::{
     TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
 };
 use ipgc_core::node::{Blocked, NodeState, Nodes, Standing};

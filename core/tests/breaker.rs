@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{at, observe, pool_document, secs};
+use crate::common::{at, observe, pool_document, secs};
 use ipgc_core::breaker::{Breaker, Limits, Open};
 use jiff::Timestamp;
 use rstest::rstest;

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{
+use crate::common::{
     Known, POD, all_absent, apply,
     arbitrary::{any_known, any_policy, any_presence},
     at, node_state, not_ready, observe, podref, pool_document, pool_with, row_value, sandbox, secs,

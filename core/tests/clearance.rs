@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
-use common::{
+use crate::common::{
     Known, POD, TWO_BEATS, W, any_history, at, ended, pod, reporting, row_content, secs, status,
     working,
 };
@@ -125,7 +123,7 @@ fn the_interface_is_the_rows_own() {
 #[test]
 fn a_report_in_another_spelling_is_the_same_report() {
     let row = RowContent {
-        address: common::ip("fd00::1"),
+        address: crate::common::ip("fd00::1"),
         ..row_content()
     };
     let last = reporting(POD, "net1", "FD00:0:0:0:0:0:0:0001/64");

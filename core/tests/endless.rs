@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with,
     not_ready, pod, row_content, secs, status, working,
 };

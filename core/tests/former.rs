@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, present,
     reporting, row_content,
     rules::{

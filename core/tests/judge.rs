@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use common::{
+use crate::common::{
     Known, POD, W, all_absent, at, ended, observe, pod, podref, pool_document, pool_with, present,
     release, reporting, row_value, sandbox, status, working,
 };

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{collections::HashMap, time::Duration};
 
-use common::{
+use crate::common::{
     Known, POD, all_absent,
     arbitrary::{
         any_entries, any_json, any_key, any_known, any_pod, any_policy, any_presence, any_present,

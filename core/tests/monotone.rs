@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Known, POD, RUNNING,
     arbitrary::{any_end, any_known, any_pod, any_present, any_sibling},
     at, beat, but, containers, fenced, node_state, not_ready, observe, pool_document, pool_with,
@@ -260,7 +258,7 @@ proptest! {
     ) {
         let state = PodState { status: status(&[("net1", &["10.0.0.6"])]), ..state };
         let own = ipgc_core::pool::RowContent {
-            address: common::ip("10.0.0.6"),
+            address: crate::common::ip("10.0.0.6"),
             sandbox: sandbox(1).into(),
             ..sibling
         };

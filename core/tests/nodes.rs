@@ -3,9 +3,7 @@
 // The helpers build what a call answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
 
-mod common;
-
-use common::{at, beat, fenced, hear_nothing, node_state, nodes_with, not_ready, secs};
+use crate::common::{at, beat, fenced, hear_nothing, node_state, nodes_with, not_ready, secs};
 use ipgc_core::node::{NodeState, Nodes, Standing};
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;

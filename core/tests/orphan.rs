@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     Known, POD, W, at, ended, pod, present, reporting,
     rules::{completed, done, elsewhere, stale},
     sandbox,
@@ -67,7 +65,7 @@ fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
         (Cause::Deleted, Grade::Settled)
     );
     assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 2 + 10)));
-    let nobody = common::rules::stale(judged(
+    let nobody = crate::common::rules::stale(judged(
         &reservation(POD),
         &Presence::Absent,
         &Known::default().seen(50),

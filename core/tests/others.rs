@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Known, POD, TWO_BEATS, W, at, but, ended, pod, podref, present, reporting,
     rules::{NOW, at_work, elsewhere, leftover, living, predecessor, sibling, stale, verdict},
     sandbox, status,
@@ -211,8 +209,8 @@ fn the_clusters_own_network_is_that_of_first_interfaces(
             .seen(0)
             .on(at_work())
     };
-    let row = common::row_value(POD, &sandbox(1), interface);
-    let verdict = common::rules::judged(&row, &Presence::Absent, &known, NOW);
+    let row = crate::common::row_value(POD, &sandbox(1), interface);
+    let verdict = crate::common::rules::judged(&row, &Presence::Absent, &known, NOW);
     assert_eq!(matches!(verdict, Verdict::Held(Held::InUse(_))), is_held);
 }
 
@@ -313,7 +311,7 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
     let end = ended(
         PodState {
             phase: Phase::Succeeded,
-            containers: common::containers(&[("main", common::ENDED)]),
+            containers: crate::common::containers(&[("main", crate::common::ENDED)]),
             ..reporting(POD, "net1", "10.0.0.5")
         },
         100,
@@ -321,7 +319,7 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
     );
     let known = Known {
         others: vec![other(reporter())],
-        ..common::rules::completed(&end)
+        ..crate::common::rules::completed(&end)
     };
     let last = present(end.last.clone());
     assert!(matches!(
@@ -348,7 +346,7 @@ fn the_end_of_another_pod_counts(#[case] settled_end: bool, #[case] end: u64, #[
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.is_free(at(NOW)), free);
     if !free {
-        let moment = end.at + common::secs(TWO_BEATS + W);
+        let moment = end.at + crate::common::secs(TWO_BEATS + W);
         assert_eq!(stale.clearance.wait, Wait::Until(moment));
         assert_eq!(stale.grade(), Grade::Witnessed);
     }
@@ -419,7 +417,7 @@ fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
         ended: vec![forced],
         ..known
     };
-    let stale = common::rules::stale(verdict(&present(state), &late));
+    let stale = crate::common::rules::stale(verdict(&present(state), &late));
     assert!(!stale.is_free(at(NOW)));
 }
 
@@ -432,7 +430,7 @@ fn the_pod_has_to_run_for_long(#[case] known: Known) {
 
 #[rstest]
 #[case::nobody_saw_whose_it_is(Known { ended: Vec::new(), ..left_the_network() }, in_red(), Held::Drift)]
-#[case::another_row_has_the_report(Known { ended: Vec::new(), siblings: Some(vec![common::row_content(), sibling("10.0.0.5", Some("net1"), 2)]), ..left_the_network() }, in_red(), Held::Unused)]
+#[case::another_row_has_the_report(Known { ended: Vec::new(), siblings: Some(vec![crate::common::row_content(), sibling("10.0.0.5", Some("net1"), 2)]), ..left_the_network() }, in_red(), Held::Unused)]
 #[case::the_pod_took_it_over_unchanged(took_over(), in_red(), Held::Drift)]
 #[case::its_network_is_asked_for(left_the_network(), PodState { request: Request::parse("nad,blue", "default"), ..in_red() }, Held::Drift)]
 #[case::its_network_is_not_known(Known { definitions: Definitions::new(), ..left_the_network() }, in_red(), Held::Reported)]
@@ -503,7 +501,7 @@ fn an_address_in_pod_ips_is_reported(#[case] shown: Value, #[case] is_reported: 
     // Its row has another id than the one that the pod reports in its network-status.
     let known = Known {
         siblings: Some(vec![
-            common::row_content(),
+            crate::common::row_content(),
             sibling("10.0.0.9", Some("net1"), 2),
         ]),
         ..leftover()

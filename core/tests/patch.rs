@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     POD, POOL_UID, all_absent, apply, observe, pool_document, release, release_all, row_value,
     sandbox,
 };

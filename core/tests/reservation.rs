@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{POD, all_absent, apply, ip, observe, pool_document, release, row_value, sandbox};
+use crate::common::{
+    POD, all_absent, apply, ip, observe, pool_document, release, row_value, sandbox,
+};
 use ipgc_core::{
     address::reservation_names,
     podref::PodRef,

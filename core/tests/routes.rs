@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{ended, pod, status};
+use crate::common::{ended, pod, status};
 use ipgc_core::{
     address::Range,
     definitions::{Definition, Definitions},

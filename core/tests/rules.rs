@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     ENDED, Known, MADE_UP, POD, RUNNING, TWO_BEATS, W, WAITING, at, beat, but, containers, ended,
     fenced, hear_nothing, node_state, nodes_with, not_ready, pod, podref, present, reporting,
     row_value,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{POD, POOL_UID, at, observe, pool_document, row_value, sandbox, secs};
+use crate::common::{POD, POOL_UID, at, observe, pool_document, row_value, sandbox, secs};
 use ipgc_core::{
     pool::ObservedPool,
     sighting::{Sighting, Sightings},

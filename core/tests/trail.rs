@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{ENDED, MADE_UP, POD, RUNNING, WAITING, any_phase, containers, pod};
+use crate::common::{ENDED, MADE_UP, POD, RUNNING, WAITING, any_phase, containers, pod};
 use ipgc_core::{
     evidence::Trail,
     pod::{ContainerState, Phase, PodState},

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Known, POD, TWO_BEATS, W, at, beat, but, ended, fenced, hear_nothing, no_nodes, node_state,
     nodes_with, not_ready, pod, reporting, row_content, sandbox, secs,
 };

@@ -1,0 +1,29 @@
+//! The decisions, by tables and properties.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod blockers;
+mod breaker;
+mod byhand;
+mod cases;
+mod clearance;
+mod common;
+mod election;
+mod endless;
+mod former;
+mod history;
+mod judge;
+mod judge_props;
+mod kubelets;
+mod monotone;
+mod nodes;
+mod orphan;
+mod others;
+mod patch;
+mod refusal;
+mod reservation;
+mod routes;
+mod rules;
+mod sighting;
+mod trail;
+mod unseen;

@@ -1,0 +1,46 @@
+//! The collector and the program on the in-process API server; the tables of documents and the layers of imports.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod access;
+mod admin;
+mod admission;
+mod bad_input;
+mod breaker;
+mod cli;
+mod common;
+mod crds;
+mod dry_run;
+mod edge;
+mod endless;
+mod events;
+mod faults;
+mod faults_nodes;
+mod faults_rows;
+mod faults_watch;
+mod history;
+mod layers;
+mod leader;
+mod lifecycle;
+mod log;
+mod mass;
+mod metrics;
+mod museum_found;
+mod museum_leaks;
+mod museum_live;
+mod museum_live_ours;
+mod museum_table;
+mod names;
+mod node_watch;
+mod nodes;
+mod on_time;
+mod once;
+mod races;
+mod relist;
+mod reservations;
+mod reservations_faults;
+mod seams;
+mod slow_pool;
+mod sweep;
+mod sweep_pages;
+mod sweep_reservations;
