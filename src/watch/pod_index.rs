@@ -340,15 +340,19 @@ impl PodIndex {
         }
     }
 
-    /// What the pods that live use of these definitions' networks, after a sweep has seen all rows. `is_swept` says
-    /// whether it would have seen the row of an address in a network.
+    /// What the pods that live use of these definitions' networks, after a sweep has seen all rows, whose notes are
+    /// forgotten. `is_swept` says whether it would have seen the row of an address in a network.
     pub fn usage(
-        &self,
+        &mut self,
         definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Usage {
         let live = self.live.values();
-        Usage::of(live.map(AsRef::as_ref), definitions, is_swept)
+        let usage = Usage::of(live.map(AsRef::as_ref), definitions, is_swept);
+        for live in self.live.values_mut() {
+            live.rows_seen = Box::default();
+        }
+        usage
     }
 
     /// The sweep that began at `begun` has read every pool. A pod that is gone has no ADD at work a

@@ -31,7 +31,7 @@ impl Look<'_> {
         };
         let Evidence {
             pods, definitions, ..
-        } = &*context.evidence();
+        } = &mut *context.evidence();
         let usage = pods.usage(definitions.all(), is_swept);
         // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
         // missing, and a pool that cannot be read may have it.
