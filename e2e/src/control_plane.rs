@@ -197,8 +197,8 @@ impl ControlPlane {
         let client = self.admin().await?;
         let (client, server, etcd) = (&client, &self.api_server(), &self.etcd());
         let waited = wait::until("kube-apiserver to be ready", START, || async move {
-            servers::still_up(server)?;
-            servers::still_up(etcd)?;
+            server.still_up()?;
+            etcd.still_up()?;
             let request = http::Request::get("/readyz?verbose")
                 .body(Vec::new())
                 .map_err(Error::malformed("a request"))?;
@@ -208,10 +208,7 @@ impl ControlPlane {
             })
         })
         .await;
-        match waited {
-            Err(error @ Error::Deadline { .. }) => Err(server.start_error(error.to_string())),
-            result => result,
-        }
+        server.started(waited)
     }
 
     /// The API server's URL.

@@ -144,7 +144,7 @@ async fn beat(leases: Api<Lease>, name: String) {
 }
 
 /// The present moment as a Lease has it.
-fn now() -> String {
+pub(crate) fn now() -> String {
     Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
         .to_string()

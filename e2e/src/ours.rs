@@ -205,10 +205,7 @@ impl Ipgc {
 
     /// An error with the end of its log, if it has ended by itself.
     pub fn still_up(&self) -> Result<()> {
-        match self.0.exited()? {
-            Some(status) => Err(self.0.start_error(format!("it ended: {status}"))),
-            None => Ok(()),
-        }
+        self.0.still_up()
     }
 
     /// SIGTERM, and SIGKILL after `patience`; how it ended, after how long, and the end of its log.

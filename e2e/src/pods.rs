@@ -321,6 +321,6 @@ impl Namespace {
 }
 
 /// The present second as Kubernetes writes it.
-fn now() -> String {
+pub(crate) fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

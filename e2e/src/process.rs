@@ -105,6 +105,14 @@ impl Process {
             .map_err(Error::io(format!("look after {}", self.name)))
     }
 
+    /// An error with the end of its log, if it has ended by itself.
+    pub fn still_up(&self) -> Result<()> {
+        match self.exited()? {
+            None => Ok(()),
+            Some(status) => Err(self.start_error(format!("it ended ({status})"))),
+        }
+    }
+
     /// Stops it where it is (SIGSTOP): connections stay open and nothing answers.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
@@ -158,6 +166,14 @@ impl Process {
             why: why.into(),
             log: self.log.clone(),
             tail: tail(&self.log, 25),
+        }
+    }
+
+    /// The outcome of a wait for its start: one in vain is a server that did not come up.
+    pub fn started<T>(&self, waited: Result<T>) -> Result<T> {
+        match waited {
+            Err(error @ Error::Deadline { .. }) => Err(self.start_error(error.to_string())),
+            result => result,
         }
     }
 

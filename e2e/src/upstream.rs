@@ -24,7 +24,7 @@ use crate::{
     control_plane::ADMIN,
     process::{self, Process},
     tools::Tool,
-    wait::{self, Probe},
+    wait,
 };
 
 /// Where a pod finds its service account.
@@ -109,21 +109,6 @@ impl Upstream {
         Self::start(user, plane, pools, Tool::IpReconciler, Some(schedule), None).await
     }
 
-    /// Waits until it has logged a line with this text.
-    pub async fn says(&self, text: &str) -> Result<()> {
-        let what = format!("upstream to log {text:?}");
-        wait::until(&what, START, || async move {
-            self.still_up()?;
-            let log = self.log()?;
-            Ok(if log.contains(text) {
-                Probe::Done(())
-            } else {
-                Probe::NotYet(process::tail(self.process.log(), 10))
-            })
-        })
-        .await
-    }
-
     /// All it has logged.
     pub fn log(&self) -> Result<String> {
         fs::read_to_string(self.process.log()).map_err(Error::io("read upstream's log"))
@@ -137,10 +122,7 @@ impl Upstream {
 
     /// An error with the end of its log, if it has ended by itself.
     pub fn still_up(&self) -> Result<()> {
-        match self.process.exited()? {
-            None => Ok(()),
-            Some(status) => Err(self.process.start_error(format!("it ended ({status})"))),
-        }
+        self.process.still_up()
     }
 
     async fn start(

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     ControlPlane, Error, Result,
     cni::Network,
+    nodes,
     wait::{self, Probe},
 };
 
@@ -228,7 +229,7 @@ impl Heartbeats {
                 let path = format!(
                     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}?fieldManager=kubelet"
                 );
-                let beat = json!({"spec": {"renewTime": template::renewed()}});
+                let beat = json!({"spec": {"renewTime": nodes::now()}});
                 // A beat that a loaded server drops is followed by the next.
                 raw::patch(&client, &path, "merge-patch", &beat).await.ok();
             }

@@ -5,7 +5,7 @@
 //! the placeholders filled. The one object is deleted again.
 
 use ipgc::api::Reservation;
-use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use super::{
     raw,
 };
 use crate::{
-    Error, Result,
-    pods::{NETWORK_STATUS, NETWORKS},
+    Error, Result, nodes,
+    pods::{NETWORK_STATUS, NETWORKS, now},
 };
 
 const NAME: &str = "placeholder-of-the-name";
@@ -159,7 +159,7 @@ pub async fn lease(client: &Client) -> Result<Template> {
     let all = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME},
-        "spec": {"holderIdentity": NAME, "leaseDurationSeconds": 40, "renewTime": renewed()},
+        "spec": {"holderIdentity": NAME, "leaseDurationSeconds": 40, "renewTime": nodes::now()},
     });
     Template::made(client, all, "kubelet", &object, &[]).await
 }
@@ -292,16 +292,6 @@ pub fn uid() -> String {
     let hex = format!("{bits:032x}");
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
     parts.join("-")
-}
-
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// The present moment as a Lease has it.
-pub fn renewed() -> String {
-    let now = Timestamp::now();
-    now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
 #[cfg(test)]

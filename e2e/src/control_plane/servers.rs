@@ -259,8 +259,8 @@ pub(super) async fn ca(
 ) -> Result<Vec<u8>> {
     let path = &files.certificates.join("apiserver.crt");
     let waited = wait::until("the server's certificate", deadline, || async move {
-        still_up(server)?;
-        still_up(etcd)?;
+        server.still_up()?;
+        etcd.still_up()?;
         Ok(match fs::read(path) {
             // It is written in one go, but not renamed into place.
             Ok(text) if text.ends_with(b"-----END CERTIFICATE-----\n") => Probe::Done(text),
@@ -269,16 +269,13 @@ pub(super) async fn ca(
         })
     })
     .await;
-    match waited {
-        Err(error @ Error::Deadline { .. }) => Err(server.start_error(error.to_string())),
-        result => result,
-    }
+    server.started(waited)
 }
 
 /// Waits until the controller manager says that its controllers run.
 pub(super) async fn controllers_begun(manager: &Process, deadline: Duration) -> Result<()> {
     let waited = wait::until("the controllers to run", deadline, || async move {
-        still_up(manager)?;
+        manager.still_up()?;
         let text = fs::read_to_string(manager.log()).map_err(Error::io("read a log"))?;
         Ok(if text.contains("Caches are synced") {
             Probe::Done(())
@@ -287,18 +284,7 @@ pub(super) async fn controllers_begun(manager: &Process, deadline: Duration) -> 
         })
     })
     .await;
-    match waited {
-        Err(error @ Error::Deadline { .. }) => Err(manager.start_error(error.to_string())),
-        result => result,
-    }
-}
-
-/// An error with the log's end when a server has exited.
-pub(super) fn still_up(server: &Process) -> Result<()> {
-    match server.exited()? {
-        None => Ok(()),
-        Some(status) => Err(server.start_error(format!("it ended ({status})"))),
-    }
+    manager.started(waited)
 }
 
 fn flag(name: &str, path: &Path) -> String {

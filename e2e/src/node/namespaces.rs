@@ -242,10 +242,7 @@ impl Inside {
 
     /// An error with the end of its log, if it has ended by itself.
     pub fn still_up(&self) -> Result<()> {
-        match self.process.exited()? {
-            None => Ok(()),
-            Some(status) => Err(self.process.start_error(format!("it ended ({status})"))),
-        }
+        self.process.still_up()
     }
 
     /// The error for a server that did not come up.

@@ -38,16 +38,22 @@ pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// `ipgc` with these arguments and a clean environment, to its end.
 pub async fn ipgc(args: &[&str]) -> Result<Output> {
-    let mut command = tokio::process::Command::from(clean(Command::new(program().await?)));
-    command.args(args).kill_on_drop(true);
-    tokio::time::timeout(wait::PATIENCE, command.output())
+    let mut command = clean(Command::new(program().await?));
+    command.args(args);
+    output(command, &format!("ipgc {args:?}"), wait::PATIENCE).await
+}
+
+/// What a command says that ends in this time.
+async fn output(command: Command, what: &str, patience: Duration) -> Result<Output> {
+    let mut command = tokio::process::Command::from(command);
+    tokio::time::timeout(patience, command.kill_on_drop(true).output())
         .await
         .map_err(|_| Error::Deadline {
-            what: format!("ipgc {args:?} to end"),
-            after: wait::PATIENCE,
+            what: format!("{what} to end"),
+            after: patience,
             state: "it still ran".into(),
         })?
-        .map_err(Error::io("start ipgc"))
+        .map_err(Error::io(format!("start {what}")))
 }
 
 /// Ends it as the kubelet does, in the time that is promised; what it logged.
@@ -305,19 +311,9 @@ async fn the_demo_plays_on_a_real_cluster_and_leaves_nothing_behind() -> Result<
         .join(unique("demo"))
         .with_extension("kubeconfig");
     cluster.access().write(&kubeconfig)?;
-    let mut command = tokio::process::Command::from(clean(Command::new(build("demo").await?)));
-    command
-        .arg("--kubeconfig")
-        .arg(&kubeconfig)
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(THE_STORY, command.output())
-        .await
-        .map_err(|_| Error::Deadline {
-            what: "the demo to end".into(),
-            after: THE_STORY,
-            state: "it still ran".into(),
-        })?
-        .map_err(Error::io("start the demo"))?;
+    let mut command = clean(Command::new(build("demo").await?));
+    command.arg("--kubeconfig").arg(&kubeconfig);
+    let output = output(command, "the demo", THE_STORY).await?;
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
