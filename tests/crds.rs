@@ -1,5 +1,7 @@
 //! The foreign kinds: the CRDs against a table written by hand, the JSON Schemas against those that the types make, and the
 //! Rust types against objects. No server is needed; that a real one takes the CRDs is shown in the e2e tier.
+// Whether a configuration is read, and what it says.
+#![allow(clippy::option_option)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -243,7 +245,6 @@ fn slices_are_read(#[case] mut pool: Value, #[case] slices: Option<&[(&str, &str
 #[case::nothing(json!({}), Some(None))]
 #[case::no_text(json!({ "spec": { "config": {} } }), None)]
 #[case::no_object(json!({ "spec": "{}" }), None)]
-#[expect(clippy::option_option, reason = "whether it is read, and what it says")]
 fn configurations_are_read(#[case] mut nad: Value, #[case] config: Option<Option<&str>>) {
     nad["metadata"] = json!({ "name": "x" });
     let read = serde_json::from_value::<NetworkAttachmentDefinition>(nad).ok();
