@@ -222,7 +222,8 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
             .running()
             .build(),
     );
-    settle().await;
+    // The first sweep learns which pools and slices there are.
+    tokio::time::sleep(Duration::from_secs(10)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(name, &[]).await;
     tokio::time::sleep(Duration::from_secs(122)).await;

@@ -72,10 +72,10 @@ async fn the_rows_of_other_pools_keep_their_latency(#[case] delay: Duration) {
     }
     if delay == LATE {
         bench.wait_rows(SLOW, &[]).await;
+        bench.stop().await;
     } else {
         assert_eq!(bench.rows(SLOW).len(), 9);
     }
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
