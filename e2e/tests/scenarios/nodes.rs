@@ -10,7 +10,7 @@ use e2e::{
     wait,
 };
 use ipgc::{
-    byhand::{Fate, Pick, Picked, held::held_by, release::release},
+    byhand::{Fate, Pick, Picked, force::held_by, release::release},
     core::{clearance::Wait, evidence::Policy},
     snapshot::live::{self, Scan},
 };
@@ -50,9 +50,9 @@ async fn m4_03_a_changed_boot_id_ends_the_hold_of_three_interfaces() -> Result<(
         ..scene.config().policy
     };
     let snapshot = live::read(&client, &Scan::default(), &mut |_, _| {}).await;
-    let held = held_by(&snapshot.unwrap(), &policy, &node.name);
+    let (held, _) = held_by(&snapshot.unwrap(), &policy, &node.name);
     // They were there for long, and nobody says that nothing answers.
-    let picks = held.picked.picks().iter().map(|pick| Pick {
+    let picks = held.picks().iter().map(|pick| Pick {
         forced: false,
         ..pick.clone()
     });
