@@ -81,7 +81,6 @@ fn the_requests_of_a_free_are_in_their_order() {
         .collect();
     let reservation = "overlappingrangeipreservations/192.0.2.2";
     let steps = [
-        "LIST ippools 200".to_owned(),
         // As soon as the pod is gone, and after the cooldown.
         "GET ippools/192.0.2.0-29 200".to_owned(),
         "GET ippools/192.0.2.0-29 200".to_owned(),
@@ -92,7 +91,7 @@ fn the_requests_of_a_free_are_in_their_order() {
         // When no ADD is at work any more that accepted the reservation.
         format!("GET {reservation} 200"),
         "GET pods/web-1 404".to_owned(),
-        // No sweep has seen the pool yet: it may overlap any.
+        // Whether a row has the address again.
         "LIST ippools 200".to_owned(),
         format!("DELETE {reservation} 200"),
     ];
