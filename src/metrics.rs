@@ -140,7 +140,7 @@ impl Exporter {
 
     fn process(&self, families: &mut Families<'_>) -> fmt::Result {
         let vitals = &self.0;
-        let help = "Ends of pods and cases in work or waiting";
+        let help = "Cases (an owner in a pool) in work or waiting";
         families.gauge("queue_depth", help, Some(vitals.queue_depth()))?;
         let help = "Live pods that can have rows";
         families.gauge("pods_indexed", help, Some(vitals.pods_indexed()))?;

@@ -11,12 +11,13 @@ use tokio::{
 };
 
 use crate::{
-    collect::sweep::SweepReport,
-    run::{RunError, Running},
+    collect::{planner::Outlook, sweep::SweepReport},
+    config::Config,
+    run::{Phase, RunError, Running},
 };
 
-/// How long the first lists and the survey may take. A million addresses take less than a minute.
-const SURVEY: Duration = Duration::from_mins(5);
+/// How long the rights, the first lists and the survey may take, each. A million addresses take less than a minute.
+pub const SURVEY: Duration = Duration::from_mins(5);
 /// How long the Lease is waited for. One that a copy left behind when it was killed expires in less.
 const ELECTION: Duration = Duration::from_secs(30);
 /// How often it is looked whether this copy leads.
@@ -35,8 +36,10 @@ pub struct Summary {
     pub freed: u64,
     /// Reservations that were removed.
     pub reservations: u64,
-    /// Pods with addresses that may not go yet, counted in each pool.
+    /// Pods with addresses or reservations that may not go yet, counted in each pool.
     pub waiting: usize,
+    /// Those of them with reservations that are marked, and are deleted by the next run.
+    pub marked: usize,
     /// Addresses and reservations that were to go, and could not be removed.
     pub failed: u64,
 }
@@ -47,9 +50,14 @@ pub enum OnceError {
     /// The API server does not answer, or does not tell enough.
     #[error("no survey of all addresses came to its end within {} minutes", SURVEY.as_secs() / 60)]
     NoSurvey,
-    /// Somebody else holds the Lease.
-    #[error("another copy of ipgc leads, and frees what there is to free")]
+    /// Nothing may be written.
+    #[error(
+        "this run does not lead, and freed nothing: another copy of ipgc does, the Lease is paused, or it cannot be written"
+    )]
     NotLeading,
+    /// It was to end.
+    #[error("it was ended before the survey was over")]
+    Stopped,
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -61,7 +69,8 @@ impl Summary {
     pub fn is_clear(&self) -> bool {
         let survey = &self.survey;
         let is_read = survey.pools_unreadable + survey.reservations_unreadable == 0;
-        self.waiting == 0 && self.failed == 0 && is_read
+        let would_free = self.dry_run && self.freed > 0;
+        self.waiting == 0 && self.failed == 0 && is_read && !would_free
     }
 }
 
@@ -114,25 +123,37 @@ impl fmt::Display for Summary {
                 "{count} pods have addresses that may not go yet: ipgc audit tells what each waits for"
             )?;
         }
+        if self.marked > 0 {
+            let count = self.marked;
+            writeln!(
+                f,
+                "{count} of them have reservations that are marked: run it again"
+            )?;
+        }
         Ok(())
     }
 }
 
-/// Lets the run go on until all is freed that may go within `wait` after its first survey, then stops it. It ends sooner
-/// if `stop` does, and tells what was done until then.
+/// Lets the run of this `config` go on until all is freed that may go within `wait` after its first survey, then stops
+/// it. What was begun in time is ended, which takes the budget of an ADD at the most. It ends sooner if `stop` does, and
+/// tells what was done until then.
 ///
 /// # Errors
 /// As [`OnceError`] says. The run is stopped in any case.
 pub async fn once(
     running: Running,
+    config: &Config,
     wait: Duration,
-    dry_run: bool,
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, OnceError> {
-    let mut survey = Arc::default();
+    let mut survey = None;
+    let add_budget = config.policy.add_budget;
+    let mut phase = running.phase();
     let result = tokio::select! {
         () = stop => Ok(()),
-        result = work(&running, wait, &mut survey) => result,
+        // It tells why below.
+        _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
+        result = work(&running, wait, add_budget, &mut survey) => result,
     };
     let outlook = *running.outlook().borrow();
     let counters = Arc::clone(running.counters());
@@ -140,11 +161,12 @@ pub async fn once(
     running.done().await?;
     result?;
     Ok(Summary {
-        survey,
-        dry_run,
+        survey: survey.ok_or(OnceError::Stopped)?,
+        dry_run: config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
         reservations: counters.reservations_freed.get(),
-        waiting: outlook.open,
+        waiting: outlook.waiting,
+        marked: outlook.begun,
         failed: counters.frees_refused.get()
             + counters.claims_forbidden.get()
             + counters.retries_exhausted.get()
@@ -155,21 +177,20 @@ pub async fn once(
 async fn work(
     running: &Running,
     wait: Duration,
-    survey: &mut Arc<SweepReport>,
+    add_budget: Duration,
+    survey: &mut Option<Arc<SweepReport>>,
 ) -> Result<(), OnceError> {
     let mut outlook = running.outlook();
-    // A run that ends by itself has failed, and tells why when it is done.
     let mut sweeps = running.sweeps();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await?;
         let first = sweeps.wait_for(|it| it.swept.is_some()).await?;
-        *survey = Arc::clone(&first.report);
+        *survey = Some(Arc::clone(&first.report));
         Ok::<_, RecvError>(())
     };
     match timeout(SURVEY, surveyed).await {
         Ok(Ok(())) => {}
-        Ok(Err(_)) => return Ok(()),
-        Err(_) => return Err(OnceError::NoSurvey),
+        Ok(Err(_)) | Err(_) => return Err(OnceError::NoSurvey),
     }
     let begun = Instant::now();
     while !running.leads() && begun.elapsed() < ELECTION {
@@ -180,11 +201,12 @@ async fn work(
     }
     let (end, moment) = (Instant::now() + wait, running.clock().now() + wait);
     let is_later = |next| next > moment;
-    let is_over = outlook.wait_for(|it| !it.at_work && it.next.is_none_or(is_later));
-    let is_over = timeout_at(end, is_over).await.is_ok();
-    if !is_over {
-        // Longer than that a turn may take that the API server does not answer.
-        let _ = timeout(BEGUN, outlook.wait_for(|it| !it.at_work)).await;
+    let is_over = |it: &Outlook| !it.at_work && it.begun == 0 && it.next.is_none_or(is_later);
+    let is_in_time = timeout_at(end, outlook.wait_for(is_over)).await.is_ok();
+    if !is_in_time {
+        // A mark that nobody ends keeps its address from everybody.
+        let is_ended = |it: &Outlook| !it.at_work && it.begun == 0;
+        let _ = timeout(BEGUN + add_budget, outlook.wait_for(is_ended)).await;
     }
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! What is to be seen of a run from outside: whether it lives, whether it is ready, and what it holds.
 //!
-//! Made before the run starts, so that the admin server can answer while the API server is still out of
-//! reach; the parts of the run are entered as they come into being. Everything here is read, nothing is
-//! decided.
+//! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
+//! decided here.
 
 use std::{fmt, sync::Arc, time::Duration};
 

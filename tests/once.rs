@@ -15,8 +15,7 @@ use tokio::time::Instant;
 /// Its summary, and the seconds that it took.
 async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary, OnceError>, u64) {
     let begun = Instant::now();
-    let dry_run = config.dry_run;
-    let summary = once(launch(server, config), wait, dry_run, pending()).await;
+    let summary = once(launch(server, config.clone()), &config, wait, pending()).await;
     (summary, begun.elapsed().as_secs())
 }
 
@@ -59,13 +58,28 @@ async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
     );
 }
 
+/// The row goes within the wait. Its reservation is marked then, and a mark is not left behind.
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_in_time_is_ended() {
+    let server = leaked();
+    let wait = Duration::from_secs(W + 30);
+    let (summary, took) = run(&server, seldom(), wait).await;
+    let summary = summary.unwrap();
+    assert_eq!(keys(&server), ["2"]);
+    assert_eq!((summary.reservations, summary.marked), (1, 0), "{summary}");
+    assert!(summary.is_clear());
+    assert!(took > wait.as_secs(), "{took} s");
+}
+
 #[tokio::test(start_paused = true)]
 async fn where_all_is_well_it_ends_at_once() {
     let server = server();
     put_pool(&server, &[(2, "alive")]);
     run_pod(&server, "alive", 2);
     let (summary, took) = run(&server, Config::default(), Duration::from_hours(1)).await;
-    assert!(summary.unwrap().is_clear());
+    let summary = summary.unwrap();
+    assert!(summary.is_clear());
+    assert_eq!((summary.survey.pools, summary.survey.rows), (1, 1));
     assert!(took < 10, "{took} s");
     assert_eq!(keys(&server), ["2"]);
 }
@@ -93,6 +107,7 @@ async fn a_dry_run_says_what_would_go() {
     let summary = summary.unwrap();
     assert_eq!(keys(&server), ["1", "2"]);
     assert_eq!(summary.freed, 1);
+    assert!(!summary.is_clear(), "something should go");
     let text = summary.to_string();
     assert!(
         text.contains("would free 1 addresses; nothing was written"),
@@ -126,6 +141,7 @@ async fn while_another_copy_leads_nothing_is_freed() {
     let (summary, took) = run(&server, elected("once"), Duration::from_hours(1)).await;
     assert!(matches!(summary, Err(OnceError::NotLeading)), "{summary:?}");
     assert!(took < 60, "{took} s");
+    assert_eq!(keys(&server), ["1", "2"]);
     // Two runs one after the other do not wait for each other's Lease.
     other.stop();
     other.done().await.unwrap();
@@ -150,7 +166,12 @@ async fn a_signal_ends_it() {
     let server = leaked();
     let running = launch(&server, Config::default());
     let stop = tokio::time::sleep(Duration::from_secs(30));
-    let summary = once(running, Duration::from_hours(1), false, stop).await;
+    let config = Config::default();
+    let summary = once(running, &config, Duration::from_hours(1), stop).await;
     assert_eq!(summary.unwrap().waiting, 1);
     assert_eq!(keys(&server), ["1", "2"]);
+    // Before the survey there is nothing to sum up.
+    let running = launch(&server, config.clone());
+    let summary = once(running, &config, Duration::ZERO, async {}).await;
+    assert!(matches!(summary, Err(OnceError::Stopped)), "{summary:?}");
 }

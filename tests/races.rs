@@ -8,10 +8,9 @@ use crate::common::{
     nodes::{
         NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour, second, with_neighbour,
     },
-    put_pool, reporting, run_pod, running, seconds, server,
+    put_pool, reporting, run_pod, running, seconds, seldom, server,
 };
 use ipgc::config::Config;
-use rstest::rstest;
 use serde_json::json;
 use std::time::Duration;
 use testkit::{ChangeKind, Match, fixtures, pods::Kubelet};
@@ -121,16 +120,15 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
     bench.stop().await;
 }
 
-#[rstest]
-#[case::to_list_pools(Match::list("ippools"))]
-#[case::to_read_pods(Match::get("pods"))]
 #[tokio::test(start_paused = true)]
-async fn not_being_allowed_costs_no_retries(#[case] denied: Match) {
-    let bench = Bench::start(running(&[(1, "web-1")])).await;
-    seconds(1).await;
-    let rule = bench.on(denied).fail(401);
+async fn not_being_allowed_costs_no_retries() {
+    let bench = Bench::with(running(&[(1, "web-1")]), seldom()).await;
+    seconds(10).await;
+    let rule = bench.on(Match::get("pods")).fail(401);
     bench.end(["web-1"]);
-    seconds(60).await;
+    seconds(600).await;
+    assert!(rule.hits() > 0);
+    assert_eq!(bench.counted("retries_exhausted"), 0);
     rule.remove();
     seconds(3600).await;
     assert_eq!(

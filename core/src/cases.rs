@@ -92,6 +92,10 @@ struct Case {
     tries: u32,
     /// Opened again while it is in flight.
     again: Option<Moment>,
+    /// Looked at, and not closed since.
+    is_known: bool,
+    /// Something of it was removed or marked, and the rest is to follow.
+    is_begun: bool,
 }
 
 /// All cases.
@@ -100,6 +104,8 @@ pub struct Cases {
     by_key: HashMap<Arc<CaseKey>, Case>,
     due: BTreeSet<(Moment, Arc<CaseKey>)>,
     on_node: HashMap<Box<str>, BTreeSet<Arc<CaseKey>>>,
+    known: usize,
+    begun: usize,
 }
 
 impl Waiting {
@@ -244,6 +250,18 @@ impl Cases {
         self.due.len() < self.by_key.len()
     }
 
+    /// How many were looked at and not closed: they wait for something, or are in work.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.known
+    }
+
+    /// How many have rows that were removed, or reservations that were marked, when they were looked at last.
+    #[must_use]
+    pub fn begun(&self) -> usize {
+        self.begun
+    }
+
     /// Whether one waits for a node.
     #[must_use]
     pub fn wait_for_nodes(&self) -> bool {
@@ -276,6 +294,8 @@ impl Cases {
                 place: Place::Queued,
                 tries: 0,
                 again: None,
+                is_known: false,
+                is_begun: false,
             };
             let key = Arc::new(key);
             self.by_key.insert(Arc::clone(&key), case);
@@ -357,6 +377,10 @@ impl Cases {
         let known = work.orphans.len();
         work.add(std::mem::take(&mut case.work));
         let found = (work.orphans.len() > known).then_some(now);
+        self.begun -= usize::from(case.is_begun);
+        self.known -= usize::from(case.is_known);
+        case.is_begun = work.is_begun();
+        case.is_known = true;
         case.work = work;
         let again = case.again.take().into_iter().chain(found).min();
         let at = |moment| Waiting {
@@ -385,6 +409,8 @@ impl Cases {
                 return next;
             }
         }
+        self.begun += usize::from(case.is_begun);
+        self.known += 1;
         let due = if is_over && waiting.is_empty() {
             again.unwrap_or(now)
         } else {

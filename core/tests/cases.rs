@@ -72,6 +72,43 @@ fn one() -> (Cases, CaseKey) {
     (cases, key)
 }
 
+/// A reservation that was marked.
+fn marked(key: &CaseKey) -> Wanted {
+    Wanted {
+        row: RowContent {
+            address: "10.0.0.1".parse().unwrap(),
+            sandbox: "s".into(),
+            podref: key.1.clone(),
+            interface: None,
+        },
+        networks: BTreeSet::new(),
+        name_may_return: true,
+        fact: Fact::Absent,
+    }
+}
+
+#[test]
+fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_left() {
+    let (mut cases, key) = one();
+    let counts = |cases: &Cases| (cases.at_work(), cases.known(), cases.begun());
+    assert_eq!(counts(&cases), (false, 0, 0), "it may have no row");
+    begin(&mut cases, at(1), 1);
+    assert_eq!(counts(&cases), (true, 0, 0));
+    let later = || Outcome::not_before(at(9));
+    give_back(&mut cases, &key, later(), at(2));
+    assert_eq!(counts(&cases), (false, 1, 0));
+    begin(&mut cases, at(9), 2);
+    let work = Work {
+        claimed: vec![marked(&key)],
+        ..Work::default()
+    };
+    give_back_with(&mut cases, &key, work, later(), at(3));
+    assert_eq!(counts(&cases), (false, 1, 1));
+    begin(&mut cases, at(9), 3);
+    give_back(&mut cases, &key, Outcome::Done, at(9));
+    assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
+}
+
 #[test]
 fn cases_come_out_when_they_are_due() {
     let mut cases = Cases::default();
@@ -141,17 +178,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
 fn a_reservation_that_is_being_released_is_no_news() {
     let (mut cases, key) = one();
     let (_, mut work) = begin(&mut cases, at(1), 1).remove(0);
-    work.claimed.push(Wanted {
-        row: RowContent {
-            address: "10.0.0.1".parse().unwrap(),
-            sandbox: "s".into(),
-            podref: key.1.clone(),
-            interface: None,
-        },
-        networks: BTreeSet::new(),
-        name_may_return: true,
-        fact: Fact::Absent,
-    });
+    work.claimed.push(marked(&key));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
     give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
     cases.find(key.clone(), at(4), orphan("10.0.0.1"));

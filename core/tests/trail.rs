@@ -131,7 +131,6 @@ fn an_end_is_settled_from_the_terminal_phase_on(#[case] events: Vec<Event>, #[ca
 #[case::the_same_before_the_main_container(vec![pending(UP, &[("init", RUNNING), ("main", WAITING)]), pending(UP, &[("init", ENDED), ("main", WAITING)]), pending(DOWN, &[("init", ENDED), ("main", WAITING)]), deleting(failed(DOWN, &[("init", ENDED), ("main", MADE_UP)]))])]
 #[case::rejected_with_empty_statuses(vec![running(UP, RUNS), failed(UP, &[]), deleting(failed(UP, &[]))])]
 #[case::rejected_before_it_ran(vec![pending(DOWN, &[]), failed(DOWN, &[])])]
-#[case::never_seen(vec![])]
 #[case::never_seen_before_its_terminal_state(vec![failed(DOWN, ENDS)])]
 #[case::restart_after_all_containers_ended(vec![running(UP, RUNS), running(UP, ENDS), running(UP, RUNS), deleting(running(UP, RUNS))])]
 #[case::a_container_seen_as_started_long_ago(vec![running(UP, &[("debug", RUNNING), ("main", RUNNING)]), running(UP, RUNS), running(UP, RUNS), deleting(failed(DOWN, ENDS))])]

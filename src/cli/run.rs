@@ -3,6 +3,7 @@
 use std::{pin::pin, process::ExitCode, time::Duration};
 
 use kube::Client;
+use tokio::time::{error::Elapsed, timeout};
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
@@ -32,7 +33,7 @@ Exit code: 0 ended by a signal, 1 the run failed, 2 error in flags, configuratio
 
 Examples:
   ipgc run --once --dry-run                  tell what would be freed, from this machine
-  ipgc run --once --wait 5m                  free what may go within 5 minutes, and end
+  ipgc run --once --wait 20m                 free what may go within 20 minutes, and end
   ipgc run --cooldown 5s --grace 5m          wait longer before an address is given back
   ipgc run --unfenced free-after=12h         free after that what nodes hold that nobody fences
   ipgc run --keep-podref 'driver/*,*/vip-*'  never touch rows of these owners
@@ -94,7 +95,7 @@ pub struct Args {
 
     /// With --once: how long to wait for addresses that may not go yet. Where nobody saw the pod end, that takes some
     /// minutes
-    #[arg(long, env = "IPGC_WAIT", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    #[arg(long, env = "IPGC_WAIT", value_name = "DURATION", default_value = "10m", requires = "once", value_parser = duration)]
     wait: Duration,
 
     /// Take every decision and write nothing: what would be freed is logged
@@ -197,11 +198,16 @@ async fn collect(
         }
     };
     let unfit = tokio::select! {
-        () = &mut shutdown => return Ok(ExitCode::SUCCESS),
-        unfit = unfit(collector.requests(), &config) => unfit,
+        () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
+        unfit = unfit_in_time(collector.requests(), &config, once.is_some()) => unfit,
     };
-    if let Some(reason) = unfit {
-        return Err(reason);
+    match unfit {
+        Ok(None) => {}
+        Ok(Some(reason)) => return Err(reason),
+        Err(_) => {
+            error!("the API server does not say which rights there are");
+            return Ok(ExitCode::FAILURE);
+        }
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
@@ -211,7 +217,7 @@ async fn collect(
     });
     let running = collector.start();
     if let Some(wait) = once {
-        let summary = once::once(running, wait, config.dry_run, shutdown).await;
+        let summary = once::once(running, &config, wait, shutdown).await;
         neighbours.abort();
         return match summary {
             Ok(summary) => {
@@ -246,6 +252,16 @@ async fn collect(
             ExitCode::FAILURE
         }
     })
+}
+
+/// The same, for a run that `ends` by itself: it does not wait for an API server for ever.
+async fn unfit_in_time(
+    client: &Client,
+    config: &Config,
+    ends: bool,
+) -> Result<Option<String>, Elapsed> {
+    let patience = if ends { once::SURVEY } else { Duration::MAX };
+    timeout(patience, unfit(client, config)).await
 }
 
 /// Why nothing could ever be done in this cluster, if that is so.
@@ -437,6 +453,30 @@ mod tests {
         assert_eq!(flags.dry_run, library.dry_run);
         assert_eq!(flags.max_retries, library.max_retries);
         assert_eq!(flags.workers, library.workers);
+    }
+
+    #[test]
+    fn a_run_that_ends_by_itself_looks_once() {
+        let args = ["ipgc", "--once", "--wait=20m"];
+        let args = Only::try_parse_from(args).unwrap().args;
+        assert_eq!((args.once, args.wait.as_secs()), (true, 20 * 60));
+        assert!(args.config().unwrap().sweep_interval > args.wait);
+        assert!(Only::try_parse_from(["ipgc", "--wait=20m"]).is_err());
+        assert_eq!(
+            Only::try_parse_from(["ipgc"]).unwrap().args.wait.as_secs(),
+            600
+        );
+    }
+
+    /// A run that goes on for ever asks for ever.
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_does_not_say_which_rights_there_are_ends_a_run_that_is_to_end() {
+        let server = testkit::Server::new();
+        server.on(Match::create("selfsubjectaccessreviews")).hang();
+        let begun = tokio::time::Instant::now();
+        let unfit = unfit_in_time(&server.client(), &electing(), true).await;
+        assert!(unfit.is_err());
+        assert_eq!(begun.elapsed(), once::SURVEY);
     }
 
     #[test]

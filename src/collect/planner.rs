@@ -4,7 +4,7 @@
 //! and gives its cases back; it decides nothing about when a case is looked at again.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -78,6 +78,10 @@ pub struct Outlook {
     pub at_work: bool,
     /// When the next of the others is looked at.
     pub next: Option<Moment>,
+    /// Cases that were looked at and wait.
+    pub waiting: usize,
+    /// Those of them with reservations that are marked and not deleted yet.
+    pub begun: usize,
     /// Whether the planner has taken in all that a sweep found.
     pub is_surveyed: bool,
 }
@@ -89,9 +93,11 @@ pub struct Planner {
     lanes: Lanes,
     /// The cases of which it was told that the retries are used up.
     given_up: HashSet<CaseKey>,
-    /// For what a sweep was asked, since the last one had not seen it. Is it still not seen, sweeps come at their time.
-    asked: HashSet<String>,
-    is_surveyed: bool,
+    /// For what a sweep was asked, and when, since the last one had not seen it. Once a later one has not seen it either,
+    /// sweeps come at their time.
+    asked: HashMap<String, Moment>,
+    /// When the last sweep began that came to its end.
+    surveyed: Option<Moment>,
     /// None once nothing new is begun.
     answers: Option<mpsc::UnboundedSender<FromTurn>>,
 }
@@ -107,8 +113,8 @@ impl Planner {
             cases: Cases::default(),
             lanes: Lanes::default(),
             given_up: HashSet::new(),
-            asked: HashSet::new(),
-            is_surveyed: false,
+            asked: HashMap::new(),
+            surveyed: None,
             answers: Some(answers),
         };
         loop {
@@ -146,11 +152,11 @@ impl Planner {
     fn take(&mut self, input: Input) {
         let now = self.plan.context.clock.now();
         match input {
-            Input::Ended(ended) => self.take_end(&ended),
+            Input::Ended(ended) => self.take_end(&ended, now),
             Input::Found(found) => self.take_found(found, now),
             Input::SweepEnded { begun, before } => {
                 self.forget(begun, before, now);
-                self.is_surveyed = true;
+                self.surveyed = Some(begun);
             }
             // The copy that led told of them; now it is our turn.
             Input::TookOver => self.cases.wake_all(now),
@@ -169,7 +175,7 @@ impl Planner {
     }
 
     /// A case in each pool that the pod may have rows in is looked at when they may go.
-    fn take_end(&mut self, ended: &Arc<Ended>) {
+    fn take_end(&mut self, ended: &Arc<Ended>, now: Moment) {
         if self.is_full() {
             self.plan.sweeps.request();
             warn!(pod = %ended.podref(), "too much work is open, pod is left to the sweep");
@@ -188,12 +194,11 @@ impl Planner {
         if self.asked.len() >= REMEMBERED {
             self.asked.clear();
         }
-        let mut is_news = false;
         for unseen in routes.unseen {
-            is_news |= self.asked.insert(unseen);
-        }
-        if is_news {
-            self.plan.sweeps.request();
+            let asked = *self.asked.entry(unseen).or_insert(now);
+            if self.surveyed.is_none_or(|begun| begun <= asked) {
+                self.plan.sweeps.request();
+            }
         }
         let due = ended.first_look(&self.plan.context.policy);
         for (pool, routes) in routes.pools {
@@ -413,7 +418,9 @@ impl Planner {
             open: self.cases.len(),
             at_work: self.cases.at_work(),
             next: self.cases.next_due(),
-            is_surveyed: self.is_surveyed,
+            waiting: self.cases.known(),
+            begun: self.cases.begun(),
+            is_surveyed: self.surveyed.is_some(),
         };
         self.plan.outlook.send_if_modified(|told| {
             let is_news = *told != outlook;

@@ -74,7 +74,7 @@ counters! {
     claims_forbidden: Counter,
     /// Pods whose rows could not be freed within the retries.
     retries_exhausted: Counter,
-    /// Ends of pods, and finds of a sweep, for which too much work was open.
+    /// Ends of pods and finds of a sweep for which too much work was open.
     queue_overflows: Counter,
     /// Pods with a network that could not be followed to a pool.
     left_to_sweep: Counter,
