@@ -79,7 +79,7 @@ impl Drop for Admin {
 async fn serve(listener: TcpListener, pages: Arc<Pages>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Whoever is not accepted yet waits in the system's queue. It is never closed.
+        // Connections that are not accepted yet wait in the system's queue. The listener is never closed.
         let Ok(place) = Arc::clone(&connections).acquire_owned().await else {
             return;
         };

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::clock::Clock;
 
-/// Whoever waits makes one so often.
+/// A task that waits makes one so often.
 const BEAT: Duration = Duration::from_secs(30);
 
 /// When a loop last got on.

@@ -363,7 +363,7 @@ impl Collector {
         let mut planning = JoinSet::new();
         planning.spawn(named("the planner", Planner::run(plan, inputs)));
         info!(workers = config.workers, "ready");
-        // Who leads can do at once what there is to do.
+        // Only now, so that the copy that leads can work at once.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();
         if let Some(elector) = elector {

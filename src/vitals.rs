@@ -103,7 +103,7 @@ impl Vitals {
     }
 
     /// Whether the run gets on: false when its sweep has hung for five minutes. One that fails gets on, for a new
-    /// process would fail too, and know less: what was seen ending is lost with this one. Whoever does not lead sweeps
+    /// process would fail too, and know less: what was seen ending is lost with this one. A copy that does not lead sweeps
     /// all the same.
     #[must_use]
     pub fn is_alive(&self) -> bool {

@@ -235,7 +235,7 @@ impl Subject<'_> {
         self.policy.wait(Some(grace), self.facts.rows)
     }
 
-    /// Whoever was not seen to be scheduled was not, unless nobody looked.
+    /// An incarnation that was not seen to be scheduled was not, unless nobody looked.
     fn scheduled(ended: &[Arc<Ended>]) -> Vec<&Ended> {
         let scheduled = |end: &&Ended| {
             end.last.node.is_some() || end.listed_at.is_some() || end.gap_at.is_some()
@@ -254,7 +254,7 @@ impl Subject<'_> {
             self.of_end(end, answers, least)
         });
         let own = own.reduce(Clearance::and);
-        // Whoever came later may have it too.
+        // Later incarnations may have it too.
         let may_have = &scheduled[answering.unwrap_or(0)..];
         let watched = !may_have.is_empty() && may_have.iter().all(|end| end.watched);
         let mut all = match (own, self.unseen(&scheduled, answering)) {
@@ -271,7 +271,7 @@ impl Subject<'_> {
                 .iter()
                 .any(|end| end.bore(self.row, self.policy.cooldown))
         {
-            // Whoever wrote the row existed when it was observed first. Only a cooldown after that
+            // The pod that wrote the row existed when it was observed first. Only a cooldown after that
             // has a fresh watch shown them, so that they are among those who are asked.
             all = all.not_before(self.first_seen() + self.policy.cooldown);
         }
@@ -293,7 +293,7 @@ impl Subject<'_> {
             return Some(self.of_unseen(self.first_seen(), wait));
         };
         let before = scheduled.iter().filter_map(|end| end.listed_at).max();
-        // Whoever was born and killed in a gap took the row over, which changes its id.
+        // A pod that was born and killed in a gap took the row over, which changes its id.
         let taken_over = !scheduled[answering].bore(self.row, self.policy.cooldown);
         let since = scheduled.iter().filter_map(|end| end.gap_at).max();
         let doubt = before.max(since.filter(|_| taken_over))?;
@@ -380,7 +380,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Whoever may have had the row and was seen by nobody, not after `since`.
+    /// Pods that may have had the row and that nobody saw, not after `since`.
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
         let free_at = Wait::Until(since + wait);
@@ -388,7 +388,7 @@ impl Subject<'_> {
             .policy
             .unwitnessed_hold
             .map(|hold| since + hold.max(wait));
-        // Whoever was not seen had as many interfaces as those who were, or those whose rows are there.
+        // A pod that was not seen had as many interfaces as those that were, or as those whose rows are there.
         let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
         let dels = self.facts.interfaces.max(seen.unwrap_or_default());
         let silent = nodes.blockers(self.facts.slice, wait, self.now);

@@ -36,7 +36,7 @@ impl Default for Timing {
 pub struct Record<'r> {
     /// Its resourceVersion, which any write changes.
     pub version: &'r str,
-    /// Who holds it; nobody, if that is empty.
+    /// The copy that holds it; none, if that is empty.
     pub holder: &'r str,
     /// For how long after a change it is held.
     pub duration: Duration,

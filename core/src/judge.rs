@@ -469,7 +469,7 @@ fn runs(pod: &PodState) -> bool {
 }
 
 /// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended,
-/// as it does when the runtime has removed them. Whoever looks first by then never learns of a start. It does
+/// as it does when the runtime has removed them. A look that comes only then never learns of a start. It does
 /// the same for a set-up that was cut off and may go on; but then multus has not reported the address.
 fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
     let made_up = ContainerState::Terminated { started: false };

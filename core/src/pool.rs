@@ -93,7 +93,7 @@ impl Exempt {
             } else if let Some(key) = Offset::parse(word) {
                 exempt.keys.insert(key);
             } else if !word.is_empty() {
-                // Whoever wrote it wants something kept: as long as nobody knows what, all is.
+                // The person who wrote it wants something kept: as long as it is not known what, all is.
                 exempt.whole_pool = true;
                 exempt.unclear.get_or_insert_with(|| word.into());
             }

@@ -113,7 +113,7 @@ impl Writer {
         let name = missing.name().ok_or(NotMade::NoName)?;
         let row = self.row(missing).await?.ok_or(NotMade::Gone)?;
         let namespace = &missing.row.pool.namespace;
-        // Whoever wrote the row has its pod by now.
+        // The pod of the row is there by now.
         let asked = [(row.podref.clone(), true)].into();
         let (_, mut presence) = self.prover.presence(&asked).await;
         match presence.remove(&row.podref) {

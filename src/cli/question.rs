@@ -11,7 +11,7 @@ pub fn agrees(question: &str) -> Result<bool, String> {
 /// What a person types, without space around it.
 pub fn ask(question: &str) -> Result<String, String> {
     let mut asked = stderr().lock();
-    // Whoever cannot be asked cannot agree.
+    // A person who cannot be asked cannot agree.
     let said = write!(asked, "{question}").and_then(|()| asked.flush());
     said.map_err(|error| format!("cannot ask: {error}"))?;
     let mut line = String::new();

@@ -24,7 +24,7 @@ pub struct Batches<K, J> {
 type Inboxes<K, J> = Arc<Mutex<HashMap<K, Vec<J>>>>;
 
 impl<K: Clone + Eq + Hash, J> Batches<K, J> {
-    /// No jobs yet. Who serves them runs in `tasks`.
+    /// No jobs yet. The task that serves them runs in `tasks`.
     #[must_use]
     pub fn new(tasks: TaskTracker) -> Self {
         Self {

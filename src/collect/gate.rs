@@ -32,7 +32,7 @@ struct Shut {
     by: Access,
 }
 
-/// What a refusal was about. Who only reads never learns whether writing is allowed again.
+/// What a refusal was about. A read does not tell whether writing is allowed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Something was to be read.
@@ -66,7 +66,7 @@ impl Gate {
     }
 
     /// Waits while another copy leads, and for a minute at the most; false if there was nothing to wait
-    /// for. Whoever waited knows nothing of the present any more.
+    /// for. What was read before the wait is old after it.
     pub async fn stood_by(&self, stop: &CancellationToken) -> bool {
         if self.leads() {
             return false;

@@ -234,7 +234,7 @@ impl NodeKeeper {
             }
         }
         drop(evidence);
-        // Whoever ends later need not wait for what can be heard now.
+        // A pod that ends later need not wait for what can be heard now.
         let wait = self.policy.wait(Some(grace), MANY_ROWS);
         Ok(Some(now + wait + SILENCE + SILENCE))
     }

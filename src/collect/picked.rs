@@ -2,7 +2,7 @@
 //!
 //! A row is picked as it was seen, whole; one that has changed since is none of them. It decides nothing but
 //! that: what is picked is observed, proven and judged like anything else, and only a pick that is *forced*
-//! need not wait. Whoever frees tells here what became of it, and whoever asked reads it.
+//! need not wait. A turn tells here what became of it, and the command reads it.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -366,7 +366,7 @@ impl Picked {
             Fate::Done(_) | Fate::Left(..) => true,
             // What we removed ourselves is gone as well.
             Fate::Freed(_) => !matches!(fate, Fate::Done(_) | Fate::Left(..)),
-            // Whoever is told that the row is gone learns later that it was by us.
+            // That the row is gone may be told before it is known that it was by us.
             Fate::Gone => !matches!(fate, Fate::Freed(_)),
             _ => *known == fate,
         };

@@ -1,6 +1,6 @@
 //! The roll of a namespace: which of some pods exist, by the names of all pods in it.
 //!
-//! A whole namespace is a few pages of names. Whoever asks while a list is read is answered by the next
+//! A whole namespace is a few pages of names. A question that comes while a list is read is answered by the next
 //! one, all by the same: each list begins after all who are answered by it have asked, which is what
 //! makes it a proof (docs/safety.md).
 
@@ -102,7 +102,7 @@ async fn serve(mut inbox: Inbox<String, Question>, client: &Client, history: &Hi
                 Ok(names) => Ok((begun, names.answer(question.wanted))),
                 Err(error) => Err(Arc::clone(error)),
             };
-            // Who asked may be gone.
+            // The turn that asked may be gone.
             let _ = question.answer.send(roll);
         }
     }

@@ -1,4 +1,4 @@
-//! Who else frees addresses in the cluster, and whether pools are where nobody looks.
+//! Other programs that free addresses in the cluster, and pools in namespaces that are not looked at.
 //!
 //! All of it is asked for with the rights of the caller, and none of it is needed: of what is refused or fails, it is said
 //! that it is not known.

@@ -55,7 +55,7 @@ impl Census {
         count.add(interface.and_then(InterfaceTag::of));
     }
 
-    /// It has read every pool, a wait after the list. Whoever has rows left is counted as before: what went may
+    /// It has read every pool, a wait after the list. A name that has rows left is counted as before: what went may
     /// have gone by hand, or by the one DEL of several that was heard.
     pub fn end(&mut self) {
         let mut found = mem::take(&mut self.next);

@@ -30,7 +30,7 @@ pub const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// After a failure, what was missed comes in first: time to take it in.
 const CATCH_UP: Duration = Duration::from_secs(2);
-/// A watch that is taken up soon is fresh by then. Who waits longer waits for one that may stay away.
+/// A watch that is taken up soon is fresh by then. One that is not may stay away.
 const CAUGHT_UP: Duration = Duration::from_secs(3);
 /// How often it is looked at whether it is.
 const LOOK: Duration = Duration::from_millis(100);

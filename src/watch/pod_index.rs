@@ -179,7 +179,7 @@ impl PodIndex {
         Some(self.end(gone, true, now))
     }
 
-    /// The API server's data went back in time. Whoever ended may be there again and run, and whoever lives may never
+    /// The API server's data went back in time. A pod that ended may be there again and run, and a pod that lives may never
     /// have been: as in the beginning nothing is known, until a list has come to its end.
     pub fn distrust(&mut self, now: Moment) {
         *self = Self {

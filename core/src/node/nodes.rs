@@ -56,7 +56,7 @@ impl Nodes {
 
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
-        // Whoever is at work was not dead, and nobody saw what ran there meanwhile.
+        // A node at work was not dead, and nobody saw what ran there meanwhile.
         let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
         let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());

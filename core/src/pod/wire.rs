@@ -33,13 +33,13 @@ const CONDITION: &str = "PodReadyToStartContainers";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "'de: 't"))]
 pub struct Wire<'t> {
-    /// Who it is.
+    /// Its name and its uid.
     pub metadata: Option<Metadata<'t>>,
     spec: Option<Spec<'t>>,
     status: Option<PodStatus<'t>>,
 }
 
-/// Who a pod is, and what is said of it there.
+/// The name and the uid of a pod, and what else its metadata tells.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
 pub struct Metadata<'t> {

@@ -27,7 +27,7 @@ pub(super) struct Metadata {
     pub(super) managers: Option<Vec<Manager>>,
 }
 
-/// Who wrote fields of it.
+/// A client that wrote fields of it.
 #[derive(Deserialize)]
 pub(super) struct Manager {
     pub(super) operation: Option<String>,

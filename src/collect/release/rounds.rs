@@ -187,7 +187,7 @@ impl Releaser {
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
-        // Whoever leads gives them back otherwise: claims without an end are found by its sweep.
+        // Otherwise the copy that leads gives them back: its sweep finds claims without an end.
         kept.retain(|_| context.gate.leads());
         let kept = Pile::new(kept);
         let restoring = || async {

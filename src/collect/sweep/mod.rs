@@ -81,7 +81,7 @@ pub struct Sweeper {
     pub planner: mpsc::Sender<Input>,
     /// Sweep only here, if set.
     pub namespace: Option<String>,
-    /// Who asks for sweeps.
+    /// Where sweeps are asked for.
     pub requests: Arc<SweepRequests>,
     /// Time between sweeps.
     pub interval: Duration,
@@ -99,7 +99,7 @@ impl Sweeper {
             let freshness = Arc::clone(&self.context.evidence().freshness);
             freshness.caught_up().await;
             self.context.pulse.beat();
-            // Whoever asked before this one began is served by it.
+            // A request from before this one began is served by it.
             let _ = self.requests.0.notified().now_or_never();
             let begun = self.context.clock.now();
             let wait = match self.sweep(begun).await {

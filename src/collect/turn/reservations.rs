@@ -61,7 +61,7 @@ impl Turn<'_> {
         let gate = &self.context.gate;
         let stood_by = gate.stood_by(self.stop).await;
         if stood_by && !gate.leads() {
-            // Whoever leads finds them in a sweep. We would ask for ever.
+            // The copy that leads finds them in a sweep. We would ask for ever.
             self.batch.reservations_done(&BTreeSet::new());
             return;
         }

@@ -65,7 +65,7 @@ impl Look<'_> {
             if !self.context.may_release(&orphan.reservation) {
                 continue;
             }
-            // Whoever waits longer than from sweep to sweep must not be forgotten meanwhile.
+            // A reservation that waits longer than from sweep to sweep must not be forgotten meanwhile.
             self.context
                 .evidence()
                 .see_reservation(&orphan.reservation, now);
