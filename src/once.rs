@@ -135,7 +135,7 @@ impl fmt::Display for Summary {
 }
 
 /// Lets the run of this `config` go on until all is freed that may go within `wait` after its first survey, then stops
-/// it. What was begun in time is ended, which takes the budget of an ADD at the most. It ends sooner if `stop` does, and
+/// it. Work that was begun in time is ended, which takes the budget of an ADD at the most. It ends sooner if `stop` does, and
 /// tells what was done until then.
 ///
 /// # Errors

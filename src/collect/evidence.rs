@@ -316,7 +316,7 @@ impl Evidence {
         // Whose node is not silent may have got the address from a pod that ended on another.
         names.extend(others.nodes());
         for (podref, known) in known.filter(|(_, known)| !known.needs_no_node()) {
-            // What the pod's own end proves needs no node.
+            // Where the pod's own end is proof, no node is needed.
             let ends = known.ended.iter();
             let ends = ends.filter(|end| !end.settled || end.last.mirror);
             names.extend(ends.filter_map(|end| end.last.node.clone()));

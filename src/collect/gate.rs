@@ -88,7 +88,7 @@ impl Gate {
         let until = self.clock.now() + SHUT;
         {
             let mut shut = lock(&self.shut);
-            // What was refused to be changed is not allowed because something can be read.
+            // A refused write is not allowed again because something can be read.
             let by = shut
                 .filter(|shut| shut.by == Access::Write)
                 .map_or(by, |shut| shut.by);

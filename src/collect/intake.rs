@@ -80,8 +80,8 @@ impl Sink<LeanPod> for PodSink {
         let heard_until = Moment::new(heard_until.saturating_sub(self.policy.cooldown));
         self.with(|evidence, now| {
             let Evidence { pods, nodes, .. } = evidence;
-            // The nodes are about to be suspected anew. What no node stood in the way of before is
-            // not raised again by that.
+            // The nodes are about to be suspected anew. Rows that no node stood in the way
+            // of before do not wait again because of that.
             let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.policy.wait(Some(grace), MANY_ROWS);
             let is_any = |blocked: Option<Blocked>| blocked.is_some();

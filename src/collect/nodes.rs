@@ -203,7 +203,7 @@ impl NodeKeeper {
             let page = call(api.list_metadata(&params)).await?;
             self.history.hear(heard.as_ref(), &page.metadata);
             let next = next_page(&params, &page.metadata);
-            // What they are, the watch tells: this list may be older than a removal that it told.
+            // The watch tells their states: this list may be older than a removal that it told.
             names.extend(page.items.into_iter().filter_map(|node| node.metadata.name));
             match next {
                 Some(next) => params = next,

@@ -119,7 +119,7 @@ pub struct Picked {
 }
 
 impl Picked {
-    /// These, which were seen so long before now. What is picked twice is picked once.
+    /// These, which were seen so long before now. A thing that is picked twice counts once.
     #[must_use]
     pub fn new(picks: Vec<Pick>, seen_before: Duration) -> Self {
         let mut all = Self {
@@ -364,7 +364,7 @@ impl Picked {
         let known = &mut fates[at];
         let stays = match known {
             Fate::Done(_) | Fate::Left(..) => true,
-            // What we removed ourselves is gone as well.
+            // A row that we removed ourselves is gone as well.
             Fate::Freed(_) => !matches!(fate, Fate::Done(_) | Fate::Left(..)),
             // That the row is gone may be told before it is known that it was by us.
             Fate::Gone => !matches!(fate, Fate::Freed(_)),

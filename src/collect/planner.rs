@@ -373,7 +373,7 @@ impl Planner {
         let pod = &key.1;
         warn!(%pod, reason, "retries are used up");
         context.counters.retries_exhausted.increment();
-        // What a sweep found, the next one finds again in its own time.
+        // The next sweep, in its own time, finds again the rows that a sweep found.
         if ended.is_some() {
             self.plan.sweeps.request();
         }

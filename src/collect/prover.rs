@@ -53,7 +53,7 @@ pub struct Prover {
 }
 
 impl Prover {
-    /// Reads through `client`, and shuts the gate when it is refused. What is read for many runs in
+    /// Reads through `client`, and shuts the gate when it is refused. Reads that many share run in
     /// `tasks`.
     #[must_use]
     pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker, history: Arc<History>) -> Self {

@@ -82,7 +82,7 @@ impl Releaser {
                 .release_round(&permission, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
-            // What a few take tells little of what many would.
+            // The time that a few take tells little of the time that many would.
             let is_telling = 2 * count >= *size || !late.is_empty();
             if permission.lasts() && is_telling {
                 *size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
@@ -147,7 +147,7 @@ impl Releaser {
         outcomes: &mut Outcomes,
     ) -> Vec<Marked<'r>> {
         let context = permission.context;
-        // What is ripe later was proven too early.
+        // A reservation that is ripe later was proven too early.
         let now = context.clock.now();
         let (begun, proven, mut kept) = self.prove(context, marked, outcomes).await;
         let (proven, used) = without_row(context, namespace, proven, outcomes).await;

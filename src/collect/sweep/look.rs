@@ -179,7 +179,7 @@ impl<'l> Look<'l> {
     /// All pools, a few to a page.
     ///
     /// # Errors
-    /// When a page cannot be read. What was found so far is good; the rest is not known.
+    /// When a page cannot be read. The findings so far are good; the rest is not known.
     pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
         let context = self.context;
         let mut params = first_page();
@@ -234,7 +234,7 @@ impl<'l> Look<'l> {
             }
         }
         self.judge_candidates();
-        // What cannot be read may be one that was picked.
+        // A pool that cannot be read may be one that was picked.
         if let Some(picked) = &context.picked
             && self.report.pools_unreadable == 0
         {
@@ -302,8 +302,7 @@ impl<'l> Look<'l> {
             tally.count(&verdict, Duration::ZERO);
             match verdict {
                 Verdict::Held(held) => {
-                    // What waits, or waits for its pod to run, longer than from sweep to sweep must
-                    // not be forgotten.
+                    // A row that waits longer than from sweep to sweep must not be forgotten.
                     let mut evidence = self.context.evidence();
                     evidence.first_seen.see_again(pool.uid(), row, now);
                     drop(evidence);

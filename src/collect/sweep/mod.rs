@@ -94,8 +94,8 @@ impl Sweeper {
     pub async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         loop {
-            // What is seen of rows while the watch is not fresh is not noted with the pods that live:
-            // where their names may return, their rows would wait for a second look when they end.
+            // Rows that are seen while the watch is not fresh are not noted with the pods that live: where
+            // their names may return, these rows would wait for a second look when the pods end.
             let freshness = Arc::clone(&self.context.evidence().freshness);
             freshness.caught_up().await;
             self.context.pulse.beat();

@@ -217,7 +217,7 @@ impl<'t> Turn<'t> {
             if let Some(until) = self.context.refusals.until(|| self.right()) {
                 return Err(Failure::Refused(until));
             }
-            // What was proven of the time before is worth nothing.
+            // A proof from the time before is worth nothing.
             if self.context.history.epoch() != self.epoch {
                 return Err(Failure::Postponed(Duration::ZERO));
             }

@@ -130,7 +130,7 @@ impl Turn<'_> {
         let now = context.clock.now();
         let nodes = &mut context.evidence().nodes;
         for (name, read) in read {
-            // What the watch has told meanwhile is newer.
+            // The watch may have told something newer meanwhile.
             let known = state(nodes, &name);
             let is_as_before = match (before.get(&*name), &known) {
                 (Some(Some(before)), Some(known)) => before.says_the_same(known),
@@ -151,7 +151,7 @@ impl Turn<'_> {
         self.context.evidence().pods.others(rows)
     }
 
-    /// The rows that may go, judged one by one. What is not let go is noted.
+    /// The rows that may go, judged one by one. Why the others stay is noted.
     pub(super) fn judge<'p>(&mut self, proof: &Proof<'p>, due: &Asked) -> Vec<Release<'p>> {
         let observed = proof.observed();
         let now = self.context.clock.now();

@@ -33,7 +33,7 @@ impl Look<'_> {
             pods, definitions, ..
         } = &mut *context.evidence();
         let usage = pods.usage(definitions.all(), is_swept);
-        // What two pods report is so whatever the pools say. But a row that was not seen is not one that is
+        // Two pods report one address whatever the pools say. But a row that was not seen is not one that is
         // missing, and a pool that cannot be read may have it.
         self.report.duplicates = usage.duplicates;
         self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
