@@ -502,7 +502,12 @@ async fn the_lease_is_given_back_after_the_patch_in_flight() {
     assert!(!b.leads());
     a.done().await.expect("drained");
     rows_become(&server, &["2"], 1).await;
-    assert_eq!(lease(&server)["holderIdentity"], Value::Null);
+    // The other copy may have it already.
+    let holder = lease(&server)["holderIdentity"].clone();
+    assert!(
+        !holder.as_str().unwrap_or_default().starts_with("a_"),
+        "{holder}"
+    );
     stop(b).await;
 }
 
