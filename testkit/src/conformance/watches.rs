@@ -143,10 +143,11 @@ pub(super) async fn a_watch_ends_after_its_timeout(cluster: &Cluster) -> Shown {
 }
 
 pub(super) async fn initial_events_are_refused_or_end_with_a_bookmark(cluster: &Cluster) -> Shown {
-    cluster.pod("watch-initial", |pod| pod).await?;
+    let pod = cluster.pod("watch-initial", |pod| pod).await?;
     let options = [
         ("fieldSelector", "metadata.name=watch-initial"),
-        ("resourceVersion", "0"),
+        // "Not older" than 0 may be a state from before the pod: the watch cache may not have it yet.
+        ("resourceVersion", version(&pod)),
         ("resourceVersionMatch", "NotOlderThan"),
         ("sendInitialEvents", "true"),
         ("allowWatchBookmarks", "true"),
