@@ -21,7 +21,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
-//! | [`watch`] | informers and indexes |
+//! | [`watch`] | informers: what the API server tells, stripped while it is read |
 //! | `backoff` | waits after failures |
 //! | `collect` | from the end of a pod to its freed rows |
 //! | `calls`, `clock`, `lock` | one request under a deadline; moments for the core |

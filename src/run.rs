@@ -119,7 +119,7 @@ impl Collector {
         };
         let gate = Arc::new(Gate::new(clock, leadership.clone()));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let mut evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let mut evidence = Evidence::new(config.breaker, nodes);
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
@@ -236,9 +236,13 @@ impl Collector {
         let tasks = TaskTracker::new();
 
         let (distrusted, told) = (evidence.clone(), events.clone());
+        let lost = Arc::clone(&freshness);
         let went_back = Arc::clone(&counters);
         history.on_back(move |note| {
-            distrusted.lock().distrust(clock.now());
+            let mut evidence = distrusted.lock();
+            lost.lose();
+            evidence.distrust(clock.now());
+            drop(evidence);
             went_back.history_went_back.increment();
             told.history_went_back(note);
         });
@@ -286,7 +290,7 @@ impl Collector {
             clock,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
-        let nads = NadSink(evidence.clone());
+        let nads = NadSink::new(evidence.clone());
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
@@ -318,6 +322,7 @@ impl Collector {
                 config.workers,
             ),
             reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            freshness: Arc::clone(&freshness),
             prover,
             evidence: evidence.clone(),
             reading_nodes: tokio::sync::Mutex::default(),

@@ -185,13 +185,12 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::{collect::evidence::Evidence, watch::Freshness};
+    use crate::collect::evidence::Evidence;
 
     fn vitals() -> Vitals {
         let (_, phase) = watch::channel(Phase::Ready);
         let clock = Clock::start();
-        let freshness = Arc::new(Freshness::new(clock));
-        let evidence = Evidence::new(Limits::default(), Nodes::default(), freshness);
+        let evidence = Evidence::new(Limits::default(), Nodes::default());
         Vitals::new(
             clock,
             Leadership::always(clock),

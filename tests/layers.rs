@@ -69,10 +69,10 @@ const CORE: &[&[&str]] = &[
     ],
     &["clearance", "names"],
     &["judge"],
-    &["fact", "patch"],
+    &["fact", "patch", "pods"],
     &["work"],
     &["cases", "routes"],
-    &["lanes"],
+    &["known", "lanes"],
 ];
 
 #[rstest]

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     address::{Range, may_reserve, network_of_pool, reservation_address},
-    ipam::{InvalidConfig, Ipam},
+    ipam::{InvalidConfig, Ipam, parse},
     networks::StatusEntry,
     pod::PodState,
 };
@@ -22,6 +22,19 @@ pub enum Definition {
     Read(Vec<Ipam>),
     /// It exists and cannot be read.
     Invalid(InvalidConfig),
+}
+
+impl Definition {
+    /// Reads the definition `namespace/name` by its `spec.config`, or by why the object could not be read as far as
+    /// that.
+    #[must_use]
+    pub fn read(name: &str, config: Result<Option<&str>, String>) -> Self {
+        let own_name = name.rsplit_once('/').map_or(name, |(_, own)| own);
+        let sections = config
+            .map_err(InvalidConfig::Json)
+            .and_then(|config| parse(config.unwrap_or_default(), own_name));
+        sections.map_or_else(Self::Invalid, Self::Read)
+    }
 }
 
 /// All definitions, by `namespace/name`.

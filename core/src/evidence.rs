@@ -244,7 +244,7 @@ fn is_before(second: NonZeroU32, moment: Moment) -> bool {
 }
 
 /// An incarnation that ended, or is at its end: deleted, or in a terminal phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// Its last state.
     pub last: PodState,

@@ -27,6 +27,8 @@
 //! | [`clearance`] | when a row may go, and how well that is known |
 //! | [`proof`] | presence of pods, learned after an observation |
 //! | [`judge`](mod@judge) | the verdict on a row |
+//! | [`pods`] | the pods that live, and the ends of others |
+//! | [`known`] | everything that is known, and the facts for a verdict |
 //! | [`election`] | who leads, by a Lease |
 //! | [`breaker`] | the stop to a mass of frees that nobody foresaw |
 //! | [`patch`] | the one guarded write, and what the answers to it mean |
@@ -49,6 +51,7 @@ pub mod history;
 pub mod id;
 pub mod ipam;
 pub mod judge;
+pub mod known;
 pub mod lanes;
 pub mod names;
 pub mod networks;
@@ -57,6 +60,7 @@ mod operation;
 pub mod patch;
 pub mod pod;
 pub mod podref;
+pub mod pods;
 pub mod pool;
 pub mod proof;
 pub mod refusal;

@@ -78,7 +78,7 @@ pub struct Container {
 /// One state of one incarnation.
 // Independent facts, not the states of a machine.
 #[allow(clippy::struct_excessive_bools)]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodState {
     /// Namespace and name.
     pub podref: PodRef,

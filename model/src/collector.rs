@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use ipgc_core::{
+    clearance::Facts,
     definitions::Scope,
     fact::Fact,
     judge::Release,
@@ -274,13 +275,11 @@ impl World {
             return Turn::Idle;
         };
         let (policy, now) = (scenario.policy(), moment(self.now));
-        let knowledge =
-            doctored::Knowledge::of(scenario, replica, &observed, observation, seen, self);
+        let knowledge = doctored::Knowledge::of(scenario, replica, &observed, seen, self);
         let proof = observed.begin_proof().conclude(knowledge.presence.clone());
         let free = |row| {
-            knowledge.with_facts(&observed, row, |facts| {
-                proof.release(row, facts, &policy, now).ok()
-            })
+            let release = |facts: &Facts<'_>| proof.release(row, facts, &policy, now).ok();
+            knowledge.with_facts(&observed, row, release)?
         };
         let mut releases: Vec<Release<'_>> = observed.rows().iter().filter_map(free).collect();
         if scenario.mutations.has(Mutation::NeverFree) {

@@ -1,46 +1,43 @@
-//! The facts for a judgement, put together as `src/collect/knowledge.rs` does; and what a mutation
-//! does to them before the shipped code sees them.
+//! The facts for a judgement, put together by the shipped code; and what a mutation does to them before they are judged.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use ipgc_core::{
-    clearance::{Facts, Living},
-    definitions::Scope,
+    breaker::Limits,
+    clearance::Facts,
     evidence::Ended,
+    known::{Evidence, Known},
     node::Nodes,
     podref::PodRef,
-    pool::{ObservedPool, Row},
+    pods::{Others, Presumed},
+    pool::{ObservedPool, Row, RowCount},
     proof::Presence,
 };
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 
 use crate::{
-    replica::{Observation, Replica, Seen},
+    replica::{Replica, Seen},
     scenario::{Mutation, Mutations, Scenario},
     world::{Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref, reported},
 };
 
 /// What a replica knows when it judges.
-pub struct Knowledge<'a> {
-    replica: &'a Replica,
+pub struct Knowledge {
+    evidence: Evidence,
     /// What was read of the pods.
     pub presence: HashMap<PodRef, Presence>,
-    ended: Vec<Arc<Ended>>,
-    living: Option<Living>,
-    rows: usize,
-    nodes: Nodes,
-    fresh: bool,
+    known: HashMap<PodRef, Known>,
+    others: Others,
 }
 
-impl<'a> Knowledge<'a> {
+impl Knowledge {
     /// What `replica` knows after it read the pool and then the pods.
     #[must_use]
     pub fn of(
         scenario: &Scenario,
-        replica: &'a Replica,
+        replica: &Replica,
         observed: &ObservedPool,
-        observation: &Observation,
         seen: &[Seen],
         world: &World,
     ) -> Self {
@@ -51,49 +48,38 @@ impl<'a> Knowledge<'a> {
             };
             (parsed_podref(seen.name), presence)
         });
-        let ended = replica.ended.iter().filter(|end| end.last.name == WEB);
-        let ended: Vec<_> = ended.map(crate::replica::End::evidence).collect();
-        let expected = ended.iter().map(|end| end.expected_rows()).max();
-        let here = observation
-            .pool
-            .taken()
-            .filter(|(_, row)| row.name == WEB)
-            .count();
+        let mut evidence = Evidence::new(Limits::default(), replica.nodes.clone());
+        evidence.pods = replica.pods.clone();
+        evidence.first_seen = replica.sightings.clone();
+        let is_heard = replica.fresh || scenario.mutations.has(Mutation::StaleIsFresh);
+        let contents = || observed.rows().iter().filter_map(|row| row.content().ok());
+        let counts = RowCount::by_podref(observed.rows());
+        let known = contents().map(|row| {
+            let here = counts.get(row.podref.as_str()).copied();
+            let here = here.unwrap_or_default();
+            let known = evidence.of(&row.podref, &[], here, is_heard);
+            (row.podref.clone(), known)
+        });
         let mut knowledge = Self {
-            replica,
             presence: presence.collect(),
-            ended,
-            living: replica.living(WEB),
-            rows: expected.max(Some(here)).unwrap_or(0),
-            nodes: replica.nodes.clone(),
-            fresh: replica.fresh,
+            known: known.collect(),
+            others: evidence.pods.others(contents()),
+            evidence,
         };
         knowledge.doctor(scenario.mutations, observed, seen, world);
         knowledge
     }
 
-    /// Uses the facts about a row.
+    /// Uses the facts about a row; none of a row that cannot be read.
     pub fn with_facts<T>(
         &self,
         observed: &ObservedPool,
         row: &Row,
         act: impl FnOnce(&Facts<'_>) -> T,
-    ) -> T {
-        let own = row.podref_text() == Some(parsed_podref(WEB).as_str());
-        act(&Facts {
-            ended: if own { &self.ended } else { &[] },
-            living: self.living.clone().filter(|_| own),
-            rows: self.rows,
-            interfaces: self.rows,
-            sighting: self.replica.sightings.get(observed.uid(), row),
-            siblings: None,
-            others: &[],
-            scope: Scope::default(),
-            nodes: &self.nodes,
-            slice: None,
-            longest_grace: Duration::ZERO,
-            fresh: self.fresh,
-        })
+    ) -> Option<T> {
+        let known = self.known.get(&row.content().ok()?.podref)?;
+        let evidence = &self.evidence;
+        Some(evidence.with_facts(observed, row, known, &self.others, act))
     }
 
     fn doctor(
@@ -109,45 +95,49 @@ impl<'a> Knowledge<'a> {
             .iter()
             .find(|row| row.podref_text() == Some(web.as_str()));
         let content = row.and_then(|row| row.content().ok());
-        let clean = |end: &Ended| Ended {
-            settled: true,
-            ..end.clone()
+        if mutations.has(Mutation::NodeBackIsFree) {
+            self.evidence.nodes = always_there(world);
+        }
+        let Some(known) = self.known.get_mut(&web) else {
+            return;
         };
         if mutations.has(Mutation::SkipProof) {
             self.presence.insert(web.clone(), Presence::Absent);
-            self.living = None;
+            known.presumed = Presumed::Absent;
         }
         if mutations.has(Mutation::GradesIgnored) {
-            for end in &mut self.ended {
-                *end = Arc::new(clean(end));
+            for end in &mut known.ended {
+                Arc::make_mut(end).settled = true;
             }
         }
         if mutations.has(Mutation::EvidencePerName)
-            && let (Some(last), Some(content)) = (self.ended.last(), content)
+            && let (Some(last), Some(content)) = (known.ended.last(), content)
         {
             let mut end = Ended::clone(last);
             end.last.status = reported(content.address);
-            self.ended = vec![Arc::new(end)];
+            known.ended = vec![Arc::new(end)];
         }
         if mutations.has(Mutation::EarlierIgnored)
-            && let Some(answering) =
-                content.and_then(|content| self.ended.iter().rposition(|end| end.reported(content)))
+            && let Some(answering) = content
+                .and_then(|content| known.ended.iter().rposition(|end| end.reported(content)))
         {
-            self.ended.drain(..answering);
+            known.ended.drain(..answering);
         }
         if mutations.has(Mutation::ListedIgnored) {
-            for end in &mut self.ended {
-                *end = Arc::new(Ended {
-                    listed_at: None,
-                    ..Ended::clone(end)
-                });
+            for end in &mut known.ended {
+                Arc::make_mut(end).listed_at = None;
             }
         }
-        if mutations.has(Mutation::StaleIsFresh) {
-            self.fresh = true;
-        }
-        if mutations.has(Mutation::NodeBackIsFree) {
-            self.nodes = always_there(world);
+        if mutations.has(Mutation::BornIsFirst) {
+            // Its predecessors are asked, as far as the watch told of them.
+            let mut inherited = None;
+            for end in &mut known.ended {
+                let end = Arc::make_mut(end);
+                if end.born.is_some() {
+                    end.listed_at = inherited;
+                }
+                inherited = inherited.max(end.listed_at);
+            }
         }
         let unreported = |seen: &Seen| {
             seen.pod.filter(|pod| {
@@ -158,12 +148,12 @@ impl<'a> Knowledge<'a> {
             && let Some(pod) = seen.iter().find_map(unreported)
         {
             self.presence.insert(web, Presence::Absent);
-            self.living = None;
+            known.presumed = Presumed::Absent;
             let mut state = pod.state();
             if let Some(content) = content {
                 state.status = reported(content.address);
             }
-            self.ended = vec![Arc::new(Ended {
+            known.ended = vec![Arc::new(Ended {
                 last: state,
                 at: moment(0),
                 watched: true,

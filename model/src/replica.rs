@@ -1,33 +1,33 @@
 //! One replica of ipgc: what it remembers, and where its turn stands.
 //!
-//! The bookkeeping of the pod watch is the model's own and follows `src/watch/pod_index.rs`; what
-//! the states mean is decided by the shipped [`Trail`], [`Sandboxes`], [`Sightings`] and [`Nodes`].
+//! Its memory is the shipped one: [`PodIndex`], [`Nodes`] and [`Sightings`].
 
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use ipgc_core::{
-    clearance::Living,
-    evidence::{Ended, Sandboxes, Trail},
-    id::IdTag,
+    definitions::{Definitions, Scope},
     node::{NodeState, Nodes},
+    pods::{PodIndex, RowGlance},
     sighting::Sightings,
 };
 
 use crate::{
     scenario::{Mutation, Mutations},
     world::{
-        Address, Machine, Name, Pod, Pool, Report, Reserved, Stage, Tick, id_text, machine_name,
-        moment,
+        Address, INTERFACE, Machine, Name, Pod, Pool, Reserved, Tick, WEB, address, id_text,
+        machine_name, moment, podref,
     },
 };
 
 /// A replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Replica {
-    /// Pods that live, as far as the watch tells.
-    pub live: Vec<Live>,
-    /// Incarnations that ended, in the order of their ends.
-    pub ended: Vec<End>,
+    /// Pods that live and ends of others, as far as the watch tells.
+    pub pods: PodIndex,
+    /// The pod that the watch told of last, while it is there.
+    told: Option<Pod>,
+    /// Whether it has listed the pods before.
+    has_listed: bool,
     /// Events that the watch has not brought yet.
     pub pending: Vec<Event>,
     /// Whether the watch is heard.
@@ -42,46 +42,8 @@ pub struct Replica {
     pub turn: Turn,
     /// When its last turn began.
     pub turned_at: Option<Tick>,
-    /// When it listed the pods last.
-    listed_at: Tick,
-    /// Who had a row and was not there, when all rows were looked at a wait after that.
-    census: Option<Vec<Name>>,
     /// The guards that are switched off in its watch.
     pub mutations: Mutations,
-}
-
-/// A pod that lives.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Live {
-    /// Its last state.
-    pub last: Pod,
-    trail: Trail,
-    listed_at: Option<Tick>,
-    running_since: Option<Tick>,
-    terminal_since: Option<(Tick, bool)>,
-    sandboxes: Sandboxes,
-    in_list: bool,
-}
-
-/// An incarnation that ended.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct End {
-    /// Its last state.
-    pub last: Pod,
-    /// When.
-    pub at: Tick,
-    /// Before our eyes.
-    pub watched: bool,
-    /// Its sandbox is known to be stopped.
-    pub settled: bool,
-    /// Its containers were terminated.
-    pub stopped: bool,
-    /// The list before which somebody may have left it a row.
-    pub listed_at: Option<Tick>,
-    /// The last gap since.
-    pub gap_at: Option<Tick>,
-    /// The sandboxes that its rows were seen with.
-    pub sandboxes: Sandboxes,
 }
 
 /// What the watch brings.
@@ -139,68 +101,6 @@ pub struct Seen {
     pub pod: Option<Pod>,
 }
 
-impl Live {
-    fn new(pod: Pod, listed_at: Option<Tick>, listed: bool, now: Tick) -> Self {
-        let mut live = Self {
-            last: pod,
-            trail: Trail::default(),
-            listed_at,
-            running_since: None,
-            terminal_since: None,
-            sandboxes: Sandboxes::default(),
-            in_list: listed,
-        };
-        live.advance(pod, !listed, now);
-        live
-    }
-
-    fn advance(&mut self, next: Pod, watched: bool, now: Tick) {
-        self.trail.advance(&next.state());
-        match next.stage {
-            Stage::Pending => {}
-            Stage::Running => {
-                self.running_since.get_or_insert(now);
-            }
-            Stage::Ended | Stage::CutOff | Stage::Evicted => {
-                self.terminal_since.get_or_insert((now, watched));
-            }
-        }
-        self.last = next;
-        self.in_list |= !watched;
-    }
-
-    fn end(&self, at: Tick, watched: bool) -> End {
-        End {
-            last: self.last,
-            at,
-            watched,
-            settled: self.trail.is_settled(),
-            stopped: self.trail.is_stopped(),
-            listed_at: self.listed_at,
-            gap_at: None,
-            sandboxes: self.sandboxes,
-        }
-    }
-}
-
-impl End {
-    /// The end as the shipped code knows it.
-    #[must_use]
-    pub fn evidence(&self) -> Arc<Ended> {
-        Arc::new(Ended {
-            last: self.last.state(),
-            at: moment(self.at),
-            watched: self.watched,
-            settled: self.settled,
-            stopped: self.stopped,
-            listed_at: self.listed_at.map(moment),
-            born: None,
-            gap_at: self.gap_at.map(moment),
-            sandboxes: self.sandboxes,
-        })
-    }
-}
-
 impl Replica {
     /// A replica that begins now: it lists pods and nodes, and knows nothing of the past.
     #[must_use]
@@ -216,38 +116,36 @@ impl Replica {
     }
 
     /// It has been there for long, and there was no row when it looked.
-    pub fn knows_the_past(&mut self) {
-        self.census = Some(Vec::new());
+    pub fn knows_the_past(&mut self, now: Tick) {
+        self.glance(&Pool::default(), now, 0);
     }
 
     /// The pods were listed, at the start or after a lost watch.
     pub fn list(&mut self, pods: &[Pod], machines: &[Machine], now: Tick, mutations: Mutations) {
-        let blind = mutations.has(Mutation::EvidenceAcrossGap);
-        for live in &mut self.live {
-            live.in_list = false;
-            if !blind {
-                live.trail.gap();
-                live.sandboxes.forget_after(moment(self.heard_until));
-            }
-        }
-        for pod in pods {
-            self.see(*pod, true, now);
-        }
-        let (there, gone) = std::mem::take(&mut self.live)
-            .into_iter()
-            .partition(|live| live.in_list);
-        self.live = there;
-        let ends: Vec<End> = gone.iter().map(|live| live.end(now, blind)).collect();
-        self.ended.extend(ends);
-        if !blind {
-            for end in &mut self.ended {
-                end.gap_at = Some(now);
-            }
-        }
         self.pending.clear();
+        let there = pods.iter().find(|pod| pod.name == WEB).copied();
+        if mutations.has(Mutation::EvidenceAcrossGap) && self.has_listed {
+            // As if the watch had told of it all.
+            let gone = self
+                .told
+                .filter(|told| there.is_none_or(|pod| pod.uid != told.uid));
+            let gone = gone.map(|pod| Event { pod, deleted: true });
+            let there = there.map(|pod| Event {
+                pod,
+                deleted: false,
+            });
+            self.pending.extend(gone.into_iter().chain(there));
+            self.deliver(now);
+        } else {
+            self.pods.begin_list(moment(self.heard_until));
+            if let Some(pod) = there {
+                self.pods.apply(pod.state(), moment(now));
+            }
+            self.pods.end_list(moment(now));
+            self.told = there;
+            self.has_listed = true;
+        }
         self.fresh = true;
-        self.listed_at = now;
-        self.census = None;
         let now = moment(now);
         if !mutations.has(Mutation::NobodyBlocks) {
             self.nodes.gap(now);
@@ -266,92 +164,33 @@ impl Replica {
 
     /// Takes in all that the watch has brought.
     pub fn deliver(&mut self, now: Tick) {
-        for event in std::mem::take(&mut self.pending) {
-            if event.deleted {
-                self.delete(event.pod, now);
+        for Event { pod, deleted } in std::mem::take(&mut self.pending) {
+            if deleted {
+                self.pods.delete(pod.state(), moment(now));
             } else {
-                self.see(event.pod, false, now);
+                self.pods.apply(pod.state(), moment(now));
             }
+            self.told = Some(pod).filter(|_| !deleted);
         }
     }
 
-    fn see(&mut self, pod: Pod, listed: bool, now: Tick) {
-        let doubt = self.doubt(pod.name, listed, now);
-        match self.live.iter_mut().find(|live| live.last.name == pod.name) {
-            Some(live) if live.last.uid == pod.uid => {
-                live.advance(pod, !listed, now);
-            }
-            Some(live) => {
-                let predecessor = std::mem::replace(live, Live::new(pod, doubt, listed, now));
-                self.ended.push(predecessor.end(now, !listed));
-            }
-            None => self.live.push(Live::new(pod, doubt, listed, now)),
-        }
-    }
-
-    /// The list before which somebody may have left rows to a pod that is first seen now.
-    fn doubt(&self, name: Name, listed: bool, now: Tick) -> Option<Tick> {
-        if listed {
-            return Some(now);
-        }
-        let known = self.ended.iter().filter(|end| end.last.name == name);
-        let inherited = known.filter_map(|end| end.listed_at).max();
-        let is_first = self
-            .census
-            .as_ref()
-            .is_some_and(|names| !names.contains(&name));
-        if is_first || self.mutations.has(Mutation::BornIsFirst) {
-            inherited
-        } else {
-            inherited.max(Some(self.listed_at))
-        }
-    }
-
-    fn delete(&mut self, last: Pod, now: Tick) {
-        let known = self.live.iter().position(|live| live.last.uid == last.uid);
-        let mut live = match known {
-            Some(place) => self.live.remove(place),
-            None if self.ended.iter().any(|end| end.last.uid == last.uid) => return,
-            None => Live::new(last, Some(now), true, now),
-        };
-        live.advance(last, true, now);
-        self.ended.push(live.end(now, true));
-    }
-
-    /// Notes the sandboxes of rows that living pods report, and whose rows are there without a pod,
-    /// as the sweep does.
+    /// Sees all rows, as a sweep does.
     pub fn glance(&mut self, pool: &Pool, now: Tick, wait: Tick) {
-        if now >= self.listed_at + wait {
-            let is_absent = |name: &Name| !self.live.iter().any(|live| live.last.name == *name);
-            let names = pool.taken().map(|(_, row)| row.name);
-            self.census = Some(names.filter(is_absent).collect());
-        }
-        for (address, row) in pool.taken() {
-            let of = |live: &&mut Live| {
-                live.last.name == row.name && live.last.report == Report::Of(address)
+        self.pods.begin_sweep();
+        for (of, row) in pool.taken() {
+            let id = id_text(row.id);
+            let seen = RowGlance {
+                address: Some(IpAddr::from(address(of))),
+                sandbox: Some(id.as_str()).filter(|_| self.fresh),
+                interface: Some(INTERFACE),
+                scope: Scope::default(),
             };
-            if let Some(live) = self.live.iter_mut().find(of)
-                && live.terminal_since.is_none()
-                && let Some(tag) = IdTag::of(&id_text(row.id))
-            {
-                live.sandboxes.note(tag, moment(now));
-            }
+            self.pods.glance(podref(row.name), &seen, moment(now));
         }
-    }
-
-    /// The incarnation of a name that lives, as far as the watch tells.
-    #[must_use]
-    pub fn living(&self, name: Name) -> Option<Living> {
-        let live = self.live.iter().find(|live| live.last.name == name)?;
-        let completed = live
-            .terminal_since
-            .map(|(since, watched)| live.end(since, watched).evidence());
-        Some(Living {
-            uid: live.last.state().uid,
-            running_since: live.running_since.map(moment),
-            completed,
-            sandboxes: live.sandboxes,
-        })
+        let wait = moment(wait).since_epoch();
+        self.pods.end_sweep(moment(now), wait);
+        // What it finds of addresses in use is forgotten.
+        self.pods.usage(&Definitions::new(), |_, _| false);
     }
 
     /// Takes in the state of a node, and its Lease.

@@ -72,7 +72,7 @@ impl Scenario {
             Mutations::default(),
         );
         if world.next_uid == 0 {
-            replica.knows_the_past();
+            replica.knows_the_past(world.now);
         }
         world.replicas = vec![replica; count];
         self

@@ -55,13 +55,18 @@ impl Batch {
         self.works.keys().cloned().collect()
     }
 
-    /// What is known of the owners at this moment, of whom the pool has these rows.
+    /// What is known of the owners at this moment, who have these rows in the pool. `is_heard` as in [`Evidence::of`].
     #[must_use]
-    pub fn known(&self, evidence: &Evidence, observed: &ObservedPool) -> HashMap<PodRef, Known> {
+    pub fn known(
+        &self,
+        evidence: &Evidence,
+        observed: &ObservedPool,
+        is_heard: bool,
+    ) -> HashMap<PodRef, Known> {
         let rows = RowCount::by_podref(observed.rows());
         let known = self.works.iter().map(|(podref, work)| {
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();
-            let mut known = evidence.of(podref, &work.ended, here);
+            let mut known = evidence.of(podref, &work.ended, here, is_heard);
             let siblings = work.siblings.as_ref();
             let siblings = siblings.filter(|(sweep, _)| *sweep == evidence.sweeps);
             known.siblings = siblings.map(|(_, rows)| Arc::clone(rows));

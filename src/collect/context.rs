@@ -10,9 +10,10 @@ use std::{
 use ipgc_core::{
     address::excerpt,
     definitions::Networks,
-    evidence::Policy,
+    evidence::{Ended, Policy},
     judge::{Held, Unknown},
-    pool::{ObservedPool, PoolKey, Row, RowContent},
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
     time::Moment,
 };
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
-    evidence::{Evidence, SharedEvidence},
+    evidence::{Evidence, Known, SharedEvidence},
     gate::Gate,
     nodes::Interest,
     picked::{Fate, Picked},
@@ -35,6 +36,7 @@ use crate::{
     lock::lock,
     pulse::Pulse,
     report::{Counters, Events},
+    watch::Freshness,
 };
 
 /// What a turn works with.
@@ -47,6 +49,8 @@ pub struct Context {
     pub reservations: ReservationApi,
     /// What is known: see [`Context::evidence`].
     pub evidence: SharedEvidence,
+    /// Whether the watch of pods is heard.
+    pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.
     pub reading_nodes: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
@@ -87,6 +91,13 @@ impl Context {
     /// What is known, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
         self.evidence.lock()
+    }
+
+    /// What is known of an owner at this moment: see [`Evidence::of`].
+    #[must_use]
+    pub fn known(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
+        let evidence = self.evidence();
+        evidence.of(podref, own, here, self.freshness.is_fresh())
     }
 
     /// Whether this is news about a pool; told once, it is none any more.

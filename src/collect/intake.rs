@@ -4,6 +4,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
+    definitions::Definition,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     node::{Blocked, NO_SANDBOXES_ANNOTATION},
     time::Moment,
@@ -21,7 +22,7 @@ use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,
     report::Counters,
-    watch::{Freshness, LeanNode, LeanPod, NadIndex, Sink},
+    watch::{Freshness, LeanNode, LeanPod, Sink},
 };
 
 /// Pods: into the evidence, and their ends to the planner.
@@ -209,18 +210,28 @@ impl Sink<LeanNode> for NodeSink {
     }
 }
 
-/// Definitions: into their index.
-pub struct NadSink(pub SharedEvidence);
+/// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
+pub struct NadSink {
+    /// Where they go.
+    evidence: SharedEvidence,
+    /// The names in the list that is being read.
+    listed: HashSet<String>,
+}
 
 impl NadSink {
-    fn with(&self, act: impl FnOnce(&mut NadIndex)) {
-        act(&mut self.0.lock().definitions);
+    /// Puts definitions into this evidence.
+    #[must_use]
+    pub fn new(evidence: SharedEvidence) -> Self {
+        Self {
+            evidence,
+            listed: HashSet::new(),
+        }
     }
 }
 
 impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
     fn begin_list(&mut self) {
-        self.with(NadIndex::begin_list);
+        self.listed.clear();
     }
 
     fn apply(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
@@ -230,16 +241,24 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
             // Its text quotes values.
             Err(_) => Err("the object has not the shape of a definition".to_owned()),
         };
-        self.with(|index| index.apply(&name, config));
+        let definition = Definition::read(&name, config);
+        if let Definition::Invalid(reason) = &definition {
+            warn!(definition = name, %reason, "definition cannot be read");
+        }
+        let known = &mut self.evidence.lock().definitions;
+        known.insert(name.as_str().into(), definition);
+        self.listed.insert(name);
     }
 
     fn delete(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
         let Some(name) = name_of(&object) else { return };
-        self.with(|index| index.delete(&name));
+        self.evidence.lock().definitions.remove(name.as_str());
     }
 
     fn end_list(&mut self) {
-        self.with(NadIndex::end_list);
+        let listed = std::mem::take(&mut self.listed);
+        let known = &mut self.evidence.lock().definitions;
+        known.retain(|name, _| listed.contains(&**name));
     }
 }
 
@@ -252,3 +271,6 @@ fn name_of(object: &DeserializeGuard<NetworkAttachmentDefinition>) -> Option<Str
         meta.name.as_ref()?
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,7 +188,7 @@ impl Planner {
             if !all.iter().any(|end| end.last.uid == ended.last.uid) {
                 all.push(Arc::clone(ended));
             }
-            Routes::of(&all, evidence.definitions.all(), &evidence.pools)
+            Routes::of(&all, &evidence.definitions, &evidence.pools)
         };
         self.report_unresolved(ended, &routes);
         if self.asked.len() >= REMEMBERED {

@@ -19,7 +19,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{Kind, NOW, Slice, Snapshot, Unreadable, labels::Labels};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
-    watch::{LeanNode, LeanPod, NadIndex},
+    watch::{LeanNode, LeanPod},
 };
 
 /// So many definitions that cannot be read are named.
@@ -29,7 +29,6 @@ const FEW: usize = 5;
 #[derive(Default)]
 pub(super) struct Gather {
     pub(super) snapshot: Snapshot,
-    definitions: NadIndex,
     /// The pools, slices and definitions that were taken in.
     names: HashSet<(Kind, String)>,
 }
@@ -187,7 +186,8 @@ impl Gather {
         self.once(Kind::Definition, name.clone())?;
         let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
         let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        self.definitions.apply(&name, config.map_err(fault));
+        let definition = Definition::read(&name, config.map_err(fault));
+        self.snapshot.definitions.insert(name.into(), definition);
         Ok(())
     }
 
@@ -210,7 +210,6 @@ impl Gather {
             let name = format!("{}/{}", one.namespace, one.name);
             return Err(twice(Kind::Reservation, &name));
         }
-        snapshot.definitions = self.definitions.into_all();
         let faulty = snapshot.definitions.iter();
         let faulty = faulty.filter_map(|(name, definition)| {
             Some(format!("definition {name} {}", untold(definition)?))

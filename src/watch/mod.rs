@@ -5,15 +5,9 @@
 //!
 //! Nothing here writes to the API server.
 
-mod census;
-mod common;
 mod freshness;
 mod lean_node;
 mod lean_pod;
-mod live;
-mod nad_index;
-mod pod_index;
-mod usage;
 
 use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
 
@@ -26,14 +20,7 @@ use serde::de::DeserializeOwned;
 use tokio::{sync::watch, time::timeout};
 use tracing::{debug, warn};
 
-pub use self::{
-    freshness::Freshness,
-    lean_node::LeanNode,
-    lean_pod::LeanPod,
-    nad_index::NadIndex,
-    pod_index::{Others, PodIndex, Presumed, RowGlance},
-    usage::Usage,
-};
+pub use self::{freshness::Freshness, lean_node::LeanNode, lean_pod::LeanPod};
 use crate::{backoff::Backoff, calls::with_causes, history::History};
 
 /// Objects to a page of a list: five megabytes of pods.

@@ -8,7 +8,7 @@ use super::Row;
 
 /// An interface of a pod, by its name in few bytes. Two of one pod are not taken for one: that would take two names of
 /// it with one hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InterfaceTag(NonZeroU32);
 
 impl InterfaceTag {
@@ -26,7 +26,7 @@ impl InterfaceTag {
 const TOLD_APART: usize = 5;
 
 /// Rows of one podref.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RowCount {
     rows: u32,
     /// The first interfaces of these rows.

@@ -6,7 +6,7 @@
 use std::{sync::Mutex, time::Duration, vec};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use ipgc_core::{fact::Fact, reservation::Reservation};
+use ipgc_core::{fact::Fact, pods::Presumed, reservation::Reservation};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ use super::{
     rows::without_row,
     steps::{Marked, Proven},
 };
-use crate::{collect::context::Context, lock::lock, watch::Presumed};
+use crate::{collect::context::Context, lock::lock};
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;

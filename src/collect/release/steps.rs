@@ -240,7 +240,7 @@ impl Releaser {
             let scope = Scope {
                 networks: &wanted.networks,
                 range: None,
-                definitions: evidence.definitions.all(),
+                definitions: &evidence.definitions,
             };
             match wanted.fact.check(found, wanted.row.address, &scope) {
                 Ok(true) => proven.push(Proven(marked)),

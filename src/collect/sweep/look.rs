@@ -21,6 +21,7 @@ use ipgc_core::{
     names::KnownNetworks,
     networks::StatusEntry,
     podref::PodRef,
+    pods::{Others, RowGlance},
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
     text::Text,
@@ -40,7 +41,6 @@ use crate::{
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,
     },
-    watch::{Others, RowGlance},
 };
 
 /// One look.
@@ -146,7 +146,7 @@ impl<'l> Look<'l> {
                 }
                 let evidence = context.evidence();
                 let is_of = |address, entry: StatusEntry<'_>| {
-                    may_be_reserved(evidence.definitions.all(), entry, address, &it.name)
+                    may_be_reserved(&evidence.definitions, entry, address, &it.name)
                 };
                 it.is_claimed() || !evidence.pods.reports(it.whose(), is_of)
             };
@@ -199,7 +199,7 @@ impl<'l> Look<'l> {
                     warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
                     slices.remove(pool);
                 }
-                let ask = || (evidence.freshness.is_fresh(), context.clock.now());
+                let ask = || (context.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
                 if networks.as_ref().is_none_or(|(key, _)| key != pool) {
                     let of_pool = evidence.networks_of(pool, row.range);
@@ -284,7 +284,7 @@ impl<'l> Look<'l> {
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
                 let here = rows.get(podref.as_str()).copied().unwrap_or_default();
-                self.context.evidence().of(podref, &[], here)
+                self.context.known(podref, &[], here)
             });
             let verdict = self.judge(pool, row, known, now);
             if let Verdict::Stale(stale) = verdict {
@@ -382,7 +382,7 @@ impl<'l> Look<'l> {
                 let scope = Scope {
                     networks,
                     range: *range,
-                    definitions: evidence.definitions.all(),
+                    definitions: &evidence.definitions,
                 };
                 let others = others.of(&row);
                 let ends = others.iter().filter(|other| other.end.is_some());
@@ -514,7 +514,7 @@ fn is_live(
         scope: Scope {
             networks,
             range: row.range,
-            definitions: definitions.all(),
+            definitions,
         },
     };
     pods.glance(podref, &seen, now).is_some()

@@ -96,8 +96,7 @@ impl Sweeper {
         loop {
             // Rows that are seen while the watch is not fresh are not noted with the pods that live: where
             // their names may return, these rows would wait for a second look when the pods end.
-            let freshness = Arc::clone(&self.context.evidence().freshness);
-            freshness.caught_up().await;
+            self.context.freshness.caught_up().await;
             self.context.pulse.beat();
             // A request from before this one began is served by it.
             let _ = self.requests.0.notified().now_or_never();

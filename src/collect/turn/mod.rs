@@ -196,7 +196,7 @@ impl<'t> Turn<'t> {
             if self.stop.is_cancelled() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }
-            let mut known = self.batch.known(&self.context.evidence(), &observed);
+            let mut known = self.known(&observed);
             known.retain(|podref, _| due.contains_key(podref));
             let others = self.others(&observed, &due);
             let read = self.read_nodes(&known, &others).await;
@@ -225,8 +225,7 @@ impl<'t> Turn<'t> {
             let context = self.context;
             self.batch
                 .note_attempt(patch.releases(), &self.networks, |podref| {
-                    let evidence = context.evidence();
-                    evidence.of(podref, &[], RowCount::default()).uid()
+                    context.known(podref, &[], RowCount::default()).uid()
                 });
             self.context.counters.patches_sent.increment();
             let counters = &self.context.counters;

@@ -142,8 +142,8 @@ impl Turn<'_> {
         }
         let namespace = &self.key.namespace;
         let known = orphans.iter().map(|(podref, _)| {
-            let evidence = self.context.evidence();
-            let known = evidence.of(podref, self.batch.ends(podref), RowCount::default());
+            let ends = self.batch.ends(podref);
+            let known = self.context.known(podref, ends, RowCount::default());
             (podref.clone(), known)
         });
         // The rows that they would belong to.
@@ -259,10 +259,7 @@ impl Turn<'_> {
         let sighting = self.context.evidence().see_reservation(found, now);
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
-        let known = self
-            .context
-            .evidence()
-            .of(podref, self.batch.ends(podref), here);
+        let known = self.context.known(podref, self.batch.ends(podref), here);
         let policy = &self.context.policy;
         let row = match found.as_row(address) {
             Ok(row) => row,

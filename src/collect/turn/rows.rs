@@ -13,6 +13,7 @@ use ipgc_core::{
     judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
     node::{Node, Nodes},
     podref::PodRef,
+    pods::Others,
     pool::{ObservedPool, Row, RowContent},
     proof::{Presence, Proof},
     time::Moment,
@@ -23,14 +24,20 @@ use super::{LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     calls::CallError,
     collect::{evidence::Known, picked::Fate, prover::Asked},
-    watch::Others,
 };
 
 impl Turn<'_> {
+    /// What is known of the owners at this moment.
+    pub(super) fn known(&self, observed: &ObservedPool) -> HashMap<PodRef, Known> {
+        let evidence = self.context.evidence();
+        let is_heard = self.context.freshness.is_fresh();
+        self.batch.known(&evidence, observed, is_heard)
+    }
+
     /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that begin a long wait. For the others no proof is needed yet.
     pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
         let now = self.context.clock.now();
-        let known = self.batch.known(&self.context.evidence(), observed);
+        let known = self.known(observed);
         let mut due = Asked::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
@@ -156,7 +163,7 @@ impl Turn<'_> {
         let observed = proof.observed();
         let now = self.context.clock.now();
         // Once more: an incarnation may have ended since the observation.
-        let known = self.batch.known(&self.context.evidence(), observed);
+        let known = self.known(observed);
         let others = self.others(observed, due);
         let mut releases = Vec::new();
         for row in observed.rows() {

@@ -13,15 +13,13 @@ use ipgc_core::{
     judge::{is_unused, lives_elsewhere},
     names::{Reading, split},
     podref::PodRef,
+    pods::Presumed,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
 };
 
 use super::{Left, Lone, Look};
-use crate::{
-    collect::{picked::Fate, pool_api::ObserveError, second_look::second_look},
-    watch::Presumed,
-};
+use crate::collect::{picked::Fate, pool_api::ObserveError, second_look::second_look};
 
 /// A reservation without a row.
 struct Orphan {

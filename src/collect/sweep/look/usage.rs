@@ -17,7 +17,7 @@ impl Look<'_> {
     /// What live pods use of the definitions' networks, and what the pools have to give out.
     pub fn usage(&mut self) {
         let context = self.context;
-        self.sizes(context.evidence().definitions.all());
+        self.sizes(&context.evidence().definitions);
         let unranged = self.places.iter().filter(|place| place.range.is_none());
         self.report.pools_without_range = unranged.count();
         let ranges = self.places.iter().flat_map(|place| {
@@ -32,7 +32,7 @@ impl Look<'_> {
         let Evidence {
             pods, definitions, ..
         } = &mut *context.evidence();
-        let usage = pods.usage(definitions.all(), is_swept);
+        let usage = pods.usage(definitions, is_swept);
         // Two pods report one address whatever the pools say. But a row that was not seen is not one that is
         // missing, and a pool that cannot be read may have it.
         self.report.duplicates = usage.duplicates;

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use ipgc_core::{
+use crate::{
     clearance::Living,
     evidence::{Ended, Sandboxes, Trail},
     networks::Status,
@@ -11,14 +11,14 @@ use ipgc_core::{
 };
 
 /// A pod that lives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Live {
     /// The last state.
     pub state: PodState,
     /// What all states say about its sandbox.
     pub trail: Trail,
-    /// The list in which it was seen last.
-    pub generation: u32,
+    /// Whether it was seen since the last list began.
+    pub is_seen: bool,
     /// The list before which somebody may have borne its name and left it rows, unseen: that in
     /// which it was first seen, or the last one before its birth.
     pub listed_at: Option<Moment>,
@@ -39,16 +39,10 @@ pub struct Live {
 
 impl Live {
     /// A pod that is seen for the first time, in this state; `watched` unless a list showed it.
-    pub fn new(
-        state: PodState,
-        generation: u32,
-        listed_at: Option<Moment>,
-        watched: bool,
-        now: Moment,
-    ) -> Self {
+    pub fn new(state: PodState, listed_at: Option<Moment>, watched: bool, now: Moment) -> Self {
         let mut live = Self {
             trail: Trail::default(),
-            generation,
+            is_seen: true,
             listed_at,
             // One whose status is there already was given its addresses before.
             born: (watched && state.status == Status::Missing).then_some(now),
@@ -66,6 +60,7 @@ impl Live {
     /// Takes in the next state.
     pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
         self.state = next;
+        self.is_seen = true;
         self.rows_seen = Box::default();
         self.note_state(watched, now);
     }

@@ -6,12 +6,27 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
     net::IpAddr,
     sync::Arc,
     time::Duration,
 };
 
-use ipgc_core::{
+mod census;
+mod common;
+mod live;
+mod others;
+mod showing;
+mod usage;
+
+use self::{
+    census::{Census, hash_of, hash_of_all},
+    common::Common,
+    live::Live,
+    showing::Showing,
+};
+pub use self::{others::Others, usage::Usage};
+use crate::{
     clearance::Living,
     definitions::{Definitions, Scope},
     evidence::Ended,
@@ -24,21 +39,8 @@ use ipgc_core::{
     time::Moment,
 };
 
-use super::{
-    census::{Census, hash_of},
-    common::Common,
-    live::Live,
-    usage::Usage,
-};
-
-mod others;
-mod showing;
-
-pub use self::others::Others;
-use self::showing::Showing;
-
 /// Live pods that can have rows, and recent ends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodIndex {
     live: HashMap<PodRef, Box<Live>>,
     /// In the order of their ends.
@@ -50,8 +52,6 @@ pub struct PodIndex {
     others: HashSet<u64>,
     /// The same, of the list that is being read.
     listed_others: HashSet<u64>,
-    /// Counts relists: after one, an entry that still bears an older number was not seen in it.
-    generation: u32,
     /// Between the beginning and the end of a list.
     listing: bool,
     /// When the last list ended.
@@ -63,6 +63,17 @@ pub struct PodIndex {
     in_use: HashSet<PodRef>,
     /// Pods whose ends rows of others wait for, by the last sweep.
     awaited: HashSet<PodRef>,
+}
+
+/// For a checker that has to know whether it has been at a state: `common` and `showing` follow from the rest.
+impl Hash for PodIndex {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let pods = (hash_of_all(&self.live), hash_of_all(&self.ended));
+        let others = (hash_of_all(&self.others), hash_of_all(&self.listed_others));
+        let needed = (hash_of_all(&self.in_use), hash_of_all(&self.awaited));
+        let lists = (self.listing, self.listed_at, self.longest_grace);
+        (pods, others, needed, lists, &self.census).hash(state);
+    }
 }
 
 /// A row as it is seen at a glance: as much of it as can be read.
@@ -96,7 +107,6 @@ impl PodIndex {
         self.longest_grace = self
             .longest_grace
             .max(state.termination_grace.unwrap_or_default());
-        let generation = self.generation;
         let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
         let podref = state.podref.clone();
@@ -104,7 +114,6 @@ impl PodIndex {
         if let Some(mut live) = self.take(&podref) {
             if live.state.uid == state.uid {
                 live.advance(state, watched, now);
-                live.generation = generation;
                 self.keep(live);
                 return None;
             }
@@ -123,7 +132,7 @@ impl PodIndex {
             self.others.remove(&name);
             self.listed_others.remove(&name);
         }
-        let live = Live::new(state, generation, listed_at, watched, now);
+        let live = Live::new(state, listed_at, watched, now);
         self.keep(live.into());
         predecessor
     }
@@ -162,14 +171,14 @@ impl PodIndex {
             }
             None if last.can_have_rows() || self.had_rows(&last.podref) => Live {
                 born: None,
-                ..Live::new(last, self.generation, Some(now), true, now)
+                ..Live::new(last, Some(now), true, now)
             },
             None if last.has_network() => {
                 // It asked multus for nothing. Its node is kept in case it has rows.
                 let doubt = self.doubt(&last.podref, now);
                 let silent = Live {
                     born: None,
-                    ..Live::new(last, self.generation, doubt, true, now)
+                    ..Live::new(last, doubt, true, now)
                 };
                 self.end(silent, true, now);
                 return None;
@@ -194,10 +203,10 @@ impl PodIndex {
     /// the watch was heard last; what was observed of a pod since then, it may not have lived to
     /// see.
     pub fn begin_list(&mut self, heard_until: Moment) {
-        self.generation = self.generation.wrapping_add(1);
         self.listing = true;
         self.listed_others.clear();
         for live in self.live.values_mut() {
+            live.is_seen = false;
             live.sandboxes.forget_after(heard_until);
             live.trail.gap();
         }
@@ -227,15 +236,11 @@ impl PodIndex {
     /// so far, somebody of the same name may have been born, taken the rows over and been killed
     /// meanwhile, unseen.
     pub fn end_list(&mut self, now: Moment) -> Vec<Arc<Ended>> {
-        let generation = self.generation;
         self.listing = false;
         self.listed_at = now;
         self.census.doubt();
         self.others = std::mem::take(&mut self.listed_others);
-        let missing = self
-            .live
-            .extract_if(|_, live| live.generation != generation);
-        let missing: Vec<_> = missing.collect();
+        let missing: Vec<_> = self.live.extract_if(|_, live| !live.is_seen).collect();
         let mut names = Vec::new();
         for (podref, live) in missing {
             self.end(*live, false, now);

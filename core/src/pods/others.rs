@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use ipgc_core::{
+use crate::{
     clearance::Other,
     evidence::{Ended, Sandboxes},
     id::IdTag,

@@ -5,14 +5,14 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ipgc_core::{
+use crate::{
     evidence::{Ended, Sandboxes},
     id::IdTag,
     pod::PodState,
     podref::PodRef,
 };
 
-use crate::watch::{census::hash_of, live::Live};
+use super::{census::hash_of, live::Live};
 
 /// What a pod and a row may have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(super) fn shown<'p>(
 }
 
 /// What pods show.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Showing {
     /// How often live pods show a key, by half of its hash: there are many.
     living: HashMap<u32, u32>,

@@ -4,7 +4,7 @@
 use testkit::fixtures::{PodBuilder, pod};
 
 use super::*;
-use crate::watch::LeanPod;
+use crate::pod::wire::Wire;
 
 pub(super) fn at(seconds: u64) -> Moment {
     Moment::new(Duration::from_secs(seconds))
@@ -15,8 +15,13 @@ fn web(uid: &str) -> PodBuilder {
 }
 
 pub(super) fn state(pod: PodBuilder) -> PodState {
-    let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
-    pod.into_state().unwrap()
+    state_of(&pod.build())
+}
+
+pub(super) fn state_of(pod: &serde_json::Value) -> PodState {
+    let text = pod.to_string();
+    let pod: Wire<'_> = serde_json::from_str(&text).unwrap();
+    pod.state().unwrap()
 }
 
 fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {

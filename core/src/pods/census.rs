@@ -14,13 +14,13 @@ use std::{
     mem,
 };
 
-use ipgc_core::pool::{InterfaceTag, RowCount};
+use crate::pool::{InterfaceTag, RowCount};
 
 /// Names of absent pods with rows, and how many rows each has.
 type Names = HashMap<u64, RowCount>;
 
 /// Absent pods with rows: by the last sweep that counts, and by the one that is at work.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     last: Option<Names>,
     /// The most that sweeps have found since.
@@ -33,6 +33,20 @@ pub fn hash_of(thing: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     thing.hash(&mut hasher);
     hasher.finish()
+}
+
+impl Hash for Census {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for names in [self.last.as_ref(), Some(&self.before), Some(&self.next)] {
+            names.map(hash_of_all).hash(state);
+        }
+    }
+}
+
+/// The things of a map or a set as one number, whatever their order.
+pub fn hash_of_all(things: impl IntoIterator<Item = impl Hash>) -> u64 {
+    let hashes = things.into_iter().map(|thing| hash_of(&thing));
+    hashes.fold(0, u64::wrapping_add)
 }
 
 /// Takes these counts in, each if it is higher.

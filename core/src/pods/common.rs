@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
-use ipgc_core::{
+use crate::{
     networks::{Interface, Request, Status},
     pod::Container,
 };
@@ -13,7 +13,7 @@ use ipgc_core::{
 use super::live::Live;
 
 /// Lists that pods have, each of them once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
     interfaces: HashSet<Arc<[Interface]>>,
     containers: HashSet<Arc<[Container]>>,
@@ -57,17 +57,16 @@ fn purge<T>(known: &mut HashSet<Arc<[T]>>) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use ipgc_core::time::Moment;
+    use crate::time::Moment;
     use testkit::fixtures::pod;
 
     use super::*;
-    use crate::watch::LeanPod;
+    use crate::pods::tests::state;
 
     fn live(name: &str) -> Live {
         let pod = pod("d", name).uid(name).node("n").networks("net");
         let pod = pod.reports("d/net", "net1", &["10.0.0.1"]).running();
-        let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
-        Live::new(pod.into_state().unwrap(), 0, None, true, Moment::EPOCH)
+        Live::new(state(pod), None, true, Moment::EPOCH)
     }
 
     #[test]

@@ -8,9 +8,9 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use testkit::fixtures::{pod, sandbox};
 
 use super::*;
-use crate::watch::{
+use crate::pods::{
     RowGlance,
-    pod_index::tests::{at, state},
+    tests::{at, state},
 };
 
 #[derive(Clone, Debug)]

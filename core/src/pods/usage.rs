@@ -4,11 +4,11 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     net::IpAddr,
 };
 
-use ipgc_core::{
+use crate::{
     address::Range,
     definitions::{Definition, Definitions},
     ipam::Ipam,
@@ -34,7 +34,7 @@ impl Usage {
         definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let numbers = RandomState::default();
+        let numbers = Numbers::default();
         let domains = domains(definitions, &numbers);
         let mut unallocated = 0;
         // A number stands for an address of a domain. A pod may report an address twice, which counts once.
@@ -75,6 +75,9 @@ fn is_to_stay(pod: &PodState) -> bool {
     !pod.phase.is_terminal() && !pod.deleting && !has_ended
 }
 
+/// Gives an address of a domain its number.
+type Numbers = BuildHasherDefault<DefaultHasher>;
+
 /// Within which an address is one address.
 struct Domain<'n> {
     range: Range,
@@ -85,7 +88,7 @@ struct Domain<'n> {
 /// Those of each definition.
 type Domains<'n> = HashMap<&'n str, Vec<Domain<'n>>>;
 
-fn domains<'n>(definitions: &'n Definitions, numbers: &RandomState) -> Domains<'n> {
+fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
     let of_section = |section: &'n Ipam| {
         let network = section.network_name.as_deref();
         section.ranges.iter().map(move |range| {
@@ -114,17 +117,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::net::Ipv4Addr;
 
-    use ipgc_core::time::Moment;
+    use crate::time::Moment;
     use rstest::rstest;
     use serde_json::json;
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
-    use crate::watch::{LeanPod, NadIndex, PodIndex, RowGlance};
+    use crate::pods::{
+        PodIndex, RowGlance,
+        tests::{state, state_of},
+    };
 
     /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
     fn networks() -> Definitions {
-        let mut definitions = NadIndex::default();
+        let mut definitions = Definitions::new();
         for (name, network, ranges) in [
             ("d/a", None, &["10.0.0.0/24", "fd00::/120"][..]),
             ("d/wide", None, &["10.0.0.0/16"]),
@@ -139,11 +145,12 @@ mod tests {
                 ipam["network_name"] = network.into();
             }
             let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
-            definitions.apply(name, Ok(Some(&config)));
+            definitions.insert(name.into(), Definition::read(name, Ok(Some(&config))));
         }
         let other = r#"{"type": "bridge", "ipam": {"type": "host-local"}}"#;
-        definitions.apply("d/local", Ok(Some(other)));
-        definitions.into_all()
+        let other = Definition::read("d/local", Ok(Some(other)));
+        definitions.insert("d/local".into(), other);
+        definitions
     }
 
     fn web(number: usize) -> PodBuilder {
@@ -155,8 +162,7 @@ mod tests {
     fn usage(pods: impl IntoIterator<Item = PodBuilder>, rows: &[&str]) -> Usage {
         let mut index = PodIndex::default();
         for pod in pods {
-            let pod: LeanPod = serde_json::from_value(pod.build()).unwrap();
-            index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+            index.apply(state(pod), Moment::EPOCH);
         }
         index.begin_sweep();
         for row in rows {
@@ -246,8 +252,7 @@ mod tests {
             {"name": "main", "state": {"terminated": {"startedAt": "2026-01-01T00:00:00Z"}}},
         ]);
         let mut index = PodIndex::default();
-        let pod: LeanPod = serde_json::from_value(ended).unwrap();
-        index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+        index.apply(state_of(&ended), Moment::EPOCH);
         index.begin_sweep();
         assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
     }
@@ -265,9 +270,8 @@ mod tests {
     fn a_pod_that_came_behind_the_sweep_is_left_to_the_next() {
         let mut index = PodIndex::default();
         index.begin_sweep();
-        let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]).build();
-        let pod: LeanPod = serde_json::from_value(pod).unwrap();
-        index.apply(pod.into_state().unwrap(), Moment::EPOCH);
+        let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]);
+        index.apply(state(pod), Moment::EPOCH);
         assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
         index.begin_sweep();
         assert_eq!(index.usage(&networks(), |_, _| true).unallocated, 1);

@@ -1,0 +1,359 @@
+//! Everything that is known beside the API server's answers, and the one place where the facts for a verdict are put
+//! together.
+//!
+//! Plain and synchronous. It decides nothing; [`crate::judge`] does, by the [`Facts`] that it gets here.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    address::Range,
+    breaker::{Breaker, Limits, Open},
+    clearance::{Clearance, Facts, Living, Other},
+    definitions::{Definitions, Networks, Scope, networks_of},
+    evidence::{DEFAULT_POD_GRACE, Ended, Policy},
+    names::KnownNetworks,
+    node::{Nodes, Standing},
+    podref::PodRef,
+    pods::{Others, PodIndex, Presumed},
+    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
+    proof::Presence,
+    reservation::Reservation,
+    routes::KnownPools,
+    sighting::{Sighting, Sightings},
+    time::Moment,
+};
+use jiff::Timestamp;
+
+/// Everything that is known.
+pub struct Evidence {
+    /// Pods that live and ends of others.
+    pub pods: PodIndex,
+    /// Nodes.
+    pub nodes: Nodes,
+    /// When rows and reservations were first observed as they are.
+    pub first_seen: Sightings,
+    /// The breaker.
+    pub breaker: Breaker,
+    /// When the breaker opens.
+    pub limits: Limits,
+    /// Pools that are one node's slice.
+    pub slices: HashMap<PoolKey, Box<str>>,
+    /// The pools that are one node's slice by their names, whether or not rows show otherwise.
+    pub slices_by_name: HashMap<PoolKey, Box<str>>,
+    /// The pools by the last sweep; none before it, so that each may overlap any.
+    pub overlaps: Overlaps,
+    /// The networks that the pools of the last sweep name.
+    pub networks: KnownNetworks,
+    /// The pools and the slices of nodes that the last sweep saw.
+    pub pools: KnownPools,
+    /// The definitions.
+    pub definitions: Definitions,
+    /// How many sweeps have told what they found.
+    pub sweeps: u64,
+    /// Since when the API server's data has not gone back in time: no evidence from before counts.
+    trusted_since: Moment,
+}
+
+/// The pools that a sweep saw, and whether their range overlaps another's in the same network.
+#[derive(Clone, Debug, Default)]
+pub struct Overlaps(pub Arc<HashMap<PoolKey, bool>>);
+
+impl Overlaps {
+    /// Whether another pool that was seen may have a row of the same address in the same network.
+    #[must_use]
+    pub fn may_overlap(&self, pool: &PoolKey) -> bool {
+        self.0.get(pool).is_none_or(|overlaps| *overlaps)
+    }
+
+    /// Whether this pool was seen: one that was not may overlap any.
+    #[must_use]
+    pub fn saw(&self, pool: &PoolKey) -> bool {
+        self.0.contains_key(pool)
+    }
+}
+
+/// What is known of a podref when its rows are judged.
+pub struct Known {
+    /// Its incarnations, in the order of their ends.
+    pub ended: Vec<Arc<Ended>>,
+    /// How many DELs the kubelet has to do for it: as many as it has rows in this pool, or was
+    /// expected to have anywhere.
+    pub rows: usize,
+    /// Of how many interfaces it has rows in all pools, as far as sweeps counted them.
+    interfaces: usize,
+    /// Its pod, as far as the watch tells.
+    pub presumed: Presumed,
+    /// All its rows, where they were looked for.
+    pub siblings: Option<Arc<[RowContent]>>,
+    longest_grace: Duration,
+    fresh: bool,
+}
+
+impl Known {
+    /// The presence of its pod, as far as the watch tells; no proof of anything.
+    #[must_use]
+    pub fn presumption(&self) -> Presence {
+        match &self.presumed {
+            Presumed::Absent => Presence::Absent,
+            Presumed::Other => Presence::Present(None),
+            Presumed::Live(state, _) => Presence::Present(Some(state.clone())),
+        }
+    }
+
+    /// Whether a pod of its name may come back.
+    #[must_use]
+    pub fn name_may_return(&self) -> bool {
+        let mut ended = self.ended.iter();
+        self.ended.is_empty() || ended.any(|end| end.last.name_may_return)
+    }
+
+    /// The incarnation that lives, if one does.
+    #[must_use]
+    pub fn uid(&self) -> Option<Box<str>> {
+        match &self.presumed {
+            Presumed::Live(state, _) => Some(state.uid.clone()),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+
+    /// Whether its end alone frees its rows: no node matters then.
+    fn needs_no_node(&self) -> bool {
+        let mut ended = self.ended.iter();
+        let is_absent = matches!(self.presumed, Presumed::Absent);
+        is_absent && !self.name_may_return() && ended.all(|end| end.settled)
+    }
+
+    /// The node of its pod, if one lives.
+    #[must_use]
+    pub fn node(&self) -> Option<Box<str>> {
+        match &self.presumed {
+            Presumed::Live(state, _) => state.node.clone(),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+
+    fn living(&self) -> Option<Living> {
+        match &self.presumed {
+            Presumed::Live(_, living) => Some(living.clone()),
+            Presumed::Absent | Presumed::Other => None,
+        }
+    }
+}
+
+impl Evidence {
+    /// Nothing is known but which `nodes` a person declared dead.
+    #[must_use]
+    pub fn new(limits: Limits, nodes: Nodes) -> Self {
+        Self {
+            pods: PodIndex::default(),
+            nodes,
+            first_seen: Sightings::default(),
+            breaker: Breaker::default(),
+            limits,
+            slices: HashMap::new(),
+            slices_by_name: HashMap::new(),
+            overlaps: Overlaps::default(),
+            networks: KnownNetworks::default(),
+            pools: KnownPools::default(),
+            definitions: Definitions::new(),
+            sweeps: 0,
+            trusted_since: Moment::EPOCH,
+        }
+    }
+
+    /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
+    /// the index may have forgotten. It has `here` rows in the pool at hand. `is_heard` says whether the watch of pods
+    /// is fresh.
+    #[must_use]
+    pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount, is_heard: bool) -> Known {
+        let pods = &self.pods;
+        // As long as a list is read, it is not known what was missed before it.
+        let fresh = is_heard && !pods.is_listing();
+        let mut ended = pods.ended(podref);
+        for own in own.iter().filter(|own| own.at >= self.trusted_since) {
+            if !ended.iter().any(|other| other.last.uid == own.last.uid) {
+                ended.push(Arc::clone(own));
+            }
+        }
+        ended.sort_by_key(|end| end.at);
+        let presumed = pods.presumed(podref.as_str());
+        // One that is there and at its end has DELs to wait for as well, of rows in other pools too.
+        let completed = match &presumed {
+            Presumed::Live(_, living) => living.completed.as_ref(),
+            Presumed::Absent | Presumed::Other => None,
+        };
+        let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
+        let mut counted = pods.count(podref.as_str());
+        counted.raise(here);
+        Known {
+            rows: expected.max().unwrap_or(0).max(counted.rows()),
+            interfaces: counted.interfaces(),
+            presumed,
+            siblings: None,
+            longest_grace: pods.longest_grace(),
+            ended,
+            fresh,
+        }
+    }
+
+    /// The API server's data went back in time: all that was seen is forgotten, as by a restart. To count it as a gap
+    /// in the watch would not do, for a good end that was seen stays good over a gap, and whoever ended so may be there
+    /// again.
+    pub fn distrust(&mut self, now: Moment) {
+        self.trusted_since = now;
+        self.pods.distrust(now);
+        self.nodes.distrust(now);
+        self.first_seen = Sightings::default();
+        self.slices.clear();
+        self.overlaps = Overlaps::default();
+    }
+
+    /// The networks that the pools of the last sweep and the definitions name.
+    #[must_use]
+    pub fn known_networks(&self) -> KnownNetworks {
+        let mut known = self.networks.clone();
+        known.add_definitions(&self.definitions);
+        known
+    }
+
+    /// Uses the facts about a row.
+    pub fn with_facts<T>(
+        &self,
+        observed: &ObservedPool,
+        row: &Row,
+        known: &Known,
+        others: &Others,
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
+        let sighting = self.first_seen.get(observed.uid(), row);
+        let networks = self.networks_of(observed.key(), observed.range);
+        let others = row
+            .content()
+            .map_or_else(|_| Vec::new(), |row| others.of(row));
+        let of_pool = (observed.key(), observed.range, &networks);
+        self.with_facts_of(of_pool, sighting, known, &others, act)
+    }
+
+    /// The networks that a pool may be of: see [`networks_of`].
+    #[must_use]
+    pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
+        let slice = self.slices_by_name.get(pool);
+        networks_of(&pool.name, range, slice.map(AsRef::as_ref))
+    }
+
+    /// Uses the facts about something in a pool of these networks that was seen like this before.
+    pub fn with_facts_of<T>(
+        &self,
+        (pool, range, networks): (&PoolKey, Option<Range>, &Networks),
+        sighting: Option<Sighting>,
+        known: &Known,
+        others: &[Other],
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
+        act(&Facts {
+            ended: &known.ended,
+            living: known.living(),
+            rows: known.rows,
+            interfaces: known.interfaces,
+            sighting,
+            siblings: known.siblings.as_deref(),
+            others,
+            scope: Scope {
+                networks,
+                range,
+                definitions: &self.definitions,
+            },
+            nodes: &self.nodes,
+            slice: self.slices.get(pool).map(AsRef::as_ref),
+            longest_grace: known.longest_grace,
+            fresh: known.fresh,
+        })
+    }
+
+    /// The nodes that verdicts on these rest on, as far as the watch of nodes tells, which may be dead: those that count
+    /// as at work, gone or fenced. `pool` is where the rows are.
+    #[must_use]
+    pub fn nodes_to_read<'k>(
+        &self,
+        pool: &PoolKey,
+        known: impl Iterator<Item = (&'k PodRef, &'k Known)>,
+        others: &Others,
+        policy: &Policy,
+        now: Moment,
+    ) -> BTreeSet<Box<str>> {
+        let slice = self.slices.get(pool).map(AsRef::as_ref);
+        let nodes = &self.nodes;
+        let mut names = BTreeSet::new();
+        let mut waits = BTreeSet::new();
+        // Whose node is not silent may have got the address from a pod that ended on another.
+        names.extend(others.nodes());
+        for (podref, known) in known.filter(|(_, known)| !known.needs_no_node()) {
+            // Where the pod's own end is proof, no node is needed.
+            let ends = known.ended.iter();
+            let ends = ends.filter(|end| !end.settled || end.last.mirror);
+            names.extend(ends.filter_map(|end| end.last.node.clone()));
+            if known.ended.is_empty() {
+                names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
+            }
+            names.extend(known.node());
+            let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
+            let wait = policy.wait(Some(grace), known.rows);
+            waits.extend([wait, wait.max(policy.leftover_grace)]);
+        }
+        names.retain(|name| {
+            let standing = nodes.standing(name, now, now);
+            !matches!(standing, Standing::Listening | Standing::Silent)
+        });
+        for wait in waits {
+            let suspects = nodes.unconfirmed(slice, wait, now);
+            names.extend(suspects.map(Into::into));
+        }
+        names
+    }
+
+    /// Notes that a reservation without a row was observed at `now`. Any write to it makes it
+    /// another one.
+    pub fn see_reservation(&mut self, reservation: &Reservation, now: Moment) -> Sighting {
+        let content = (&reservation.podref, &reservation.resource_version);
+        self.first_seen.see_object(&reservation.uid, &content, now)
+    }
+
+    /// Whether the breaker lets a row go.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_breaker(
+        &self,
+        observed: &ObservedPool,
+        row: &Row,
+        clearance: &Clearance,
+        now: Moment,
+    ) -> Result<(), Open> {
+        let seen = self.first_seen.get(observed.uid(), row);
+        let stale_since = seen.map_or(now, |seen| seen.first);
+        self.check_breaker_since(stale_since, observed.acknowledged, clearance, now)
+    }
+
+    /// The same for anything that is stale since that moment, in a pool that was acknowledged so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_breaker_since(
+        &self,
+        stale_since: Moment,
+        acknowledged: Option<Timestamp>,
+        clearance: &Clearance,
+        now: Moment,
+    ) -> Result<(), Open> {
+        if clearance.watched {
+            return Ok(());
+        }
+        let listed = self.pods.listed_at();
+        self.breaker
+            .check(&self.limits, stale_since, listed, acknowledged, now)
+    }
+}
