@@ -4,14 +4,14 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use ipgc_core::judge::Word;
+use ipgc_core::{judge::Word, plan::Outlook};
 use tokio::{
     sync::watch::error::RecvError,
     time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
-    collect::{planner::Outlook, sweep::SweepReport},
+    collect::sweep::SweepReport,
     config::Config,
     run::{Phase, RunError, Running},
 };

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{node::Nodes, routes::KnownPools};
+use ipgc_core::{
+    node::Nodes,
+    plan::{Input, Outlook},
+    routes::KnownPools,
+};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -28,10 +32,9 @@ use crate::{
         context::Context,
         evidence::{Evidence, SharedEvidence},
         gate::Gate,
-        input::Input,
         intake::{NadSink, NodeSink, PodSink},
         nodes::{Interest, NodeKeeper},
-        planner::{Outlook, Plan, Planner},
+        planner::Planning,
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
@@ -353,7 +356,7 @@ impl Collector {
         background.spawn(named("the watch for wishes", wishes));
         let takeovers = see_takeovers(leadership, Arc::clone(&sweeps), planner);
         background.spawn(named("the watch over leadership", takeovers));
-        let plan = Plan {
+        let planning = Planning {
             context,
             releaser: Arc::new(releaser),
             sweeps,
@@ -365,8 +368,8 @@ impl Collector {
             tasks: tasks.clone(),
             stop: stop.clone(),
         };
-        let mut planning = JoinSet::new();
-        planning.spawn(named("the planner", Planner::run(plan, inputs)));
+        let mut planner = JoinSet::new();
+        planner.spawn(named("the planner", planning.run(inputs)));
         info!(workers = config.workers, "ready");
         // Only now, so that the copy that leads can work at once.
         let election_over = CancellationToken::new();
@@ -382,17 +385,17 @@ impl Collector {
             () = stop.cancelled() => Ok(()),
             ended = background.join_next() => Err(unexpected(ended)),
             Some(ended) = election.join_next() => Err(unexpected(Some(ended))),
-            ended = planning.join_next() => Err(unexpected(ended)),
+            ended = planner.join_next() => Err(unexpected(ended)),
         };
         stop.cancel();
         let drain = async {
-            while planning.join_next().await.is_some() {}
+            while planner.join_next().await.is_some() {}
             tasks.close();
             tasks.wait().await;
         };
         let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
         background.shutdown().await;
-        planning.shutdown().await;
+        planner.shutdown().await;
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };

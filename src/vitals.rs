@@ -5,6 +5,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use ipgc_core::plan::Outlook;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -12,7 +13,6 @@ use crate::{
     clock::Clock,
     collect::{
         evidence::SharedEvidence,
-        planner::Outlook,
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,

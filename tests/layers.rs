@@ -31,13 +31,12 @@ const COLLECT: &[&[&str]] = &[
         "batches",
         "evidence",
         "gate",
-        "input",
         "names",
         "picked",
         "refusals",
         "reservation_api",
     ],
-    &["batch", "pool_api", "roll"],
+    &["pool_api", "roll"],
     &["prover"],
     &["nodes"],
     &["context"],
@@ -73,6 +72,8 @@ const CORE: &[&[&str]] = &[
     &["work"],
     &["cases", "routes"],
     &["known", "lanes"],
+    &["batch"],
+    &["plan"],
 ];
 
 #[rstest]

@@ -37,9 +37,12 @@
 //! | [`fact`] | what must be true of a pod when its reservation goes |
 //! | [`routes`] | from the end of a pod to its pools |
 //! | [`work`], [`cases`], [`lanes`] | open work, when each case is looked at, and how the cases of a pool gather |
+//! | [`batch`] | the cases of a pool that are worked for together |
+//! | [`plan`] | the planner: news and answers in, batches and effects out |
 //! | [`time`] | moments without a clock |
 
 pub mod address;
+pub mod batch;
 pub mod breaker;
 pub mod cases;
 pub mod clearance;
@@ -58,6 +61,7 @@ pub mod networks;
 pub mod node;
 mod operation;
 pub mod patch;
+pub mod plan;
 pub mod pod;
 pub mod podref;
 pub mod pods;

@@ -7,6 +7,7 @@ use ipgc_core::{
     definitions::Definition,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     node::{Blocked, NO_SANDBOXES_ANNOTATION},
+    plan::Input,
     time::Moment,
 };
 use kube::core::DeserializeGuard;
@@ -15,7 +16,6 @@ use tracing::warn;
 
 use super::{
     evidence::{Evidence, SharedEvidence},
-    input::Input,
     sweep::SweepRequests,
 };
 use crate::{

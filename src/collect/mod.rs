@@ -9,8 +9,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`intake`] | where the informers' words go |
-//! | [`input`], [`batch`] | news for the planner; the cases of a turn, and its answers |
-//! | [`planner`] | all open work, and what happens next |
+//! | [`planner`] | gives news and answers to core's planner, begins turns, tells what becomes of cases |
 //! | [`turn`] | one batch of a pool |
 //! | [`batches`] | how questions and reservations gather |
 //! | [`prover`], [`roll`], [`names`], [`pool_api`], [`reservation_api`] | the requests |
@@ -20,12 +19,10 @@
 //! | [`context`], [`gate`], [`refusals`] | what a turn works with; whether we may write, and what is refused all the same |
 //! | [`picked`] | what a person picked, where a run is confined to that |
 
-pub mod batch;
 pub mod batches;
 pub mod context;
 pub mod evidence;
 pub mod gate;
-pub mod input;
 pub mod intake;
 pub mod names;
 pub mod nodes;

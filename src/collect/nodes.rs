@@ -14,6 +14,7 @@ use std::{
 use ipgc_core::{
     evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
     node::{Pulse, SILENCE},
+    plan::Input,
     time::Moment,
 };
 use k8s_openapi::{
@@ -31,7 +32,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{evidence::SharedEvidence, input::Input, prover::Prover};
+use super::{evidence::SharedEvidence, prover::Prover};
 use crate::{
     backoff::Backoff,
     calls::{CallError, PAGE, call, next_page},

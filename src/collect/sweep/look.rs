@@ -20,6 +20,7 @@ use ipgc_core::{
     judge::{Held, Stale, Verdict, in_use, judge},
     names::KnownNetworks,
     networks::StatusEntry,
+    plan::Found,
     podref::PodRef,
     pods::{Others, RowGlance},
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -36,7 +37,6 @@ use crate::{
     collect::{
         context::Context,
         evidence::{Evidence, Known, Overlaps},
-        input::Found,
         picked::Fate,
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,

@@ -18,6 +18,7 @@ use futures::FutureExt;
 use ipgc_core::{
     evidence::DEFAULT_POD_GRACE,
     patch::Answer,
+    plan::Input,
     routes::{KnownPools, slice_pools},
     time::Moment,
 };
@@ -30,9 +31,7 @@ use tracing::{info, warn};
 
 use self::look::Look;
 pub use self::report::SweepReport;
-use super::{
-    context::Context, evidence::Overlaps, gate::Access, input::Input, pool_api::ObserveError,
-};
+use super::{context::Context, evidence::Overlaps, gate::Access, pool_api::ObserveError};
 use crate::{backoff::Backoff, calls::CallError};
 
 /// Least time from the end of a sweep to the beginning of the next, however often it is asked for.

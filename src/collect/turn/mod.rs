@@ -18,9 +18,11 @@ use std::{
 };
 
 use ipgc_core::{
+    batch::Batch,
     cases::Outcome,
     names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
+    plan::Input,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowCount},
     time::Moment,
@@ -32,12 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
-    batch::{Batch, FromTurn},
-    context::Context,
-    gate::Access,
-    picked::Fate,
-    pool_api::ObserveError,
-    release::Releaser,
+    context::Context, gate::Access, picked::Fate, pool_api::ObserveError, release::Releaser,
 };
 use crate::{access::Right, api::IpPool, calls::CallError};
 
@@ -69,7 +66,7 @@ pub async fn work(
     releaser: &Arc<Releaser>,
     stop: &CancellationToken,
     batch: Batch,
-    answers: &mpsc::UnboundedSender<FromTurn>,
+    answers: &mpsc::UnboundedSender<Input>,
 ) {
     let (pool, number) = (batch.pool.clone(), batch.number);
     let mut turn = Turn::new(context, stop, &pool, batch);
@@ -79,7 +76,7 @@ pub async fn work(
         // Nobody listens any more when we are shutting down.
         let _ = answers.send(answer);
     };
-    tell(FromTurn::RowsDone {
+    tell(Input::RowsDone {
         pool: pool.clone(),
         number,
         took: turn.took,
@@ -412,7 +409,7 @@ impl<'t> Turn<'t> {
     }
 
     /// Each of these cases, with its outcome.
-    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> FromTurn {
+    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> Input {
         let common = match freed {
             Ok(()) => Outcome::Done,
             Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
@@ -435,7 +432,7 @@ impl<'t> Turn<'t> {
             let outcome = outcome(&podref);
             (podref, work, outcome)
         });
-        FromTurn::Cases(self.key.clone(), cases.collect())
+        Input::CasesDone(self.key.clone(), cases.collect())
     }
 
     /// A failure, or no failure but a refusal, after which all has to wait.

@@ -6,39 +6,19 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
-use ipgc_core::{
-    cases::Outcome,
+use crate::{
     evidence::Ended,
     judge::{Cause, Release},
+    known::{Evidence, Known},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, RowCount},
-    work::{Removed, Wanted, Work, Works},
+    work::{Removed, Wanted, Works},
 };
 
-use super::evidence::{Evidence, Known};
-
-/// What a turn tells the planner.
-#[derive(Debug)]
-pub enum FromTurn {
-    /// Nothing is left to do about rows; the requests on the pool took so long.
-    RowsDone {
-        /// The pool.
-        pool: PoolKey,
-        /// The number of the batch.
-        number: u64,
-        /// How long the requests took.
-        took: Duration,
-    },
-    /// These cases are given back.
-    Cases(PoolKey, Vec<(PodRef, Work, Outcome)>),
-    /// The turn ended early.
-    Lost(PoolKey, u64),
-}
-
 /// Cases of one pool.
+#[derive(Debug)]
 pub struct Batch {
     /// The pool.
     pub pool: PoolKey,

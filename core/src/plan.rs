@@ -1,0 +1,364 @@
+//! The planner: all open work, and what happens next.
+//!
+//! News and answers of turns go in by [`Planner::take`], effects come out. Pure: it reads and tidies the evidence, and
+//! asks nobody.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    batch::Batch,
+    cases::{CaseKey, Cases, Next, Outcome, Retries},
+    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
+    known::Evidence,
+    lanes::{Lanes, Ready},
+    node::Standing,
+    podref::PodRef,
+    pool::{PoolKey, RowContent},
+    routes::Routes,
+    time::Moment,
+    work::{Work, Works},
+};
+
+/// Most pools and slices for which it is remembered that a sweep was asked for.
+const REMEMBERED: usize = 10_000;
+/// How long the evidence of an incarnation is kept after its end at the least.
+const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
+
+/// One piece of news, or an answer of a turn.
+#[derive(Debug)]
+pub enum Input {
+    /// A pod ended.
+    Ended(Arc<Ended>),
+    /// A sweep found this, by owner.
+    Found(BTreeMap<PodRef, Found>),
+    /// A sweep that saw everything has come to its end.
+    SweepEnded {
+        /// When it began.
+        begun: Moment,
+        /// When the one before it began.
+        before: Moment,
+    },
+    /// This copy leads from now on.
+    TookOver,
+    /// Something happened on these nodes.
+    NodesChanged(BTreeSet<Box<str>>),
+    /// A turn has done what it could about rows; its requests on the pool took so long.
+    RowsDone {
+        /// The pool.
+        pool: PoolKey,
+        /// The number of the batch.
+        number: u64,
+        /// How long the requests took.
+        took: Duration,
+    },
+    /// A turn gives these cases back.
+    CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
+    /// The turn of the batch with this number ended early.
+    TurnLost(PoolKey, u64),
+}
+
+/// What a sweep found of an owner.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The pools with rows that may go, and the names of reservations of the owner that have no
+    /// row in their network.
+    pub pools: BTreeMap<PoolKey, BTreeSet<String>>,
+    /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox.
+    pub siblings: Option<Arc<[RowContent]>>,
+}
+
+/// Something to be done or told.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ask for a sweep.
+    Sweep,
+    /// A pod ended, and these of its networks lead to no pool: why, in one sentence each.
+    Routed(Arc<Ended>, Vec<String>),
+    /// Too much work is open: the end of this pod, or what else a sweep found, is left to the next sweep.
+    LeftToSweep(Option<PodRef>),
+    /// A case was given back.
+    GivenBack(GivenBack),
+}
+
+/// A case that was given back.
+#[derive(Debug)]
+pub struct GivenBack {
+    /// The case.
+    pub key: CaseKey,
+    /// What becomes of it.
+    pub next: Next,
+    /// The failure, if there was one, in one sentence.
+    pub failure: Option<String>,
+    /// Whether all is done that can be done now.
+    pub is_settled: bool,
+    /// The reservations without a row that it was about.
+    pub orphans: BTreeSet<String>,
+    /// The last incarnation that opened it.
+    pub ended: Option<Arc<Ended>>,
+}
+
+/// How the planner goes about it.
+pub struct Terms<'t> {
+    /// The waits.
+    pub policy: &'t Policy,
+    /// Most cases at a time, though an end may open several.
+    pub capacity: usize,
+    /// How often a case is tried again after a failure, and when.
+    pub retries: Retries<'t>,
+}
+
+/// How much work is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// Cases that are open.
+    pub open: usize,
+    /// Whether one of them is queued for its pool, or in flight.
+    pub at_work: bool,
+    /// When the next of the others is looked at.
+    pub next: Option<Moment>,
+    /// Cases that were looked at and wait.
+    pub waiting: usize,
+    /// Those of them with reservations that are marked and not deleted yet.
+    pub begun: usize,
+    /// Whether the planner has taken in all that a sweep found.
+    pub is_surveyed: bool,
+}
+
+/// All open work.
+#[derive(Debug, Default)]
+pub struct Planner {
+    cases: Cases,
+    lanes: Lanes,
+    /// For what a sweep was asked, and when, since the last one had not seen it. Once a later one has not seen it either,
+    /// sweeps come at their time.
+    asked: HashMap<String, Moment>,
+    /// When the last sweep began that came to its end.
+    surveyed: Option<Moment>,
+}
+
+impl Planner {
+    /// Takes in news or an answer.
+    pub fn take(
+        &mut self,
+        input: Input,
+        evidence: &mut Evidence,
+        terms: &Terms<'_>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        match input {
+            Input::Ended(ended) => self.take_end(ended, evidence, terms, now),
+            Input::Found(found) => self.take_found(found, evidence, terms, now),
+            Input::SweepEnded { begun, before } => {
+                self.forget(evidence, terms.policy, begun, before, now);
+                self.surveyed = Some(begun);
+                Vec::new()
+            }
+            Input::TookOver => {
+                // The copy that led told of them; now it is our turn.
+                self.cases.wake_all(now);
+                Vec::new()
+            }
+            Input::NodesChanged(nodes) => {
+                for node in &nodes {
+                    self.cases.wake(node, now);
+                }
+                Vec::new()
+            }
+            Input::RowsDone { pool, number, took } => {
+                self.lanes.done(&pool, number, took, now);
+                Vec::new()
+            }
+            Input::CasesDone(pool, cases) => {
+                let given_back = cases.into_iter().map(|(podref, work, outcome)| {
+                    self.give_back((pool.clone(), podref), work, outcome, terms, now)
+                });
+                given_back.collect()
+            }
+            Input::TurnLost(pool, number) => {
+                self.lanes.done(&pool, number, Duration::ZERO, now);
+                let lost = self.cases.in_batch(number).into_iter().map(|key| {
+                    let outcome = Outcome::retry("its turn ended early".to_owned(), Duration::ZERO);
+                    self.give_back(CaseKey::clone(&key), Work::default(), outcome, terms, now)
+                });
+                lost.collect()
+            }
+        }
+    }
+
+    /// All cases that are due go to the lanes of their pools, and all lanes that are ready begin a batch.
+    pub fn begin(&mut self, now: Moment) -> Vec<Batch> {
+        while let Some(key) = self.cases.take_due(now) {
+            self.lanes.add(key, now);
+        }
+        let ready = self.lanes.ready(now, self.cases.next_due()).into_iter();
+        let batches = ready.map(
+            |Ready {
+                 pool,
+                 number,
+                 cases,
+             }| {
+                let mut works = Works::new();
+                for key in cases {
+                    if let Some(work) = self.cases.begin(&key, number) {
+                        works.insert(key.1.clone(), work);
+                    }
+                }
+                Batch {
+                    pool,
+                    number,
+                    works,
+                }
+            },
+        );
+        batches.collect()
+    }
+
+    /// When [`Self::begin`] has something to do next.
+    #[must_use]
+    pub fn next(&self) -> Option<Moment> {
+        let next = [self.cases.next_due(), self.lanes.next()];
+        next.into_iter().flatten().min()
+    }
+
+    /// How much work is open.
+    #[must_use]
+    pub fn outlook(&self) -> Outlook {
+        Outlook {
+            open: self.cases.len(),
+            at_work: self.cases.at_work(),
+            next: self.cases.next_due(),
+            waiting: self.cases.known(),
+            begun: self.cases.begun(),
+            is_surveyed: self.surveyed.is_some(),
+        }
+    }
+
+    /// Whether a case waits for a node.
+    #[must_use]
+    pub fn waits_for_nodes(&self) -> bool {
+        self.cases.wait_for_nodes()
+    }
+
+    /// A case in each pool that the pod may have rows in is looked at when they may go.
+    fn take_end(
+        &mut self,
+        ended: Arc<Ended>,
+        evidence: &Evidence,
+        terms: &Terms<'_>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        if self.cases.len() >= terms.capacity {
+            let podref = ended.podref().clone();
+            return vec![Effect::Sweep, Effect::LeftToSweep(Some(podref))];
+        }
+        // Other incarnations of its name, too: it may have taken over their rows.
+        let mut all = evidence.pods.ended(ended.podref());
+        if !all.iter().any(|end| end.last.uid == ended.last.uid) {
+            all.push(Arc::clone(&ended));
+        }
+        let routes = Routes::of(&all, &evidence.definitions, &evidence.pools);
+        let mut effects = Vec::new();
+        if self.asked.len() >= REMEMBERED {
+            self.asked.clear();
+        }
+        for unseen in routes.unseen {
+            let asked = *self.asked.entry(unseen).or_insert(now);
+            if self.surveyed.is_none_or(|begun| begun <= asked) {
+                effects.push(Effect::Sweep);
+            }
+        }
+        let due = ended.first_look(terms.policy);
+        for (pool, routes) in routes.pools {
+            let key = (pool, ended.podref().clone());
+            self.cases
+                .open(key, due, Work::of_end(Arc::clone(&ended), routes));
+        }
+        effects.push(Effect::Routed(ended, routes.unresolved));
+        effects
+    }
+
+    fn take_found(
+        &mut self,
+        found: BTreeMap<PodRef, Found>,
+        evidence: &mut Evidence,
+        terms: &Terms<'_>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        evidence.sweeps += 1;
+        let sweep = evidence.sweeps;
+        for (podref, Found { pools, siblings }) in found {
+            let siblings = siblings.map(|rows| (sweep, rows));
+            for (pool, orphans) in pools {
+                let key = (pool, podref.clone());
+                if !self.cases.contains(&key) && self.cases.len() >= terms.capacity {
+                    return vec![Effect::LeftToSweep(None)];
+                }
+                let work = Work {
+                    orphans,
+                    siblings: siblings.clone(),
+                    ..Work::default()
+                };
+                self.cases.find(key, now, work);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Forgets the evidence that this sweep, the one before and open cases did not need.
+    fn forget(
+        &self,
+        evidence: &mut Evidence,
+        policy: &Policy,
+        begun: Moment,
+        before: Moment,
+        now: Moment,
+    ) {
+        let in_work = self.cases.owners();
+        let Evidence {
+            first_seen,
+            nodes,
+            pods,
+            ..
+        } = evidence;
+        first_seen.forget(now.since(before), now);
+        let longest = pods.longest_grace().max(DEFAULT_POD_GRACE);
+        let keep = KEEP_EVIDENCE.max(policy.wait(Some(longest), MANY_ROWS));
+        pods.forget(begun, now, keep, |end| {
+            let node = end.last.node.as_ref();
+            let is_silent =
+                node.is_some_and(|node| nodes.standing(node, end.at, now) == Standing::Silent);
+            in_work.contains(end.podref()) || (is_silent && !end.settled)
+        });
+    }
+
+    fn give_back(
+        &mut self,
+        key: CaseKey,
+        work: Work,
+        outcome: Outcome,
+        terms: &Terms<'_>,
+        now: Moment,
+    ) -> Effect {
+        let is_settled = matches!(outcome, Outcome::Done | Outcome::Waiting(_)) && !work.is_begun();
+        let (orphans, ended) = (work.orphans.clone(), work.last_end().cloned());
+        let failure = match &outcome {
+            Outcome::Retry { reason, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        let next = self
+            .cases
+            .give_back(&key, work, outcome, &terms.retries, now);
+        Effect::GivenBack(GivenBack {
+            key,
+            next,
+            failure,
+            is_settled,
+            orphans,
+            ended,
+        })
+    }
+}
