@@ -25,7 +25,7 @@ use tracing::level_filters::LevelFilter;
 use super::{
     Ended, block_on, log, print, print_line,
     question::{agrees, ask},
-    signals::Signals,
+    signals,
     source::Live,
     values::duration,
 };
@@ -346,8 +346,7 @@ impl Args {
             );
             failed = failed.take().or(told.err());
         };
-        let signals = Signals::listen()?;
-        let interrupted = signals.end().map(|_| ());
+        let interrupted = signals::listen()?.map(|_| ());
         let released = release(clients, config, picked, self.timeout, interrupted, tell).await;
         if picked.fates().iter().all(|fate| *fate == Fate::Gone) {
             eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");

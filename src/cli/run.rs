@@ -7,8 +7,7 @@ use tokio::time::{error::Elapsed, timeout};
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
-    Ended, block_on, cluster, log, print,
-    signals::Signals,
+    Ended, block_on, cluster, log, print, signals,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
 };
@@ -182,8 +181,8 @@ async fn collect(
     listen: Listen,
     once: Option<Duration>,
 ) -> Ended {
-    let signals = Signals::listen()?;
-    let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
+    let signal = signals::listen()?;
+    let mut shutdown = pin!(async { info!("{}, shutting down", signal.await) });
     let collector = Collector::new(requests, watches, config.clone());
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.

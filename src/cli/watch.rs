@@ -19,8 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, block_on, choice, print, readable,
-    signals::Signals,
+    Ended, block_on, choice, print, readable, signals,
     source::{self, Progress},
     unwritten,
     values::duration,
@@ -102,10 +101,10 @@ pub(super) fn main(args: &Args) -> Ended {
         let _ = send.send(result);
     };
     block_on(async move {
-        let signals = Signals::listen()?;
+        let signal = signals::listen()?;
         thread::spawn(looking);
         tokio::select! {
-            _ = signals.end() => {}
+            _ = signal => {}
             () = reader_is_gone() => {}
             result = ended => result.map_err(|_| "the watch broke off".to_owned())??,
         }
