@@ -8,21 +8,17 @@
 
 use std::{fmt, sync::Arc};
 
-use ipgc_core::{
-    evidence::Grade,
-    judge::{Cause, Word},
-};
+use ipgc_core::judge::Word;
 use prometheus_client::{
     collector::Collector,
     encoding::{
-        DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, MetricEncoder,
-        NoLabelSet, text,
+        DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, MetricEncoder, text,
     },
     metrics::MetricType,
     registry::Registry,
 };
 
-use crate::{collect::sweep::SweepReport, report::Trigger, vitals::Vitals};
+use crate::{collect::sweep::SweepReport, vitals::Vitals};
 
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -59,7 +55,6 @@ impl Collector for Exporter {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families(encoder);
         self.counters(&mut families)?;
-        self.histograms(&mut families)?;
         self.process(&mut families)?;
         self.sweep(&mut families)
     }
@@ -67,32 +62,9 @@ impl Collector for Exporter {
 
 impl Exporter {
     fn counters(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counters = self.0.counters();
-        let causes = |grade: Grade| Cause::ALL.map(|cause| (grade, cause));
-        let kinds = Grade::ALL.into_iter().flat_map(causes);
-        let kinds = kinds.flat_map(|(grade, cause)| Trigger::ALL.map(|it| (grade, cause, it)));
-        let freed = kinds.map(|(grade, cause, trigger)| {
-            let labels = [
-                ("grade", grade.as_str()),
-                ("cause", cause.as_str()),
-                ("trigger", trigger.as_str()),
-            ];
-            let count = counters.rows_freed.of(grade, cause, trigger);
-            (labels, count.get())
-        });
-        families.counters("freed", "Rows that were freed", freed)?;
-        let refused = [
-            ("breaker", &counters.frees_stopped),
-            ("immutable", &counters.claims_forbidden),
-            ("rejected", &counters.frees_refused),
-            ("unfenced", &counters.rows_held),
-            ("unknown", &counters.rows_unknown),
-        ];
-        let refused = refused.map(|(reason, count)| ([("reason", reason)], count.get()));
-        let help =
-            "Rows and reservations that may not be freed, or not yet, counted when that is found";
-        families.counters("free_refused", help, refused)?;
-        for (name, help, count) in [
+        let counters = &self.0.counters;
+        let all: [(_, _, &dyn EncodeMetric); 8] = [
+            ("freed", "Rows that were freed", &counters.freed),
             (
                 "retries_exhausted",
                 "Pods whose rows could not be freed within the retries, left to the sweep",
@@ -108,54 +80,61 @@ impl Exporter {
                 "Events that were not sent",
                 &counters.events_dropped,
             ),
+            (
+                "api_requests",
+                "Requests to the API server, by the code of the answer, or error",
+                &counters.requests,
+            ),
+            (
+                "time_to_free_seconds",
+                "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone",
+                &counters.time_to_free,
+            ),
+            (
+                "sweep_duration_seconds",
+                "Seconds that a sweep took which came to its end",
+                &counters.sweep_duration,
+            ),
+            ("patch_rows", "Rows to a patch", &counters.patch_rows),
+        ];
+        for (name, help, metric) in all {
+            metric.encode(families.family(name, help, metric.metric_type())?)?;
+        }
+        let help =
+            "Rows and reservations that may not be freed, or not yet, counted when that is found";
+        let mut refused = families.family("free_refused", help, MetricType::Counter)?;
+        for (reason, count) in [
+            ("breaker", &counters.frees_stopped),
+            ("immutable", &counters.claims_forbidden),
+            ("rejected", &counters.frees_refused),
+            ("unfenced", &counters.rows_held),
+            ("unknown", &counters.rows_unknown),
         ] {
-            let mut family = families.family(name, help, MetricType::Counter)?;
-            count_into(&mut family, count.get())?;
+            count.encode(refused.encode_family(&[("reason", reason)])?)?;
         }
-        let requests = counters.requests.snapshot().into_iter();
-        let requests = requests.map(|([verb, resource], code, count)| {
-            let (verb, resource) = (verb.to_owned(), resource.to_owned());
-            let labels = [("verb", verb), ("resource", resource), ("code", code)];
-            (labels, count)
-        });
-        let help = "Requests to the API server, by the code of the answer, or error";
-        families.counters("api_requests", help, requests)
-    }
-
-    fn histograms(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counters = self.0.counters();
-        let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
-        let mut freed = families.family("time_to_free_seconds", help, MetricType::Histogram)?;
-        for trigger in Trigger::ALL {
-            let labels = [("trigger", trigger.as_str())];
-            let family = freed.encode_family(&labels)?;
-            counters.time_to_free(trigger).encode(family)?;
-        }
-        let help = "Seconds that a sweep took which came to its end";
-        let family = families.family("sweep_duration_seconds", help, MetricType::Histogram)?;
-        counters.sweep_duration.encode(family)?;
-        let family = families.family("patch_rows", "Rows to a patch", MetricType::Histogram)?;
-        counters.patch_rows.encode(family)
+        Ok(())
     }
 
     fn process(&self, families: &mut Families<'_>) -> fmt::Result {
         let vitals = &self.0;
         let help = "Cases (an owner in a pool) in work or waiting";
-        families.gauge("queue_depth", help, Some(vitals.queue_depth()))?;
+        let open = vitals.outlook.borrow().open;
+        families.gauge("queue_depth", help, Some(open))?;
         let help = "Live pods that can have rows";
-        families.gauge("pods_indexed", help, Some(vitals.pods_indexed()))?;
+        let pods = vitals.evidence.lock().pods.len();
+        families.gauge("pods_indexed", help, Some(pods))?;
         let leads = i64::from(vitals.is_leader());
         families.gauge("leader", "1 where this process leads", Some(leads))?;
         let help = "When this process began, in seconds since 1970";
-        families.gauge("start_timestamp_seconds", help, Some(vitals.started()))?;
+        let started = vitals.started.as_duration().as_secs_f64();
+        families.gauge("start_timestamp_seconds", help, Some(started))?;
         let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
-        families.gauge(
-            "last_sweep_timestamp_seconds",
-            help,
-            Some(vitals.last_sweep()),
-        )?;
-        let synced = vitals.synced();
-        let synced = synced.map(|(resource, is)| ([("resource", resource)], i64::from(is)));
+        let swept = vitals.last_sweep();
+        families.gauge("last_sweep_timestamp_seconds", help, Some(swept))?;
+        let synced = vitals.synced.iter().map(|(resource, synced)| {
+            let is_synced = i64::from(*synced.borrow());
+            ([("resource", *resource)], is_synced)
+        });
         let help = "1 once the first list of a watch is complete";
         families.gauges("watch_synced", help, synced)
     }
@@ -211,19 +190,6 @@ impl Families<'_> {
         self.0.encode_descriptor(name, help, None, kind)
     }
 
-    /// A counter with labels.
-    fn counters<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Counter)?;
-        let mut samples = samples.into_iter();
-        samples
-            .try_for_each(|(labels, count)| count_into(&mut family.encode_family(&labels)?, count))
-    }
-
     /// A gauge with labels.
     fn gauges<L: EncodeLabelSet>(
         &mut self,
@@ -246,8 +212,4 @@ impl Families<'_> {
         let mut family = self.family(name, help, MetricType::Gauge)?;
         value.map_or(Ok(()), |value| family.encode_gauge(&value))
     }
-}
-
-fn count_into(family: &mut MetricEncoder<'_>, count: u64) -> fmt::Result {
-    family.encode_counter::<NoLabelSet, _, f64>(&count, None)
 }

@@ -155,11 +155,12 @@ pub async fn once(
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
         result = work(&running, wait, add_budget, &mut survey) => result,
     };
-    let outlook = *running.outlook().borrow();
-    let counters = Arc::clone(running.counters());
+    let vitals = Arc::clone(running.vitals());
+    let outlook = *vitals.outlook.borrow();
     running.stop();
     running.done().await?;
     result?;
+    let counters = &vitals.counters;
     Ok(Summary {
         survey: survey.ok_or(OnceError::Stopped)?,
         dry_run: config.dry_run,
@@ -180,7 +181,8 @@ async fn work(
     add_budget: Duration,
     survey: &mut Option<Arc<SweepReport>>,
 ) -> Result<(), OnceError> {
-    let mut outlook = running.outlook();
+    let vitals = running.vitals();
+    let mut outlook = vitals.outlook.subscribe();
     let mut sweeps = running.sweeps();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await?;
@@ -199,7 +201,7 @@ async fn work(
     if !running.leads() {
         return Err(OnceError::NotLeading);
     }
-    let (end, moment) = (Instant::now() + wait, running.clock().now() + wait);
+    let (end, moment) = (Instant::now() + wait, vitals.clock.now() + wait);
     let is_later = |next| next > moment;
     let is_over = |it: &Outlook| !it.at_work && it.begun == 0 && it.next.is_none_or(is_later);
     let is_in_time = timeout_at(end, outlook.wait_for(is_over)).await.is_ok();

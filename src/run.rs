@@ -31,7 +31,7 @@ use crate::{
         input::Input,
         intake::{NadSink, NodeSink, PodSink},
         nodes::{Interest, NodeKeeper},
-        planner::{Outlook, Plan, Planner},
+        planner::{Plan, Planner},
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
@@ -75,23 +75,16 @@ pub struct Collector {
     requests: Client,
     watches: Client,
     config: Config,
-    clock: Clock,
     freshness: Arc<Freshness>,
     history: Arc<History>,
     elector: Option<Elector>,
-    leadership: Leadership,
     gate: Arc<Gate>,
-    evidence: SharedEvidence,
     vitals: Arc<Vitals>,
-    counters: Arc<Counters>,
-    phase: watch::Sender<Phase>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
-    clock: Clock,
     vitals: Arc<Vitals>,
-    counters: Arc<Counters>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -106,8 +99,8 @@ impl Collector {
         let freshness = Arc::new(Freshness::new(clock));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
-        let count = |client| counted(client, &counters.requests);
-        let (requests, watches) = (count(requests), count(watches));
+        let [requests, watches] =
+            [requests, watches].map(|client| counted(client, &counters.requests));
         let (elector, leadership) = match config.election() {
             None => (None, Leadership::always(clock)),
             Some(namespace) => {
@@ -123,29 +116,16 @@ impl Collector {
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
-        let (phase, phases) = watch::channel(Phase::New);
-        let vitals = Vitals::new(
-            clock,
-            leadership.clone(),
-            Arc::clone(&counters),
-            evidence.clone(),
-            gate.subscribe(),
-            phases,
-        );
+        let vitals = Vitals::new(clock, leadership, counters, evidence, gate.subscribe());
         Self {
             requests,
             watches: freshness.listen(watches, &history),
             config,
-            clock,
             freshness,
             history,
             elector,
-            leadership,
             gate,
-            evidence,
             vitals: Arc::new(vitals),
-            counters,
-            phase,
         }
     }
 
@@ -165,23 +145,20 @@ impl Collector {
     #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
-        let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
-        self.phase.send_replace(Phase::Starting);
-        let clock = self.clock;
+        let vitals = Arc::clone(&self.vitals);
+        vitals.phase.send_replace(Phase::Starting);
         let run = self.run(stop.clone());
         Running {
-            clock,
             vitals,
-            counters,
             stop,
             task: tokio::spawn(run),
         }
     }
 
     async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let phase = self.phase.clone();
+        let vitals = Arc::clone(&self.vitals);
         let result = self.stages(stop).await;
-        phase.send_replace(Phase::Done);
+        vitals.phase.send_replace(Phase::Done);
         result
     }
 
@@ -194,18 +171,22 @@ impl Collector {
             requests,
             watches,
             config,
-            clock,
             freshness,
             history,
             elector,
-            leadership,
             gate,
-            evidence,
             vitals,
+        } = self;
+        let Vitals {
+            clock,
+            leadership,
+            evidence,
             counters,
             phase,
-        } = self;
-        // An access review is a POST, and whoever writes has just led.
+            ..
+        } = &*vitals;
+        let clock = *clock;
+        // An access review is a POST, and the copy that writes has just led.
         let refusals = Refusals::new(requests.clone(), clock);
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
@@ -213,19 +194,15 @@ impl Collector {
         } else {
             requests
         };
-        // What was freed is told also by who does not lead any more when the event is sent.
-        let (events, event_sender) = report::channel(
+        // What was freed is told also by a copy that does not lead any more when the event is sent.
+        let (events, send_events) = report::channel(
             requests.clone(),
-            Arc::clone(&counters),
+            Arc::clone(counters),
             &config.instance,
             leadership.clone(),
+            config.dry_run,
         );
-        let events = if config.dry_run {
-            events.silent()
-        } else {
-            events
-        };
-        let events_sent = tokio::spawn(event_sender.run());
+        let events_sent = tokio::spawn(send_events);
         // Nor on any for that another copy leads.
         let requests = while_leading(requests, leadership.clone());
         // Its room is taken only by what is in it.
@@ -236,10 +213,10 @@ impl Collector {
         let tasks = TaskTracker::new();
 
         let (distrusted, told) = (evidence.clone(), events.clone());
-        let went_back = Arc::clone(&counters);
+        let went_back = Arc::clone(counters);
         history.on_back(move |note| {
             distrusted.lock().distrust(clock.now());
-            went_back.history_went_back.increment();
+            went_back.history_went_back.inc();
             told.history_went_back(note);
         });
 
@@ -254,7 +231,7 @@ impl Collector {
             freshness: Arc::clone(&freshness),
             node_news: Arc::clone(&node_news),
             sweeps: Arc::clone(&sweeps),
-            counters: Arc::clone(&counters),
+            counters: Arc::clone(counters),
             sweeps_only: config.picked.is_some(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
@@ -332,7 +309,7 @@ impl Collector {
             refusals,
             // The last one: as long as there is one, events may come.
             events,
-            counters: Arc::clone(&counters),
+            counters: Arc::clone(counters),
             picked: config.picked.clone(),
         });
         let sweeper = Sweeper {
@@ -344,10 +321,8 @@ impl Collector {
             health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
-        let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
-        background.spawn(named("the watch for wishes", wishes));
-        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps), planner);
-        background.spawn(named("the watch over leadership", takeovers));
+        let watched = watch_leadership(leadership.clone(), Arc::clone(&sweeps), planner);
+        background.spawn(named("the watch over leadership", watched));
         let plan = Plan {
             context,
             releaser: Arc::new(releaser),
@@ -404,7 +379,7 @@ impl Running {
     /// How far the run has come, now and from now on.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.vitals.phase.clone()
+        self.vitals.phase.subscribe()
     }
 
     /// Whether the API server lets us write, as far as is known.
@@ -425,18 +400,6 @@ impl Running {
         self.vitals.sweeps.subscribe()
     }
 
-    /// How much work is open, now and from now on.
-    #[must_use]
-    pub fn outlook(&self) -> watch::Receiver<Outlook> {
-        self.vitals.outlook.subscribe()
-    }
-
-    /// The clock of the run.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
     /// What is to be seen of the run from outside.
     #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
@@ -453,7 +416,7 @@ impl Running {
     /// What has happened so far.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
+        &self.vitals.counters
     }
 
     /// Ends the run: nothing new is begun, patches in flight end.
@@ -470,28 +433,30 @@ impl Running {
     }
 }
 
-/// A copy that begins to lead looks for work that the copy before it left undone.
-async fn see_takeovers(
-    leadership: Leadership,
+/// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
+async fn watch_leadership(
+    mut leadership: Leadership,
     sweeps: Arc<SweepRequests>,
     planner: mpsc::Sender<Input>,
 ) {
-    loop {
-        leadership.held().await;
-        sweeps.request();
-        // The planner ends before this task does.
-        let _ = planner.send(Input::TookOver).await;
-        leadership.lost().await;
-    }
-}
-
-/// A person may ask for a sweep.
-async fn see_wishes(mut leadership: Leadership, sweeps: Arc<SweepRequests>) {
-    loop {
-        leadership.sweep_wanted().await;
-        info!("a sweep is asked for by an annotation of the Lease");
-        sweeps.request();
-    }
+    let held = leadership.clone();
+    let takeovers = async {
+        loop {
+            held.held().await;
+            sweeps.request();
+            // The planner ends before this task does.
+            let _ = planner.send(Input::TookOver).await;
+            held.lost().await;
+        }
+    };
+    let wishes = async {
+        loop {
+            leadership.sweep_wanted().await;
+            info!("a sweep is asked for by an annotation of the Lease");
+            sweeps.request();
+        }
+    };
+    tokio::join!(takeovers, wishes);
 }
 
 async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {

@@ -169,7 +169,7 @@ impl Planner {
         let is_full = self.cases.len() >= self.plan.capacity;
         if is_full {
             let counters = &self.plan.context.counters;
-            counters.queue_overflows.increment();
+            counters.queue_overflows.inc();
         }
         is_full
     }
@@ -372,7 +372,7 @@ impl Planner {
         let context = &self.plan.context;
         let pod = &key.1;
         warn!(%pod, reason, "retries are used up");
-        context.counters.retries_exhausted.increment();
+        context.counters.retries_exhausted.inc();
         // The next sweep, in its own time, finds again the rows that a sweep found.
         if ended.is_some() {
             self.plan.sweeps.request();
@@ -396,15 +396,15 @@ impl Planner {
         let last = &ended.last;
         let pod = &last.podref;
         if let Status::Malformed(reason) = &last.status {
-            counters.annotations_unreadable.increment();
+            counters.annotations_unreadable.inc();
             warn!(%pod, %reason, "network-status cannot be read");
         }
         if let Request::Malformed(reason) = &last.request {
-            counters.annotations_unreadable.increment();
+            counters.annotations_unreadable.inc();
             warn!(%pod, %reason, "networks annotation cannot be read");
         }
         if !routes.unresolved.is_empty() {
-            counters.left_to_sweep.increment();
+            counters.left_to_sweep.inc();
             let networks = routes.unresolved.len();
             let first = routes.unresolved.iter().take(3).cloned();
             let first = first.collect::<Vec<_>>().join("; ");

@@ -5,8 +5,8 @@ mod events;
 mod requests;
 
 pub use self::{
-    counters::{Counter, Counters, Freed, Trigger},
-    events::{CLAIMS_FORBIDDEN, COLLECTED, EventSender, Events, FAILED, channel},
+    counters::{Counter, Counters, Trigger},
+    events::{CLAIMS_FORBIDDEN, COLLECTED, Events, FAILED, channel},
     requests::{Requests, counted},
 };
 
