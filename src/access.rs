@@ -79,6 +79,13 @@ impl fmt::Display for Right {
     }
 }
 
+/// All of them in one line.
+#[must_use]
+pub fn names(rights: &[Right]) -> String {
+    let names: Vec<_> = rights.iter().map(Right::to_string).collect();
+    names.join(", ")
+}
+
 /// Rights on one kind.
 #[must_use]
 pub fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> Vec<Right> {

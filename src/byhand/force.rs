@@ -22,7 +22,7 @@ use ipgc_core::{
 };
 use tracing::info;
 
-use super::{Writer, report, row_of};
+use super::{NotDone, Writer, report, row_of};
 use crate::{
     audit::{
         assess::{Assessor, Item},
@@ -30,10 +30,8 @@ use crate::{
         filter::is_named,
         report::Finding,
     },
-    calls::CallError,
     collect::{
         picked::{Pick, Picked, Subject},
-        pool_api::ObserveError,
         reservation_api::ReservationApi,
     },
     core::evidence::Policy,
@@ -228,32 +226,6 @@ pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> (Picked, BTr
     (Picked::new(picks, Duration::ZERO), others)
 }
 
-/// Why something that cannot be read was not removed.
-#[derive(Debug, thiserror::Error)]
-pub enum NotRemoved {
-    /// It is gone, or another stands in its place.
-    #[error("it is gone, or has changed")]
-    Gone,
-    /// A person exempted it, or it can be read now.
-    #[error("it is exempted by a person, or can be read")]
-    Kept,
-    /// Its pod may be there.
-    #[error("its pod {0} is there")]
-    Present(PodRef),
-    /// A pod reports its address.
-    #[error("pod {0} reports the address")]
-    Reported(PodRef),
-    /// It could not be read whether its pod is there.
-    #[error("its pod {0} could not be read: {1}")]
-    NoProof(PodRef, Box<str>),
-    /// The pool could not be read.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// The patch was not done, as far as is known.
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
-
 /// Whether a pod of the snapshot speaks against removing what cannot be read: its owner, or one that reports its address
 /// in whatever network; or, against a reservation, a row that it has by now, or a person who exempted it.
 ///
@@ -263,25 +235,32 @@ pub fn check_unreadable(
     snapshot: &Snapshot,
     policy: &Policy,
     row: &Unreadable,
-) -> Result<(), NotRemoved> {
+) -> Result<(), NotDone> {
     if let Subject::Reservation { .. } = &row.subject {
         let there = There::of(&Assessor::new(snapshot, policy), row.address, |_| true);
         let mut found = there.reservations.into_iter().flatten();
         let is_it = |forced| matches!(forced, Forced::Unreadable(it) if it.subject == row.subject);
         if !found.any(is_it) {
-            return Err(NotRemoved::Gone);
+            return Err(NotDone::Gone);
         }
     }
     if let Some(podref) = &row.podref
         && snapshot.pod(podref.as_str()).is_some()
     {
-        return Err(NotRemoved::Present(podref.clone()));
+        return Err(present(podref));
     }
     let mut pods = snapshot.pods.iter();
     match pods.find(|pod| pod.status.has_address(row.address)) {
-        Some(pod) => Err(NotRemoved::Reported(pod.podref.clone())),
+        Some(pod) => Err(NotDone::Kept(format!(
+            "pod {} reports the address",
+            pod.podref
+        ))),
         None => Ok(()),
     }
+}
+
+fn present(podref: &PodRef) -> NotDone {
+    NotDone::Kept(format!("its pod {podref} is there"))
 }
 
 impl Writer {
@@ -289,7 +268,7 @@ impl Writer {
     ///
     /// # Errors
     /// Why not.
-    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotRemoved> {
+    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotDone> {
         match &it.subject {
             Subject::Row {
                 pool_uid,
@@ -309,11 +288,11 @@ impl Writer {
         it: &Unreadable,
         (name, uid): (&str, &str),
         dry_run: bool,
-    ) -> Result<(), NotRemoved> {
+    ) -> Result<(), NotDone> {
         let namespace = &it.pool.namespace;
         let there = self.reservations.get(namespace, name).await?;
         let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
-        let there = there.filter(is_it).ok_or(NotRemoved::Gone)?;
+        let there = there.filter(is_it).ok_or(NotDone::Gone)?;
         if dry_run {
             return Ok(());
         }
@@ -332,23 +311,26 @@ impl Writer {
         row: &Unreadable,
         (pool_uid, key, stored): (&str, &str, &serde_json::Value),
         dry_run: bool,
-    ) -> Result<(), NotRemoved> {
+    ) -> Result<(), NotDone> {
         let podrefs = row.podref.iter().cloned().collect();
         let observe = || self.observe(&row.pool, pool_uid, &podrefs);
-        let observed = observe().await?.ok_or(NotRemoved::Gone)?;
-        let there = row_of(&observed, key, stored).ok_or(NotRemoved::Gone)?;
+        let observed = observe().await?.ok_or(NotDone::Gone)?;
+        let there = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
         if let Some(podref) = &row.podref {
             let asked = [(podref.clone(), false)].into();
             let proof = self.prover.prove(observed.begin_proof(), &asked).await;
             match proof.presence(podref) {
                 Presence::Absent => {}
-                Presence::Present(_) => return Err(NotRemoved::Present(podref.clone())),
+                Presence::Present(_) => return Err(present(podref)),
                 Presence::Unknown(reason) => {
-                    return Err(NotRemoved::NoProof(podref.clone(), reason));
+                    return Err(NotDone::Kept(format!(
+                        "its pod {podref} could not be read: {reason}"
+                    )));
                 }
             }
         }
-        let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
+        let patch = UnreadablePatch::new(&observed, there)
+            .ok_or_else(|| NotDone::kept("it is exempted by a person, or can be read"))?;
         if dry_run {
             return Ok(());
         }

@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 pub use crate::collect::picked::{Fate, Pick, Picked, Subject};
 use crate::{
+    calls::CallError,
     clock::Clock,
     collect::{
         gate::Gate,
@@ -36,6 +37,29 @@ use crate::{
     },
     leader::Leadership,
 };
+
+/// Why something was not removed, or not made.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDone {
+    /// It is gone, or another stands in its place.
+    #[error("it is gone, or has changed")]
+    Gone,
+    /// Something speaks against it, or it is not known whether something does.
+    #[error("{0}")]
+    Kept(String),
+    /// The pool could not be read.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// The request was not done, as far as is known.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl NotDone {
+    fn kept(reason: impl Into<String>) -> Self {
+        Self::Kept(reason.into())
+    }
+}
 
 /// Writes what a person decided without a run of the collector, one after the other.
 pub struct Writer {

@@ -7,15 +7,14 @@ use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::{
-    access::{self, Right},
-    calls::CallError,
+    access,
     clock::Clock,
     collect::{
         picked::{Fate, Pick, Picked, Subject},
         reservation_api::ReservationApi,
     },
     config::Config,
-    run::{Collector, Phase, RunError},
+    run::{Collector, Phase},
 };
 
 /// For so long nobody can tell whether a kubelet is at work: its Lease changes every ten seconds, and has to be
@@ -27,33 +26,11 @@ const LONGEST: Duration = Duration::from_hours(1_000);
 /// For so long it is asked, after all was done, which reservations are there.
 const VERIFY: Duration = Duration::from_secs(10);
 
-/// Why nothing more was done.
-#[derive(Debug, thiserror::Error)]
-pub enum ReleaseError {
-    /// Nothing was done.
-    #[error("rights are missing: {}", names(.0))]
-    Rights(Vec<Right>),
-    /// Nothing was done.
-    #[error("cannot ask for rights: {0}")]
-    Ask(CallError),
-    /// Nothing was done.
-    #[error("pods, nodes and network attachment definitions could not all be read in time")]
-    NotReady,
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
-
-fn names(rights: &[Right]) -> String {
-    let names: Vec<_> = rights.iter().map(Right::to_string).collect();
-    names.join(", ")
-}
-
 /// Runs until nothing more is to be expected of what was picked, at the most until `deadline`, or until `stop`. Each
 /// change of a fate is told. What became of each is in `picked`.
 ///
 /// # Errors
-/// When nothing could be done, or the run failed.
+/// One line: nothing could be done, or the run failed.
 pub async fn release(
     clients: (Client, Client),
     config: Config,
@@ -61,7 +38,7 @@ pub async fn release(
     deadline: Duration,
     stop: impl Future<Output = ()>,
     mut tell: impl FnMut(&Pick, &Fate, Moment),
-) -> Result<(), ReleaseError> {
+) -> Result<(), String> {
     let end = Instant::now() + deadline.min(LONGEST);
     if let Some(namespace) = &config.pool_namespace {
         picked.keep_others_than(namespace);
@@ -86,9 +63,9 @@ pub async fn release(
     }
     let reservations = ReservationApi::new(clients.0.clone(), Arc::default());
     let missing = access::missing(&clients.0, config.rights()).await;
-    let missing = missing.map_err(ReleaseError::Ask)?;
+    let missing = missing.map_err(|error| format!("cannot ask for rights: {error}"))?;
     if !missing.is_empty() {
-        return Err(ReleaseError::Rights(missing));
+        return Err(format!("rights are missing: {}", access::names(&missing)));
     }
     let mut told = picked.subscribe();
     let running = Collector::new(clients.0, clients.1, config).start();
@@ -121,12 +98,12 @@ pub async fn release(
     verify(&reservations, picked).await;
     news.is_over = true;
     news.tell(&picked.fates(), &mut tell);
-    result?;
+    result.map_err(|error| error.to_string())?;
     if is_ready {
-        Ok(())
-    } else {
-        Err(ReleaseError::NotReady)
+        return Ok(());
     }
+    let unread = "pods, nodes and network attachment definitions could not all be read in time";
+    Err(unread.to_owned())
 }
 
 /// Tells what is new.

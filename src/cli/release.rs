@@ -121,15 +121,6 @@ pub(super) fn main(args: &Args) -> Ended {
     block_on(args.release())
 }
 
-/// What a person agreed to.
-#[derive(Default)]
-struct Agreed {
-    picked: Option<Picked>,
-    unreadable: Vec<Unreadable>,
-    /// So many more were asked about.
-    kept: usize,
-}
-
 impl Args {
     async fn release(&self) -> Ended {
         if let Some(warning) = self.live.waits.warning() {
@@ -143,26 +134,22 @@ impl Args {
             .transpose()?;
         let clients = self.live.cluster.clients().await?;
         let said_dead = self.said_dead(&clients.0).await?;
-        let agreed = match of_report {
-            Some((picked, made)) => self.agree(picked, &made)?,
-            None => match &self.held_by {
-                Some(node) => self.held_by(node).await?,
-                None => self.force().await?,
-            },
+        let (picked, unreadable, mut kept) = match (of_report, &self.held_by) {
+            (Some((picked, made)), _) => (self.agree(picked, &made)?, Vec::new(), 0),
+            (None, Some(node)) => (self.held_by(node).await?, Vec::new(), 0),
+            (None, None) => self.force().await?,
         };
-        if agreed.picked.is_none() && agreed.unreadable.is_empty() {
+        if picked.picks().is_empty() && unreadable.is_empty() {
             return Ok(ExitCode::from(1));
         }
-        let (mut freed, mut kept) = (0, agreed.kept);
-        for row in &agreed.unreadable {
+        let mut freed = 0;
+        for row in &unreadable {
             if self.remove(&clients.0, row).await? {
                 freed += 1;
             } else {
                 kept += 1;
             }
         }
-        let picked = agreed.picked;
-        let picked = picked.unwrap_or_else(|| Picked::new(Vec::new(), Duration::ZERO));
         let picked = Arc::new(picked);
         let run = self.run(clients, &picked, said_dead).await;
         let told = tell(&picked.fates(), freed, kept, self.dry_run);
@@ -212,22 +199,20 @@ impl Args {
         Ok((picked, report.made))
     }
 
-    fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
-        if !self.yes && !self.dry_run {
-            let of = format!("stale by the report of {made}:");
-            eprintln!("{}", listing(&picked, of, &self.assume_dead));
-            if !agrees("Free those that are still so?")? {
-                return Ok(Agreed::default());
-            }
+    /// What a person agrees to free: all of it, or nothing.
+    fn agree(&self, picked: Picked, made: &str) -> Result<Picked, String> {
+        if self.yes || self.dry_run {
+            return Ok(picked);
         }
-        Ok(Agreed {
-            picked: Some(picked),
-            ..Agreed::default()
-        })
+        let of = format!("stale by the report of {made}:");
+        eprintln!("{}", listing(&picked, of, &self.assume_dead));
+        let agrees = agrees("Free those that are still so?")?;
+        Ok(if agrees { picked } else { nothing() })
     }
 
-    /// The addresses that a person typed after they had seen what is known of each.
-    async fn force(&self) -> Result<Agreed, String> {
+    /// The addresses that a person typed after they had seen what is known of each, those of them that cannot be read, and
+    /// how many were not typed.
+    async fn force(&self) -> Result<(Picked, Vec<Unreadable>, usize), String> {
         let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
         let snapshot = self.snapshot().await?;
         let policy = self.live.waits.policy();
@@ -261,15 +246,11 @@ impl Args {
                 Forced::Unreadable(row) => unreadable.push(row),
             }
         }
-        Ok(Agreed {
-            picked: (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO)),
-            unreadable,
-            kept,
-        })
+        Ok((Picked::new(picks, Duration::ZERO), unreadable, kept))
     }
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
-    async fn held_by(&self, node: &str) -> Result<Agreed, String> {
+    async fn held_by(&self, node: &str) -> Result<Picked, String> {
         let (picked, others) =
             force::held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
         let found = picked.picks().len();
@@ -287,13 +268,10 @@ impl Args {
                 "\nIf nothing answers on any of them any more, type the name of the node: ";
             if ask(question)? != node {
                 eprintln!("{node} was not typed, all of it stays");
-                return Ok(Agreed::default());
+                return Ok(nothing());
             }
         }
-        Ok(Agreed {
-            picked: Some(picked),
-            ..Agreed::default()
-        })
+        Ok(picked)
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
@@ -351,10 +329,14 @@ impl Args {
         if picked.fates().iter().all(|fate| *fate == Fate::Gone) {
             eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");
         }
-        // What was done counts, whoever heard of it.
-        released.map_err(|error| error.to_string())?;
+        // What was done counts, even if it could not be told.
+        released?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+fn nothing() -> Picked {
+    Picked::new(Vec::new(), Duration::ZERO)
 }
 
 /// How many came to what, with those that were freed or kept without a run.

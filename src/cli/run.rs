@@ -305,8 +305,7 @@ fn lacking(missing: &[Right], election: Option<&str>) -> String {
     } else {
         ""
     };
-    let missing: Vec<_> = missing.iter().map(Right::to_string).collect();
-    let missing = missing.join(", ");
+    let missing = access::names(missing);
     format!("rights are missing, manifests/base/rbac.yaml grants them: {missing}{hint}")
 }
 
