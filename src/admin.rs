@@ -16,10 +16,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
-    task::JoinHandle,
     time::{sleep, timeout},
 };
-use tokio_util::bytes::Bytes;
+use tokio_util::{bytes::Bytes, task::AbortOnDropHandle};
 use tracing::{debug, warn};
 
 use crate::{
@@ -44,7 +43,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
-    task: JoinHandle<()>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Admin {
@@ -60,19 +59,16 @@ impl Admin {
             vitals,
         };
         let task = tokio::spawn(serve(listener, Arc::new(pages)));
-        Ok(Self { address, task })
+        Ok(Self {
+            address,
+            _task: AbortOnDropHandle::new(task),
+        })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Admin {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

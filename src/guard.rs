@@ -15,12 +15,8 @@ use crate::leader::Leadership;
 
 /// What became of a request that is no GET.
 #[derive(Debug, thiserror::Error)]
-#[error("{method} {path} was not sent: {why}")]
-pub struct NotSent {
-    method: Method,
-    path: String,
-    why: &'static str,
-}
+#[error("{0}")]
+pub struct NotSent(String);
 
 /// A client that sends GET requests through `client` and answers all others itself, with
 /// [`NotSent`] in a [`kube::Error::Service`].
@@ -33,11 +29,9 @@ pub fn read_only(client: Client) -> Client {
 /// [`read_only`] does.
 #[must_use]
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
-    let leads = move || leadership.is_held();
-    reads_and(client, move || {
-        leads()
-            .then_some(())
-            .ok_or("another copy leads, or all are paused")
+    reads_and(client, move || match leadership.is_held() {
+        true => Ok(()),
+        false => Err("another copy leads, or all are paused"),
     })
 }
 
@@ -53,10 +47,9 @@ fn reads_and(
             if request.method() != Method::GET
                 && let Err(why) = may()
             {
-                let (head, _) = request.into_parts();
-                let path = head.uri.path().to_owned();
-                let method = head.method;
-                return Err(BoxError::from(NotSent { method, path, why }));
+                let (method, path) = (request.method(), request.uri().path());
+                let text = format!("{method} {path} was not sent: {why}");
+                return Err(BoxError::from(NotSent(text)));
             }
             Ok(client.send(request).await?)
         }

@@ -48,25 +48,25 @@ impl Args {
     }
 
     async fn config(&self) -> Result<kube::Config, String> {
+        let mut config = self.load().await.map_err(|error| said(&*error))?;
+        let agent = http::HeaderValue::from_static(concat!("ipgc/", env!("CARGO_PKG_VERSION")));
+        config.headers.push((http::header::USER_AGENT, agent));
+        Ok(config)
+    }
+
+    async fn load(&self) -> Result<kube::Config, Box<dyn Error>> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let mut config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).map_err(|error| said(&error))?;
-                kube::Config::from_custom_kubeconfig(file, &options)
-                    .await
-                    .map_err(|error| said(&error))?
-            }
-            None if self.context.is_some() => kube::Config::from_kubeconfig(&options)
-                .await
-                .map_err(|error| said(&error))?,
-            None => kube::Config::infer().await.map_err(|error| said(&error))?,
-        };
-        let agent = http::HeaderValue::from_static(concat!("ipgc/", env!("CARGO_PKG_VERSION")));
-        config.headers.push((http::header::USER_AGENT, agent));
-        Ok(config)
+        Ok(if let Some(path) = &self.kubeconfig {
+            let file = Kubeconfig::read_from(path)?;
+            kube::Config::from_custom_kubeconfig(file, &options).await?
+        } else if self.context.is_some() {
+            kube::Config::from_kubeconfig(&options).await?
+        } else {
+            kube::Config::infer().await?
+        })
     }
 }
 

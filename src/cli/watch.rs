@@ -176,9 +176,14 @@ impl Watch {
         output: &mut dyn Write,
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
-        let mut lines = Lines::new(output, self.output);
+        let (titles, widths) = line::columns(self.output);
+        let mut lines = Lines {
+            writer: output,
+            output: self.output,
+            widths,
+        };
         let (mut state, first) = self.first(&client, &mut scan, complaints).await?;
-        if let Err(error) = lines.first(&state, first, self.all) {
+        if let Err(error) = lines.first(titles, &state, first, self.all) {
             return ended(&error);
         }
         // Other programs that free addresses were told of once.
@@ -274,23 +279,18 @@ fn ended(error: &io::Error) -> Result<(), String> {
 struct Lines<'w> {
     writer: &'w mut dyn Write,
     output: Output,
-    titles: Vec<String>,
     widths: Vec<usize>,
 }
 
-impl<'w> Lines<'w> {
-    fn new(writer: &'w mut dyn Write, output: Output) -> Self {
-        let (titles, widths) = line::columns(output);
-        Self {
-            writer,
-            output,
-            titles,
-            widths,
-        }
-    }
-
+impl Lines<'_> {
     /// The header, the lines of the first look, and that this is all.
-    fn first(&mut self, state: &State, report: Report, all: bool) -> io::Result<()> {
+    fn first(
+        &mut self,
+        titles: Vec<String>,
+        state: &State,
+        report: Report,
+        all: bool,
+    ) -> io::Result<()> {
         let present = present(state, &report.made, all);
         if self.output == Output::Json {
             self.write(&present)?;
@@ -300,7 +300,7 @@ impl<'w> Lines<'w> {
                 notes: report.notes,
             })]);
         }
-        let titles = std::iter::once(self.titles.clone());
+        let titles = std::iter::once(titles);
         let cells = present
             .iter()
             .filter_map(|message| message.cells(self.output));

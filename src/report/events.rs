@@ -107,13 +107,15 @@ impl Events {
     /// A row of this pod is gone: upstream's success event.
     pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
         let note = format!("successful cleanup of IP address [{address}] from network {network}");
-        self.take(COLLECTED, pod_reference(pod, uid), note);
+        let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
+        self.take(COLLECTED, regarding, note);
     }
 
     /// The retries for this pod are used up: upstream's failure event.
     pub fn collection_failed(&self, pod: &PodRef, uid: &str) {
         let note = format!("failed to garbage collect addresses for pod {pod}");
-        self.take(FAILED, pod_reference(pod, uid), note);
+        let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
+        self.take(FAILED, regarding, note);
     }
 
     /// These rows of the pool are gone.
@@ -127,7 +129,7 @@ impl Events {
                 break;
             }
         }
-        self.take(COLLECTED, pool_reference(pool, uid), note);
+        self.take_on_pool(COLLECTED, pool, uid, note);
     }
 
     /// Rows of this pod are held, because nobody can tell whether it still runs on one of these
@@ -158,7 +160,7 @@ impl Events {
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
-        self.take(HELD_UNFENCED, pool_reference(pool, uid), note);
+        self.take_on_pool(HELD_UNFENCED, pool, uid, note);
     }
 
     /// A row of the pool is held for a pod that is not its own.
@@ -170,7 +172,7 @@ impl Events {
             "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
              after its end; a new pod gets an address of its own"
         );
-        self.take(IN_USE_TWICE, pool_reference(pool, uid), note);
+        self.take_on_pool(IN_USE_TWICE, pool, uid, note);
     }
 
     /// The breaker is open, and stops this many rows of the pool.
@@ -181,20 +183,19 @@ impl Events {
              {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
             pool.namespace, pool.name
         );
-        self.take(BREAKER_OPEN, pool_reference(pool, uid), note);
+        self.take_on_pool(BREAKER_OPEN, pool, uid, note);
     }
 
     /// The API server refuses to remove rows from this pool, though we may.
     pub fn pool_refused(&self, pool: &PoolKey, uid: &str, reason: &str) {
         let note = format!("the API server refuses to remove addresses: {reason}");
-        self.take(REFUSED, pool_reference(pool, uid), note);
+        self.take_on_pool(REFUSED, pool, uid, note);
     }
 
     /// The API server refuses to change or to delete this reservation, though we may.
     pub fn reservation_refused(&self, reservation: &Reservation, reason: &str) {
         let note = format!("the API server refuses to release the reservation: {reason}");
-        let regarding = reservation_reference(reservation);
-        self.take(REFUSED, regarding, note);
+        self.take_on_reservation(REFUSED, reservation, note);
     }
 
     /// The API server refuses all claims in the namespace of this reservation, whose claim was the last.
@@ -205,8 +206,7 @@ impl Events {
              Claims that are forbidden). Its words: {reason}",
             reservation.namespace
         );
-        let regarding = reservation_reference(reservation);
-        self.take(CLAIMS_FORBIDDEN, regarding, note);
+        self.take_on_reservation(CLAIMS_FORBIDDEN, reservation, note);
     }
 
     /// The API server's data went back in time. It regards the namespace that each cluster has.
@@ -218,6 +218,16 @@ impl Events {
             ..ObjectReference::default()
         };
         self.take(HISTORY, regarding, note.to_owned());
+    }
+
+    fn take_on_pool(&self, reason: &str, pool: &PoolKey, uid: &str, note: String) {
+        let regarding = reference::<IpPool>(&pool.namespace, &pool.name, uid);
+        self.take(reason, regarding, note);
+    }
+
+    fn take_on_reservation(&self, reason: &str, it: &Reservation, note: String) {
+        let regarding = reference::<api::Reservation>(&it.namespace, &it.name, &it.uid);
+        self.take(reason, regarding, note);
     }
 
     fn take(&self, reason: &str, regarding: ObjectReference, note: String) {
@@ -260,24 +270,6 @@ impl Events {
             self.counters.events_dropped.inc();
         }
     }
-}
-
-fn pool_reference(pool: &PoolKey, uid: &str) -> ObjectReference {
-    reference::<IpPool>(&pool.namespace, &pool.name, uid)
-}
-
-fn pod_reference(pod: &PodRef, uid: &str) -> ObjectReference {
-    reference::<Pod>(pod.namespace(), pod.name(), uid)
-}
-
-fn reservation_reference(reservation: &Reservation) -> ObjectReference {
-    let Reservation {
-        namespace,
-        name,
-        uid,
-        ..
-    } = reservation;
-    reference::<api::Reservation>(namespace, name, uid)
 }
 
 fn reference<K: Resource<DynamicType = ()>>(
