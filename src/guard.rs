@@ -22,31 +22,29 @@ pub struct NotSent(String);
 /// [`NotSent`] in a [`kube::Error::Service`].
 #[must_use]
 pub fn read_only(client: Client) -> Client {
-    reads_and(client, || Err("only reads are"))
+    guarded(client, None)
 }
 
-/// A client that sends what is no GET request only while this copy leads, and else answers it itself, as
+/// A client that sends a request that is no GET only while this copy leads, and else answers it itself, as
 /// [`read_only`] does.
 #[must_use]
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
-    reads_and(client, move || match leadership.is_held() {
-        true => Ok(()),
-        false => Err("another copy leads, or all are paused"),
-    })
+    guarded(client, Some(leadership))
 }
 
-/// A client that sends what is no GET request only if it `may`.
-fn reads_and(
-    client: Client,
-    may: impl Fn() -> Result<(), &'static str> + Clone + Send + 'static,
-) -> Client {
+/// Without a leadership nothing is ever written.
+fn guarded(client: Client, leadership: Option<Leadership>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
-        let (client, may) = (client.clone(), may.clone());
+        let (client, leadership) = (client.clone(), leadership.clone());
         async move {
-            if request.method() != Method::GET
-                && let Err(why) = may()
-            {
+            let why_not = match leadership {
+                _ if request.method() == Method::GET => None,
+                None => Some("only reads are"),
+                Some(leadership) if leadership.is_held() => None,
+                Some(_) => Some("another copy leads, or all are paused"),
+            };
+            if let Some(why) = why_not {
                 let (method, path) = (request.method(), request.uri().path());
                 let text = format!("{method} {path} was not sent: {why}");
                 return Err(BoxError::from(NotSent(text)));

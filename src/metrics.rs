@@ -23,28 +23,16 @@ use crate::{collect::sweep::SweepReport, vitals::Vitals};
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics of one process.
-#[derive(Debug)]
-pub struct Metrics(Registry);
-
-impl Metrics {
-    /// Those of this run.
-    #[must_use]
-    pub fn new(vitals: Arc<Vitals>) -> Self {
-        let mut registry = Registry::with_prefix("ipgc");
-        registry.register_collector(Box::new(Exporter(vitals)));
-        Self(registry)
-    }
-
-    /// The present text.
-    ///
-    /// # Errors
-    /// Writing to a `String` cannot fail, but the encoder's signature allows for it.
-    pub fn text(&self) -> Result<String, fmt::Error> {
-        let mut out = String::new();
-        text::encode(&mut out, &self.0)?;
-        Ok(out)
-    }
+/// The present text of the metrics of a run.
+///
+/// # Errors
+/// Writing to a `String` cannot fail, but the encoder's signature allows for it.
+pub fn text(vitals: &Arc<Vitals>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("ipgc");
+    registry.register_collector(Box::new(Exporter(Arc::clone(vitals))));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
 }
 
 /// Reads all of it.

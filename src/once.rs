@@ -7,7 +7,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use ipgc_core::judge::Word;
 use tokio::{
     sync::watch::error::RecvError,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use crate::{
@@ -20,8 +20,6 @@ use crate::{
 pub const SURVEY: Duration = Duration::from_mins(5);
 /// How long the Lease is waited for. One that a copy left behind when it was killed expires in less.
 const ELECTION: Duration = Duration::from_secs(30);
-/// How often it is looked whether this copy leads.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long work may go on that was begun in time.
 const BEGUN: Duration = Duration::from_mins(1);
 
@@ -194,11 +192,7 @@ async fn work(
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => return Err(OnceError::NoSurvey),
     }
-    let begun = Instant::now();
-    while !running.leads() && begun.elapsed() < ELECTION {
-        sleep(LOOK).await;
-    }
-    if !running.leads() {
+    if timeout(ELECTION, vitals.leadership.held()).await.is_err() {
         return Err(OnceError::NotLeading);
     }
     let (end, moment) = (Instant::now() + wait, vitals.clock.now() + wait);
