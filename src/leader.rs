@@ -226,31 +226,16 @@ impl Elector {
                     told = None;
                 }
                 // Somebody else wrote first: the next look says who.
-                Err(error) if error.is_conflict() => {
-                    debug!(%error, "Lease not written");
-                    self.own = None;
-                }
+                Err(error) if error.is_conflict() => debug!(%error, "Lease not written"),
                 Err(error) => {
-                    let namespace = &self.namespace;
-                    let is_gone = error.is_absence_of::<Namespace>(namespace);
+                    let is_gone = error.is_absence_of::<Namespace>(&self.namespace);
                     if is_gone {
                         self.state.send_modify(|state| state.is_known = false);
                     }
                     if told.is_none_or(|(at, of)| of != is_gone || at.elapsed() >= TELL_AGAIN) {
                         told = Some((Instant::now(), is_gone));
-                        if is_gone {
-                            let todo = "create it, or name another by --lease-namespace";
-                            warn!(
-                                namespace,
-                                lease = LEASE,
-                                todo,
-                                "the namespace of the Lease is gone: nobody leads, and nothing is written"
-                            );
-                        } else {
-                            warn!(%error, namespace, lease = LEASE, "no look at the Lease");
-                        }
+                        self.tell_failure(&error, is_gone);
                     }
-                    self.own = None;
                 }
             }
             let now = self.clock.now();
@@ -261,15 +246,12 @@ impl Elector {
             let leads = held_until.is_some();
             if leads != led {
                 let identity = self.candidate.identity();
-                info!(
-                    identity,
-                    "{}",
-                    if leads {
-                        "leading"
-                    } else {
-                        "not leading any more"
-                    }
-                );
+                let said = if leads {
+                    "leading"
+                } else {
+                    "not leading any more"
+                };
+                info!(identity, "{said}");
             }
             led = leads;
             // Copies that started together must not look together.
@@ -282,8 +264,20 @@ impl Elector {
         }
     }
 
+    fn tell_failure(&self, error: &CallError, is_gone: bool) {
+        let namespace = &self.namespace;
+        if is_gone {
+            let todo = "create it, or name another by --lease-namespace";
+            let said = "the namespace of the Lease is gone: nobody leads, and nothing is written";
+            warn!(namespace, lease = LEASE, todo, "{said}");
+        } else {
+            warn!(%error, namespace, lease = LEASE, "no look at the Lease");
+        }
+    }
+
     /// Reads the Lease unless it is known, and writes it if we may.
     async fn look(&mut self) -> Result<(), CallError> {
+        // Forgotten unless it is written again: after a failure the Lease is read.
         let mut read = self.own.take();
         if read.is_none() {
             read = call(self.api.get_opt(LEASE)).await?;
@@ -292,9 +286,8 @@ impl Elector {
         }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
-        match self.candidate.read(record, begun) {
-            Step::Wait => return Ok(()),
-            Step::Take | Step::Renew => {}
+        if self.candidate.read(record, begun) == Step::Wait {
+            return Ok(());
         }
         let lease = self.in_our_name(read.clone().unwrap_or_default());
         let params = PostParams::default();

@@ -112,7 +112,7 @@ impl Collector {
         };
         let gate = Arc::new(Gate::new(clock, leadership.clone()));
         let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let mut evidence = Evidence::new(config.breaker, nodes, Arc::clone(&freshness));
+        let mut evidence = Evidence::new(config.breaker, nodes, freshness.clone());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
@@ -145,7 +145,7 @@ impl Collector {
     #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
-        let vitals = Arc::clone(&self.vitals);
+        let vitals = self.vitals.clone();
         vitals.phase.send_replace(Phase::Starting);
         let run = self.run(stop.clone());
         Running {
@@ -156,7 +156,7 @@ impl Collector {
     }
 
     async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let vitals = Arc::clone(&self.vitals);
+        let vitals = self.vitals.clone();
         let result = self.stages(stop).await;
         vitals.phase.send_replace(Phase::Done);
         result
@@ -197,7 +197,7 @@ impl Collector {
         // What was freed is told also by a copy that does not lead any more when the event is sent.
         let (events, send_events) = report::channel(
             requests.clone(),
-            Arc::clone(counters),
+            counters.clone(),
             &config.instance,
             leadership.clone(),
             config.dry_run,
@@ -213,7 +213,7 @@ impl Collector {
         let tasks = TaskTracker::new();
 
         let (distrusted, told) = (evidence.clone(), events.clone());
-        let went_back = Arc::clone(counters);
+        let went_back = counters.clone();
         history.on_back(move |note| {
             distrusted.lock().distrust(clock.now());
             went_back.history_went_back.inc();
@@ -228,28 +228,28 @@ impl Collector {
             ends: planner.clone(),
             policy: config.policy.clone(),
             clock,
-            freshness: Arc::clone(&freshness),
-            node_news: Arc::clone(&node_news),
-            sweeps: Arc::clone(&sweeps),
-            counters: Arc::clone(counters),
+            freshness: freshness.clone(),
+            node_news: node_news.clone(),
+            sweeps: sweeps.clone(),
+            counters: counters.clone(),
             sweeps_only: config.picked.is_some(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
         background.spawn(named(
             "the pod informer",
-            follow(api, pods, pods_synced, Arc::clone(&history)),
+            follow(api, pods, pods_synced, history.clone()),
         ));
-        let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
+        let sink = NodeSink::new(evidence.clone(), node_news.clone(), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
-            follow(api, sink, nodes_synced, Arc::clone(&history)),
+            follow(api, sink, nodes_synced, history.clone()),
         ));
         let prover = Prover::new(
             requests.clone(),
-            Arc::clone(&gate),
+            gate.clone(),
             tasks.clone(),
-            Arc::clone(&history),
+            history.clone(),
         );
         let keeper = NodeKeeper {
             client: requests.clone(),
@@ -257,7 +257,7 @@ impl Collector {
             news: node_news,
             interest: interested,
             planner: planner.clone(),
-            history: Arc::clone(&history),
+            history: history.clone(),
             prover: prover.clone(),
             policy: config.policy.clone(),
             clock,
@@ -267,7 +267,7 @@ impl Collector {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
-            follow(api, nads, nads_synced, Arc::clone(&history)),
+            follow(api, nads, nads_synced, history.clone()),
         ));
         let caches = async {
             for (_, synced) in &vitals.synced {
@@ -282,46 +282,41 @@ impl Collector {
         }
 
         let releaser = Releaser::new(
-            ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            ReservationApi::new(requests.clone(), history.clone()),
             prover.clone(),
             tasks.clone(),
             config.sweep_interval,
         );
         let context = Arc::new(Context {
-            pools: PoolApi::new(
-                requests.clone(),
-                clock,
-                Arc::clone(&history),
-                config.workers,
-            ),
-            reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers),
+            reservations: ReservationApi::new(requests.clone(), history.clone()),
             prover,
             evidence: evidence.clone(),
             reading_nodes: tokio::sync::Mutex::default(),
-            history: Arc::clone(&history),
+            history: history.clone(),
             interest: interest.clone(),
             told: Mutex::default(),
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
-            pulse: Arc::clone(&vitals.pulse),
-            gate: Arc::clone(&gate),
+            pulse: vitals.pulse.clone(),
+            gate: gate.clone(),
             refusals,
             // The last one: as long as there is one, events may come.
             events,
-            counters: Arc::clone(counters),
+            counters: counters.clone(),
             picked: config.picked.clone(),
         });
         let sweeper = Sweeper {
-            context: Arc::clone(&context),
+            context: context.clone(),
             planner: planner.clone(),
             namespace: config.pool_namespace,
-            requests: Arc::clone(&sweeps),
+            requests: sweeps.clone(),
             interval: config.sweep_interval,
             health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
-        let watched = watch_leadership(leadership.clone(), Arc::clone(&sweeps), planner);
+        let watched = watch_leadership(leadership.clone(), sweeps.clone(), planner);
         background.spawn(named("the watch over leadership", watched));
         let plan = Plan {
             context,

@@ -22,7 +22,7 @@ use crate::{
     },
     leader::lacks_namespace,
     once,
-    run::Collector,
+    run::{Collector, Phase, Running},
     snapshot::neighbours,
 };
 
@@ -200,13 +200,12 @@ async fn collect(
         () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
         unfit = unfit_in_time(collector.requests(), &config, once.is_some()) => unfit,
     };
-    match unfit {
-        Ok(None) => {}
-        Ok(Some(reason)) => return Err(reason),
-        Err(_) => {
-            error!("the API server does not say which rights there are");
-            return Ok(ExitCode::FAILURE);
-        }
+    let Ok(unfit) = unfit else {
+        error!("the API server does not say which rights there are");
+        return Ok(ExitCode::FAILURE);
+    };
+    if let Some(reason) = unfit {
+        return Err(reason);
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
@@ -215,42 +214,42 @@ async fn collect(
         }
     });
     let running = collector.start();
-    if let Some(wait) = once {
-        let summary = once::once(running, &config, wait, shutdown).await;
-        neighbours.abort();
-        return match summary {
-            Ok(summary) => {
-                let code = ExitCode::from(u8::from(!summary.is_clear()));
-                print(&summary.to_string(), code)
-            }
-            Err(reason) => {
-                error!(%reason, "run failed");
-                Ok(ExitCode::FAILURE)
-            }
-        };
+    let result = match once {
+        None => until_stopped(running, shutdown).await.map(|()| None),
+        Some(wait) => {
+            let summary = once::once(running, &config, wait, shutdown).await;
+            summary.map(Some).map_err(|reason| reason.to_string())
+        }
+    };
+    neighbours.abort();
+    match result {
+        Ok(None) => Ok(ExitCode::SUCCESS),
+        Ok(Some(summary)) => {
+            let code = ExitCode::from(u8::from(!summary.is_clear()));
+            print(&summary.to_string(), code)
+        }
+        Err(reason) => {
+            error!(%reason, "run failed");
+            Ok(ExitCode::FAILURE)
+        }
     }
+}
+
+async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> Result<(), String> {
     let mut phase = running.phase();
-    let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
     tokio::select! {
         () = shutdown => {}
-        _ = ended => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Done) => {}
     }
     running.stop();
-    neighbours.abort();
-    let counters = std::sync::Arc::clone(running.counters());
+    let counters = running.counters().clone();
     let result = running.done().await;
     for (name, value) in counters.snapshot() {
         if value > 0 {
             info!(name, value, "counted");
         }
     }
-    Ok(match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            error!(%reason, "run failed");
-            ExitCode::FAILURE
-        }
-    })
+    result.map_err(|reason| reason.to_string())
 }
 
 /// The same, for a run that `ends` by itself: it does not wait for an API server for ever.
