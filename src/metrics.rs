@@ -51,43 +51,23 @@ impl Collector for Exporter {
 impl Exporter {
     fn counters(&self, families: &mut Families<'_>) -> fmt::Result {
         let counters = &self.0.counters;
-        let all: [(_, _, &dyn EncodeMetric); 8] = [
-            ("freed", "Rows that were freed", &counters.freed),
-            (
-                "retries_exhausted",
-                "Pods whose rows could not be freed within the retries, left to the sweep",
-                &counters.retries_exhausted,
-            ),
-            (
-                "history_went_back",
-                "How often the API server's data went back in time, as when etcd is restored from a backup",
-                &counters.history_went_back,
-            ),
-            (
-                "events_dropped",
-                "Events that were not sent",
-                &counters.events_dropped,
-            ),
-            (
-                "api_requests",
-                "Requests to the API server, by the code of the answer, or error",
-                &counters.requests,
-            ),
-            (
-                "time_to_free_seconds",
-                "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone",
-                &counters.time_to_free,
-            ),
-            (
-                "sweep_duration_seconds",
-                "Seconds that a sweep took which came to its end",
-                &counters.sweep_duration,
-            ),
-            ("patch_rows", "Rows to a patch", &counters.patch_rows),
-        ];
-        for (name, help, metric) in all {
-            metric.encode(families.family(name, help, metric.metric_type())?)?;
-        }
+        let mut family = |name, help, metric: &dyn EncodeMetric| {
+            metric.encode(families.family(name, help, metric.metric_type())?)
+        };
+        family("freed", "Rows that were freed", &counters.freed)?;
+        let help = "Pods whose rows could not be freed within the retries, left to the sweep";
+        family("retries_exhausted", help, &counters.retries_exhausted)?;
+        let help = "How often the API server's data went back in time, as when etcd is restored from a backup";
+        family("history_went_back", help, &counters.history_went_back)?;
+        let help = "Events that were not sent";
+        family("events_dropped", help, &counters.events_dropped)?;
+        let help = "Requests to the API server, by the code of the answer, or error";
+        family("api_requests", help, &counters.requests)?;
+        let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
+        family("time_to_free_seconds", help, &counters.time_to_free)?;
+        let help = "Seconds that a sweep took which came to its end";
+        family("sweep_duration_seconds", help, &counters.sweep_duration)?;
+        family("patch_rows", "Rows to a patch", &counters.patch_rows)?;
         let help =
             "Rows and reservations that may not be freed, or not yet, counted when that is found";
         let mut refused = families.family("free_refused", help, MetricType::Counter)?;
@@ -111,7 +91,7 @@ impl Exporter {
         let help = "Live pods that can have rows";
         let pods = vitals.evidence.lock().pods.len();
         families.gauge("pods_indexed", help, Some(pods))?;
-        let leads = i64::from(vitals.is_leader());
+        let leads = usize::from(vitals.is_leader());
         families.gauge("leader", "1 where this process leads", Some(leads))?;
         let help = "When this process began, in seconds since 1970";
         let started = vitals.started.as_duration().as_secs_f64();
@@ -131,18 +111,18 @@ impl Exporter {
     fn sweep(&self, families: &mut Families<'_>) -> fmt::Result {
         let report = self.0.report();
         let report = report.as_deref();
-        let open = report.map(|report| i64::from(report.breaker_open));
+        let open = report.map(|it| usize::from(it.breaker_open));
         families.gauge("breaker_open", "1 while the breaker is open", open)?;
-        let orphans = report.map(|report| report.orphans);
+        let orphans = report.map(|it| it.orphans);
         let help = "Reservations without a row whose pod does not need them";
         families.gauge("reservations_orphaned", help, orphans)?;
         let unreadable = report.map(SweepReport::blind);
         let help = "Pools that cannot be read, or whose range cannot";
         families.gauge("pools_unreadable", help, unreadable)?;
-        let duplicates = report.map(|report| report.duplicates);
+        let duplicates = report.map(|it| it.duplicates);
         let help = "Addresses that more than one live pod uses in one network";
         families.gauge("duplicates", help, duplicates)?;
-        let unallocated = report.and_then(|report| report.unallocated);
+        let unallocated = report.and_then(|it| it.unallocated);
         let help = "Addresses that a live pod uses and has no row of";
         families.gauge("in_use_unallocated", help, unallocated)?;
         let pools = report.map_or(&[][..], |report| &report.by_pool).iter();

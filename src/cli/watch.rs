@@ -19,10 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, block_on, choice, print, readable, signals,
-    source::{self, Progress},
-    unwritten,
-    values::duration,
+    Ended, block_on, choice, print, readable, signals, source, unwritten, values::duration,
 };
 use crate::{
     audit::{
@@ -234,11 +231,7 @@ impl Watch {
         complaints: &mut dyn Write,
     ) -> Result<(State, Report), String> {
         let at = timestamp();
-        let mut progress = Progress::new();
-        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-        let snapshot = live::read(client, scan, &mut tell).await;
-        let mut snapshot = snapshot.map_err(|error| error.to_string())?;
-        drop(progress);
+        let mut snapshot = source::read(client, scan).await?;
         let selected = snapshot.selected.take();
         self.filter.check(&snapshot)?;
         if selected.as_ref().is_some_and(HashSet::is_empty) {
