@@ -34,6 +34,17 @@ pub struct Right {
 }
 
 impl Right {
+    /// To do this with objects of a kind.
+    fn on<K: Resource<DynamicType = ()>>(verb: &'static str, scope: Scope) -> Self {
+        Self {
+            verb,
+            group: K::group(&()),
+            resource: K::plural(&()),
+            scope,
+            name: None,
+        }
+    }
+
     /// To do this with one object.
     #[must_use]
     pub fn on_one<K: Resource<DynamicType = ()>>(
@@ -42,16 +53,13 @@ impl Right {
         name: &str,
     ) -> Self {
         Self {
-            verb,
-            group: K::group(&()),
-            resource: K::plural(&()),
-            scope: Scope::Namespace(namespace.to_owned()),
             name: Some(name.to_owned().into()),
+            ..Self::on::<K>(verb, Scope::Namespace(namespace.to_owned()))
         }
     }
 }
 
-/// Where a right is needed.
+/// The place in which a right is needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The kind has no namespaces.
@@ -89,13 +97,7 @@ pub fn names(rights: &[Right]) -> String {
 /// Rights on one kind.
 #[must_use]
 pub fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> Vec<Right> {
-    let right = |verb: &&'static str| Right {
-        verb,
-        group: K::group(&()),
-        resource: K::plural(&()),
-        scope: scope.clone(),
-        name: None,
-    };
+    let right = |verb: &&'static str| Right::on::<K>(verb, scope.clone());
     verbs.iter().map(right).collect()
 }
 

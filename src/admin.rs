@@ -1,6 +1,6 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics` over HTTP, for kubelets and Prometheus.
 //!
-//! It answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
+//! The server answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
 //! the cluster may reach it, so connections are bounded in number and in time. It reads [`Vitals`], and
 //! changes nothing.
 
@@ -58,7 +58,7 @@ impl Admin {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -1,7 +1,7 @@
 //! The guards below all code that decides: clients through which nothing can be changed, or nothing
 //! by a copy that does not lead.
 //!
-//! They go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
+//! The guards go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
 //! are refused too: they are POSTs. Decides nothing itself.
 
 use http::{Method, Request};
@@ -13,7 +13,7 @@ use tower::{BoxError, service_fn};
 
 use crate::leader::Leadership;
 
-/// What became of a request that is no GET.
+/// The answer to a request that is no GET.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotSent(String);
@@ -142,12 +142,12 @@ mod tests {
                 .eq([Verb::Get, Verb::List, Verb::Watch]),
             "{verbs}"
         );
-        // What the server says stays what it was: a 404 means something, a missing answer nothing.
+        // The server's answers stay as they were: a 404 means something, a missing answer nothing.
         let gone = pods.get("cart-1").await.unwrap_err();
         assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
     }
 
-    /// Whatever a request asks for, its method decides.
+    /// The method of a request decides, and nothing else of it.
     #[rstest]
     #[tokio::test]
     async fn no_other_method_is_sent(

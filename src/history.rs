@@ -37,7 +37,7 @@ struct Head {
 }
 
 impl History {
-    /// What is to be done, before anything else, when the data went back; it is given a text that tells it.
+    /// Sets the act that comes before anything else when the data went back; the act is given a text that tells it.
     pub fn on_back(&self, act: impl Fn(&str) + Send + Sync + 'static) {
         // A run begins once.
         let _ = self.on_back.set(Box::new(act));

@@ -46,7 +46,7 @@ const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
 const RELEASE: Duration = Duration::from_secs(1);
 
-/// What is known of the Lease.
+/// The state of the election as this copy knows it.
 #[derive(Clone, Debug, Default)]
 struct State {
     /// This copy leads until then.
@@ -153,7 +153,7 @@ pub struct Elector {
     paused: bool,
     /// The last value of [`SWEEP_ANNOTATION`].
     sweep: Option<String>,
-    /// What we wrote last: written again without that it is read first, as long as nobody else writes.
+    /// The Lease as we wrote it last. It is written again without a read before, as long as nobody else writes.
     own: Option<Lease>,
     /// Tells when the API server's data went back in time.
     epoch: watch::Receiver<u64>,
@@ -212,7 +212,7 @@ impl Elector {
             let looked = tokio::select! {
                 biased;
                 Ok(()) = epoch.changed() => {
-                    // What was written may never have been: it has to be written again before it counts.
+                    // Our last write may be undone: the Lease has to be written again before it counts.
                     self.own = None;
                     self.candidate.step_down();
                     self.lead_until(Moment::EPOCH);
@@ -240,7 +240,7 @@ impl Elector {
             }
             let now = self.clock.now();
             let held_until = self.candidate.held_until();
-            // It goes on renewing, or another copy would take over.
+            // A paused copy goes on renewing, or another copy would take over.
             let held_until = held_until.filter(|until| *until > now && !self.paused);
             self.lead_until(held_until.unwrap_or(Moment::EPOCH));
             let leads = held_until.is_some();
@@ -301,7 +301,7 @@ impl Elector {
         Ok(())
     }
 
-    /// What a person says on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
+    /// Obeys the annotations of a person on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
     fn obey(&mut self, lease: &Lease) {
         let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
         let paused = said(PAUSE_ANNOTATION).is_some();
@@ -318,7 +318,7 @@ impl Elector {
         let wanted = said(SWEEP_ANNOTATION);
         let is_new = wanted.is_some() && wanted != self.sweep;
         self.sweep = wanted;
-        // What was asked for before this copy began, its first sweep serves.
+        // A sweep that was asked for before this copy began is its first one.
         if is_new && self.state.borrow().is_known {
             self.state.send_modify(|state| state.sweeps_wanted += 1);
         }
@@ -382,7 +382,7 @@ impl Elector {
     }
 }
 
-/// What a Lease says.
+/// The Lease as core reads it.
 fn record(lease: &Lease) -> Option<Record<'_>> {
     let spec = lease.spec.as_ref()?;
     let seconds = spec.lease_duration_seconds.unwrap_or(0);

@@ -107,7 +107,7 @@ impl Exporter {
         families.gauges("watch_synced", help, synced)
     }
 
-    /// What the last sweep found. What it does not know has no sample, which is not the same as zero.
+    /// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
     fn sweep(&self, families: &mut Families<'_>) -> fmt::Result {
         let report = self.0.report();
         let report = report.as_deref();

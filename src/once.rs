@@ -1,6 +1,6 @@
 //! A run that ends by itself: one survey of all addresses, what may be freed at once or within a wait, and a summary.
 //!
-//! It is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
+//! This is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ const ELECTION: Duration = Duration::from_secs(30);
 /// How long work may go on that was begun in time.
 const BEGUN: Duration = Duration::from_mins(1);
 
-/// What such a run did and what it left.
+/// The work of such a run, and what it left.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What the survey found.
+    /// The findings of the survey.
     pub survey: Arc<SweepReport>,
     /// Whether nothing was written.
     pub dry_run: bool,
@@ -53,7 +53,7 @@ pub enum OnceError {
         "this run does not lead, and freed nothing: another copy of ipgc does, the Lease is paused, or it cannot be written"
     )]
     NotLeading,
-    /// It was to end.
+    /// The run was to end.
     #[error("it was ended before the survey was over")]
     Stopped,
     /// The run failed.
@@ -149,7 +149,7 @@ pub async fn once(
     let mut phase = running.phase();
     let result = tokio::select! {
         () = stop => Ok(()),
-        // It tells why below.
+        // The run tells why below.
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
         result = work(&running, wait, add_budget, &mut survey) => result,
     };

@@ -1,6 +1,6 @@
 //! A sign of life: when a loop last got on.
 //!
-//! What makes it is the loop itself, at each of its steps, so that one that hangs makes none. An API server that does
+//! The loop itself makes it, at each of its steps, so a loop that hangs makes none. An API server that does
 //! not answer keeps no loop from getting on: each request ends at its deadline.
 
 use std::{future::Future, pin::pin, time::Duration};

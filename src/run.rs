@@ -91,7 +91,7 @@ pub struct Running {
 
 impl Collector {
     /// A collector that sends its requests through one client and its watches through another.
-    /// They may be the same; over HTTP/1.1 each watch holds a connection.
+    /// Both may be the same; over HTTP/1.1 each watch holds a connection.
     #[must_use]
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let picked = config.picked.as_ref();
@@ -129,7 +129,7 @@ impl Collector {
         }
     }
 
-    /// What is to be seen of the run from outside, before it starts and from then on.
+    /// The run as it is seen from outside, before it starts and from then on.
     #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
@@ -194,7 +194,7 @@ impl Collector {
         } else {
             requests
         };
-        // What was freed is told also by a copy that does not lead any more when the event is sent.
+        // A copy tells what it freed even if it leads no more when the event is sent.
         let (events, send_events) = report::channel(
             requests.clone(),
             counters.clone(),
@@ -271,7 +271,7 @@ impl Collector {
         ));
         let caches = async {
             for (_, synced) in &vitals.synced {
-                // It has a sender, this one.
+                // The sender is here, so this cannot fail.
                 let _ = synced.subscribe().wait_for(|synced| *synced).await;
             }
         };
@@ -395,7 +395,7 @@ impl Running {
         self.vitals.sweeps.subscribe()
     }
 
-    /// What is to be seen of the run from outside.
+    /// The run as it is seen from outside.
     #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
@@ -408,7 +408,7 @@ impl Running {
         reached.is_ok_and(|phase| *phase == Phase::Ready)
     }
 
-    /// What has happened so far.
+    /// The counters of the run.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.vitals.counters

@@ -1,4 +1,4 @@
-//! What is to be seen of a run from outside: whether it lives, whether it is ready, and what it holds.
+//! A run as it is seen from outside: whether it lives, whether it is ready, and what it holds.
 //!
 //! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
 //! decided here.
@@ -27,7 +27,7 @@ const STUCK: Duration = Duration::from_mins(5);
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It was not started.
+    /// The run was not started.
     New,
     /// The caches are not complete; nothing is freed.
     Starting,
@@ -37,7 +37,7 @@ pub enum Phase {
     Done,
 }
 
-/// What is to be seen of a run from outside.
+/// A run as it is seen from outside.
 pub struct Vitals {
     /// When this process began.
     pub(crate) started: Timestamp,
@@ -45,15 +45,15 @@ pub struct Vitals {
     pub(crate) clock: Clock,
     /// Whether this copy leads.
     pub(crate) leadership: Leadership,
-    /// What is counted.
+    /// The counters of the run.
     pub(crate) counters: Arc<Counters>,
-    /// What is known, of which the number of pods is shown.
+    /// The evidence, of which the number of pods is shown.
     pub(crate) evidence: SharedEvidence,
     /// Whether the API server lets us write.
     pub(crate) may_write: watch::Receiver<bool>,
     /// How far the run has come.
     pub(crate) phase: watch::Sender<Phase>,
-    /// Where the sweep shows that it gets on.
+    /// The sign of life of the sweep.
     pub(crate) pulse: Arc<Pulse>,
     /// How the sweeps go.
     pub(crate) sweeps: watch::Sender<SweepHealth>,
@@ -110,7 +110,7 @@ impl Vitals {
         *self.phase.borrow() == Phase::New || self.pulse.silence() <= STUCK
     }
 
-    /// What is missing until the run is ready, in a few words each.
+    /// The conditions that are missing until the run is ready, in a few words each.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let phase = *self.phase.borrow();
@@ -144,7 +144,7 @@ impl Vitals {
         ended.map_or(0.0, |ended| ended.as_duration().as_secs_f64())
     }
 
-    /// What the last sweep found; `None` before the first one, and while another copy leads, which shows the
+    /// The findings of the last sweep; `None` before the first one, and while another copy leads, which shows the
     /// same.
     #[must_use]
     pub fn report(&self) -> Option<Arc<SweepReport>> {

@@ -1,4 +1,4 @@
-//! What there is at one address, or is held by one node, and whether a person may have it removed.
+//! The rows and reservations of one address, or of one node, and whether a person may have them removed.
 //!
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
 //! its address no more, a person can say only of a pod that runs without reporting the address.
@@ -52,7 +52,7 @@ pub enum Forced {
 pub struct Unreadable {
     /// The pool that it is in, or would be.
     pub pool: PoolKey,
-    /// What it is.
+    /// The row or the reservation.
     pub subject: Subject,
     /// Its owner, if that can be read.
     pub podref: Option<PodRef>,
@@ -83,7 +83,7 @@ impl There {
     fn of(assessor: &Assessor<'_>, address: IpAddr, is_wanted: impl Fn(&PoolKey) -> bool) -> Self {
         let pools = assessor.snapshot.observed();
         let pools = pools.filter(|pool| pool.exempts(address));
-        // Whichever of its networks the pool is of.
+        // A pool exempts the address in all networks of its namespace.
         let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
         let blind = blind_namespaces(assessor);
         let mut there = Self::default();
@@ -124,18 +124,15 @@ impl There {
             let is_row = matches!(it.item, Item::Row(..));
             let forced = match it.verdict.clone().forced(NOW) {
                 _ if is_exempt => Err(Unknown::Exempt.to_string()),
-                Verdict::Stale(_) => match report::pick(&finding, true) {
-                    Ok(pick) => Ok(Forced::Pick(pick)),
-                    Err(_) => Err("it names no pod".to_owned()),
-                },
+                Verdict::Stale(_) => report::pick(&finding, true)
+                    .map(Forced::Pick)
+                    .map_err(|_| "it names no pod".to_owned()),
                 Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
+                    let hidden = "a pool of its namespace cannot be read, and may have its row";
                     if is_kept {
                         Err(Unknown::KeptOwner.to_string())
                     } else if !is_row && blind.contains(&pool.namespace) {
-                        Err(
-                            "a pool of its namespace cannot be read, and may have its row"
-                                .to_owned(),
-                        )
+                        Err(hidden.to_owned())
                     } else {
                         Ok(Forced::Unreadable(Unreadable {
                             pool,
@@ -159,7 +156,7 @@ impl There {
     }
 }
 
-/// What there is at `address`, in the pool of this name if one is given.
+/// The only thing at `address`, in the pool of this name if one is given.
 ///
 /// # Errors
 /// One line that says why nothing can be removed, or nothing certain.
@@ -336,7 +333,7 @@ impl Writer {
         }
         match self.pools.free_unreadable(&row.pool, &patch).await {
             Err(error) if error.answer() == Answer::Unclear => {
-                // It may have been done, or may be done yet.
+                // The patch may have been done, or may be done yet.
                 let now = observe().await?;
                 if now.is_some_and(|now| row_of(&now, key, stored).is_some()) {
                     return Err(error.into());

@@ -1,4 +1,4 @@
-//! What a person decides: which rows and reservations are to go, and which reservations are to be made.
+//! Decisions of a person: which rows and reservations are to go, and which reservations are to be made.
 //!
 //! | module | what lives there |
 //! |---|---|
@@ -41,10 +41,10 @@ use crate::{
 /// Why something was not removed, or not made.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDone {
-    /// It is gone, or another stands in its place.
+    /// The row or reservation is gone, or another stands in its place.
     #[error("it is gone, or has changed")]
     Gone,
-    /// Something speaks against it, or it is not known whether something does.
+    /// A reason speaks against it, or it is not known whether one does.
     #[error("{0}")]
     Kept(String),
     /// The pool could not be read.

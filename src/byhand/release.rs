@@ -17,13 +17,13 @@ use crate::{
     run::{Collector, Phase},
 };
 
-/// For so long nobody can tell whether a kubelet is at work: its Lease changes every ten seconds, and has to be
+/// Until then it is not known whether a kubelet is at work: its Lease changes every ten seconds, and has to be
 /// seen to change twice.
 const LISTENING: Duration = Duration::from_secs(45);
 
-/// Longer nobody waits.
+/// No release waits longer.
 const LONGEST: Duration = Duration::from_hours(1_000);
-/// For so long it is asked, after all was done, which reservations are there.
+/// The time to ask, after all was done, which reservations are still there.
 const VERIFY: Duration = Duration::from_secs(10);
 
 /// Runs until nothing more is to be expected of what was picked, at the most until `deadline`, or until `stop`. Each
@@ -111,7 +111,7 @@ struct Teller<'p> {
     picked: &'p Picked,
     clock: Clock,
     told: Vec<Fate>,
-    /// What nodes are waited for is not known yet.
+    /// The nodes that are waited for are not known yet.
     is_listening: bool,
     /// Nothing more is to come.
     is_over: bool,
@@ -155,7 +155,7 @@ async fn verify(api: &ReservationApi, picked: &Picked) {
             of_namespace.insert(name.clone(), (at, uid));
         }
     }
-    // All of it together: whoever waits has waited long enough.
+    // One limit for all of it: the person has waited long enough.
     let end = Instant::now() + VERIFY;
     for (namespace, names) in asked {
         let wanted = names.keys().cloned().collect();

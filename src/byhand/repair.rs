@@ -37,7 +37,7 @@ impl Missing {
         let IpAddr::V6(address) = self.row.address else {
             return Some(self.names().remove(0));
         };
-        // It writes the short form, and no object can have a name that begins with a dash.
+        // Whereabouts writes the short form, and no object can have a name that begins with a dash.
         let is_possible = self.network.is_some() || !address.to_string().starts_with(':');
         is_possible.then(|| self.names().remove(0))
     }
@@ -47,7 +47,7 @@ impl Missing {
     }
 }
 
-/// What a report finds missing that can be made, and the findings about those that another pod has.
+/// The missing reservations of a report that can be made, and the findings about those that another pod has.
 #[must_use]
 pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Vec<&'r Finding>) {
     let policy = Policy::default();
@@ -125,7 +125,7 @@ impl Writer {
         let made = match self.reservations.create(namespace, &name, &row).await {
             Err(error) if error.is_conflict() => return Err(exists(&name)),
             Err(error) if error.answer() == Answer::Unclear => {
-                // It may be there all the same.
+                // The reservation may be there all the same.
                 let found = self.reservations.get(namespace, &name).await?;
                 let is_ours = |found: &Reservation| found.is_of(&row);
                 Some(found.filter(is_ours).ok_or(error)?)

@@ -9,7 +9,7 @@ use kube::{
 
 use crate::calls;
 
-/// Where the API server is, and which of its pools are looked at.
+/// The API server, and the pools in it that are looked at.
 #[derive(Clone, Debug, Default, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
@@ -84,7 +84,7 @@ fn client(mut config: kube::Config) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| error.to_string())
 }
 
-/// What is wrong with the configuration. Of a file that is no YAML the parser quotes lines, and those may
+/// The fault of a configuration. The parser quotes lines of a file that is no YAML, and those lines may
 /// hold a token.
 fn said(error: &(dyn Error + 'static)) -> String {
     let mut cause = Some(error);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Read as _, stdin},
+    io::{self, stdin},
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     audit::{
         explain::{Subject as Asked, explain, text},
-        report::{Report, Source},
+        report::Source,
         table::clean,
         words,
     },
@@ -105,7 +105,7 @@ Examples:
 A node that is silent is fenced better, if it is off; --held-by is for what no fence frees, as what a node holds that
 is ready.";
 
-/// Where it is logged what was freed, with all that is needed to reconstruct it.
+/// The modules that log what was freed, with all that is needed to reconstruct it.
 const FREES: [&str; 3] = [
     "ipgc::byhand::force",
     "ipgc::collect::release",
@@ -126,7 +126,7 @@ impl Args {
         if let Some(warning) = self.live.waits.warning() {
             eprintln!("ipgc: {warning}");
         }
-        // What is wrong with it is known without a cluster.
+        // A fault of the report is known without a cluster.
         let of_report = self
             .from
             .as_deref()
@@ -153,7 +153,7 @@ impl Args {
         let picked = Arc::new(picked);
         let run = self.run(clients, &picked, said_dead).await;
         let told = tell(&picked.fates(), freed, kept, self.dry_run);
-        // What was done was done, and why it ended matters more than that it cannot be told.
+        // The reason why the run ended matters more than a line that cannot be printed.
         run.and(told)
     }
 
@@ -183,23 +183,32 @@ impl Args {
             .collect())
     }
 
-    /// What a report says is stale, and when it was made.
+    /// The stale rows and reservations of a report, and when it was made.
     fn picks(&self, file: &Path) -> Result<(Picked, String), String> {
-        let report = read(file)?;
-        let named = |reason: String| format!("{}: {reason}", file.display());
-        let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now());
-        let picked = picked.map_err(named)?;
-        if picked.picks().is_empty() {
-            return Err(named(report::nothing_in(&report)));
-        }
+        let picked = self.picks_of(file);
+        let picked = picked.map_err(|reason| format!("{}: {reason}", file.display()))?;
         let asks = !self.yes && !self.dry_run;
         if asks && file == Path::new("-") {
             return Err("the report is standard input, so nobody can be asked: --yes".to_owned());
         }
+        Ok(picked)
+    }
+
+    fn picks_of(&self, file: &Path) -> Result<(Picked, String), String> {
+        let text = if file == Path::new("-") {
+            io::read_to_string(stdin())
+        } else {
+            std::fs::read_to_string(file)
+        };
+        let report = report::parse(&text.map_err(|error| error.to_string())?)?;
+        let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now())?;
+        if picked.picks().is_empty() {
+            return Err(report::nothing_in(&report));
+        }
         Ok((picked, report.made))
     }
 
-    /// What a person agrees to free: all of it, or nothing.
+    /// Asks a person whether all of it is to be freed. Without consent nothing is.
     fn agree(&self, picked: Picked, made: &str) -> Result<Picked, String> {
         if self.yes || self.dry_run {
             return Ok(picked);
@@ -329,7 +338,7 @@ impl Args {
         if picked.fates().iter().all(|fate| *fate == Fate::Gone) {
             eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");
         }
-        // What was done counts, even if it could not be told.
+        // The run counts, even if its lines could not be printed.
         released?;
         failed.map_or(Ok(()), Err)
     }
@@ -364,7 +373,7 @@ fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), Strin
     print_line(&format!("{address:<16} {pool:<28} {podref:<28} {said}"))
 }
 
-/// What became of one.
+/// The fate of a pick in a few words.
 fn said(fate: &Fate, now: Moment) -> String {
     let in_time = |moment: &Moment| words::duration(moment.since(now));
     let why = |stale: &Stale| format!("{}, {}", stale.grade().as_str(), stale.cause.as_str());
@@ -399,7 +408,7 @@ fn said(fate: &Fate, now: Moment) -> String {
     }
 }
 
-/// What is asked about.
+/// The picks that a person is asked about.
 fn listing(picked: &Picked, of: String, assume_dead: &[String]) -> String {
     let mut lines = vec![of];
     for pick in picked.picks().iter().take(LISTED) {
@@ -434,15 +443,4 @@ fn node_name(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("node/").filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("{text:?} is not node/NAME"))?;
     Ok(name.to_owned())
-}
-
-fn read(file: &Path) -> Result<Report, String> {
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        stdin().lock().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let named = |reason: String| format!("{}: {reason}", file.display());
-    report::parse(&text.map_err(|error| named(error.to_string()))?).map_err(named)
 }

@@ -292,7 +292,7 @@ async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
     }
 }
 
-/// What to say of them.
+/// One line about missing rights.
 fn lacking(missing: &[Right], election: Option<&str>) -> String {
     let of_lease = |right: &Right| match (&right.scope, election) {
         (Scope::Namespace(at), Some(namespace)) => right.resource == "leases" && at == namespace,

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Where the state is read from.
+/// The source of the state.
 #[derive(Clone, Debug, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
@@ -53,7 +53,7 @@ pub struct Live {
 pub struct Read {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// Where it is from.
+    /// The kind of its source.
     pub source: report::Source,
     /// The cluster.
     pub cluster: Option<(Client, Scan)>,
@@ -83,7 +83,7 @@ impl Live {
 }
 
 impl Read {
-    /// What is wrong. A finding that may come of the order of the reads is looked at once more.
+    /// All that is wrong. A finding that may come of the order of the reads is looked at once more.
     pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
         filter.check(&self.snapshot)?;
         let made = jiff::Timestamp::now().to_string();

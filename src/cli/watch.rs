@@ -1,6 +1,6 @@
 //! `ipgc watch`: what is wrong with the addresses of a cluster, and then what changes.
 //!
-//! It looks at the cluster again and again, as `ipgc audit` does, and tells how a look differs from the one before.
+//! The command looks at the cluster again and again, as `ipgc audit` does, and tells how a look differs from the one before.
 //! A look that fails tells nothing: what was known stays known. Nothing is written but lines.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What happened, in numbers. Counted where the outcome is known, never where it is hoped for.
+//! Counters of what happened. An outcome is counted where it is known, never where it is hoped for.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ counters! {
     longest_proof_age_ms,
 }
 
-/// What made an item of work: the label of metrics.
+/// The origin of a case: the label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The end of a pod, as the watch told it.

@@ -84,7 +84,6 @@ pub struct Events {
 
 /// Events, and what sends them until all [`Events`] are dropped; `instance` names this process. Events about what this
 /// copy has not done itself are told only while it leads.
-#[must_use]
 pub fn channel(
     client: Client,
     counters: Arc<Counters>,
@@ -231,7 +230,7 @@ impl Events {
     }
 
     fn take(&self, reason: &str, regarding: ObjectReference, note: String) {
-        // What is gone was removed by this copy, whoever leads by now; and after history went back nobody leads.
+        // This copy removed what is gone, even if another one leads by now; and after history went back nobody leads.
         let is_own = [COLLECTED, HISTORY].contains(&reason);
         let Some(sender) = &self.sender else { return };
         if !(is_own || self.leadership.is_held()) {
@@ -346,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever divides the time.
+    /// In steps that the refill does not divide evenly.
     #[tokio::test(start_paused = true)]
     async fn the_budget_is_twenty_a_second_at_any_pace() {
         let budget = Budget::new();

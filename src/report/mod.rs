@@ -1,4 +1,4 @@
-//! What others get to see: Kubernetes Events and counters. Nothing here decides or retries.
+//! Reports to others: Kubernetes Events and counters. Nothing here decides or retries.
 
 mod counters;
 mod events;

@@ -13,7 +13,7 @@ use kube::{
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use tower::{BoxError, service_fn};
 
-/// What ipgc asks for: seeded, so that a rate is zero before it is anything else.
+/// The usual requests of ipgc: seeded, so that a rate is zero before it is anything else.
 const USUAL: [(&str, &[&str]); 9] = [
     ("pods", &["list", "watch", "get"]),
     ("nodes", &["list", "watch", "get"]),
@@ -38,7 +38,7 @@ type Labels = [(&'static str, Cow<'static, str>); 3];
 /// How many requests there were of each kind.
 pub type Requests = Family<Labels, Counter>;
 
-/// What is usual, none of it asked yet.
+/// The usual requests, none of them sent yet.
 pub fn seeded() -> Requests {
     let requests = Requests::default();
     for (resource, verbs) in USUAL {
