@@ -11,9 +11,7 @@ use std::{fmt, sync::Arc};
 use ipgc_core::judge::Word;
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, MetricEncoder, text,
-    },
+    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, text},
     metrics::MetricType,
     registry::Registry,
 };
@@ -40,144 +38,131 @@ pub fn text(vitals: &Arc<Vitals>) -> Result<String, fmt::Error> {
 struct Exporter(Arc<Vitals>);
 
 impl Collector for Exporter {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut families = Families(encoder);
-        self.counters(&mut families)?;
-        self.process(&mut families)?;
-        self.sweep(&mut families)
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        counters(&self.0, &mut encoder)?;
+        process(&self.0, &mut encoder)?;
+        sweep(&self.0, &mut encoder)
     }
 }
 
-impl Exporter {
-    fn counters(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counters = &self.0.counters;
-        let mut family = |name, help, metric: &dyn EncodeMetric| {
-            metric.encode(families.family(name, help, metric.metric_type())?)
-        };
-        family("freed", "Rows that were freed", &counters.freed)?;
-        let help = "Pods whose rows could not be freed within the retries, left to the sweep";
-        family("retries_exhausted", help, &counters.retries_exhausted)?;
-        let help = "How often the API server's data went back in time, as when etcd is restored from a backup";
-        family("history_went_back", help, &counters.history_went_back)?;
-        let help = "Events that were not sent";
-        family("events_dropped", help, &counters.events_dropped)?;
-        let help = "Requests to the API server, by the code of the answer, or error";
-        family("api_requests", help, &counters.requests)?;
-        let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
-        family("time_to_free_seconds", help, &counters.time_to_free)?;
-        let help = "Seconds that a sweep took which came to its end";
-        family("sweep_duration_seconds", help, &counters.sweep_duration)?;
-        family("patch_rows", "Rows to a patch", &counters.patch_rows)?;
-        let help =
-            "Rows and reservations that may not be freed, or not yet, counted when that is found";
-        let mut refused = families.family("free_refused", help, MetricType::Counter)?;
-        for (reason, count) in [
-            ("breaker", &counters.frees_stopped),
-            ("immutable", &counters.claims_forbidden),
-            ("rejected", &counters.frees_refused),
-            ("unfenced", &counters.rows_held),
-            ("unknown", &counters.rows_unknown),
-        ] {
-            count.encode(refused.encode_family(&[("reason", reason)])?)?;
-        }
-        Ok(())
+fn counters(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let counters = &vitals.counters;
+    let mut family = |name, help, metric: &dyn EncodeMetric| {
+        metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+    };
+    family("freed", "Rows that were freed", &counters.freed)?;
+    let help = "Pods whose rows could not be freed within the retries, left to the sweep";
+    family("retries_exhausted", help, &counters.retries_exhausted)?;
+    let help =
+        "How often the API server's data went back in time, as when etcd is restored from a backup";
+    family("history_went_back", help, &counters.history_went_back)?;
+    let help = "Events that were not sent";
+    family("events_dropped", help, &counters.events_dropped)?;
+    let help = "Requests to the API server, by the code of the answer, or error";
+    family("api_requests", help, &counters.requests)?;
+    let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
+    family("time_to_free_seconds", help, &counters.time_to_free)?;
+    let help = "Seconds that a sweep took which came to its end";
+    family("sweep_duration_seconds", help, &counters.sweep_duration)?;
+    family("patch_rows", "Rows to a patch", &counters.patch_rows)?;
+    let help =
+        "Rows and reservations that may not be freed, or not yet, counted when that is found";
+    let mut refused = encoder.encode_descriptor("free_refused", help, None, MetricType::Counter)?;
+    for (reason, count) in [
+        ("breaker", &counters.frees_stopped),
+        ("immutable", &counters.claims_forbidden),
+        ("rejected", &counters.frees_refused),
+        ("unfenced", &counters.rows_held),
+        ("unknown", &counters.rows_unknown),
+    ] {
+        count.encode(refused.encode_family(&[("reason", reason)])?)?;
     }
-
-    fn process(&self, families: &mut Families<'_>) -> fmt::Result {
-        let vitals = &self.0;
-        let help = "Cases (an owner in a pool) in work or waiting";
-        let open = vitals.outlook.borrow().open;
-        families.gauge("queue_depth", help, Some(open))?;
-        let help = "Live pods that can have rows";
-        let pods = vitals.evidence.lock().pods.len();
-        families.gauge("pods_indexed", help, Some(pods))?;
-        let leads = usize::from(vitals.is_leader());
-        families.gauge("leader", "1 where this process leads", Some(leads))?;
-        let help = "When this process began, in seconds since 1970";
-        let started = vitals.started.as_duration().as_secs_f64();
-        families.gauge("start_timestamp_seconds", help, Some(started))?;
-        let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
-        let swept = vitals.last_sweep();
-        families.gauge("last_sweep_timestamp_seconds", help, Some(swept))?;
-        let synced = vitals.synced.iter().map(|(resource, synced)| {
-            let is_synced = i64::from(*synced.borrow());
-            ([("resource", *resource)], is_synced)
-        });
-        let help = "1 once the first list of a watch is complete";
-        families.gauges("watch_synced", help, synced)
-    }
-
-    /// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
-    fn sweep(&self, families: &mut Families<'_>) -> fmt::Result {
-        let report = self.0.report();
-        let report = report.as_deref();
-        let open = report.map(|it| usize::from(it.breaker_open));
-        families.gauge("breaker_open", "1 while the breaker is open", open)?;
-        let orphans = report.map(|it| it.orphans);
-        let help = "Reservations without a row whose pod does not need them";
-        families.gauge("reservations_orphaned", help, orphans)?;
-        let unreadable = report.map(SweepReport::blind);
-        let help = "Pools that cannot be read, or whose range cannot";
-        families.gauge("pools_unreadable", help, unreadable)?;
-        let duplicates = report.map(|it| it.duplicates);
-        let help = "Addresses that more than one live pod uses in one network";
-        families.gauge("duplicates", help, duplicates)?;
-        let unallocated = report.and_then(|it| it.unallocated);
-        let help = "Addresses that a live pod uses and has no row of";
-        families.gauge("in_use_unallocated", help, unallocated)?;
-        let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
-        let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
-        let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a range of 2^53 addresses is as good as endless"
-        )]
-        let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
-        families.gauges("pool_size", "Addresses that a pool has to give out", sizes)?;
-        let rows = pools().flat_map(|(name, pool)| {
-            Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
-        });
-        families.gauges("pool_rows", "Rows of a pool, by verdict", rows)?;
-        let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));
-        let help =
-            "For how long the oldest stale row of a pool that no node holds was known to be stale";
-        families.gauges("oldest_stale_seconds", help, oldest)
-    }
+    Ok(())
 }
 
-/// Writes families of metrics.
-struct Families<'e>(DescriptorEncoder<'e>);
+fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "Cases (an owner in a pool) in work or waiting";
+    let open = vitals.outlook.borrow().open;
+    gauge(encoder, "queue_depth", help, Some(open))?;
+    let help = "Live pods that can have rows";
+    let pods = vitals.evidence.lock().pods.len();
+    gauge(encoder, "pods_indexed", help, Some(pods))?;
+    let leads = usize::from(vitals.is_leader());
+    gauge(encoder, "leader", "1 where this process leads", Some(leads))?;
+    let help = "When this process began, in seconds since 1970";
+    let started = vitals.started.as_duration().as_secs_f64();
+    gauge(encoder, "start_timestamp_seconds", help, Some(started))?;
+    let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
+    let swept = vitals.last_sweep();
+    gauge(encoder, "last_sweep_timestamp_seconds", help, Some(swept))?;
+    let synced = vitals.synced.iter().map(|(resource, synced)| {
+        let is_synced = i64::from(*synced.borrow());
+        ([("resource", *resource)], is_synced)
+    });
+    let help = "1 once the first list of a watch is complete";
+    gauges(encoder, "watch_synced", help, synced)
+}
 
-impl Families<'_> {
-    fn family<'f>(
-        &'f mut self,
-        name: &'f str,
-        help: &str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'f>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, kind)
-    }
+/// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
+fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let report = vitals.report();
+    let report = report.as_deref();
+    let open = report.map(|it| usize::from(it.breaker_open));
+    gauge(encoder, "breaker_open", "1 while the breaker is open", open)?;
+    let orphans = report.map(|it| it.orphans);
+    let help = "Reservations without a row whose pod does not need them";
+    gauge(encoder, "reservations_orphaned", help, orphans)?;
+    let unreadable = report.map(SweepReport::blind);
+    let help = "Pools that cannot be read, or whose range cannot";
+    gauge(encoder, "pools_unreadable", help, unreadable)?;
+    let duplicates = report.map(|it| it.duplicates);
+    let help = "Addresses that more than one live pod uses in one network";
+    gauge(encoder, "duplicates", help, duplicates)?;
+    let unallocated = report.and_then(|it| it.unallocated);
+    let help = "Addresses that a live pod uses and has no row of";
+    gauge(encoder, "in_use_unallocated", help, unallocated)?;
+    let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
+    let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
+    let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a range of 2^53 addresses is as good as endless"
+    )]
+    let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
+    gauges(
+        encoder,
+        "pool_size",
+        "Addresses that a pool has to give out",
+        sizes,
+    )?;
+    let rows = pools().flat_map(|(name, pool)| {
+        Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
+    });
+    gauges(encoder, "pool_rows", "Rows of a pool, by verdict", rows)?;
+    let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));
+    let help =
+        "For how long the oldest stale row of a pool that no node holds was known to be stale";
+    gauges(encoder, "oldest_stale_seconds", help, oldest)
+}
+/// A gauge with labels.
+fn gauges<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, impl EncodeGaugeValue)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let mut samples = samples.into_iter();
+    samples.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+}
 
-    /// A gauge with labels.
-    fn gauges<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (L, impl EncodeGaugeValue)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Gauge)?;
-        let mut samples = samples.into_iter();
-        samples.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
-    }
-
-    /// A gauge without labels, where it is known.
-    fn gauge(
-        &mut self,
-        name: &str,
-        help: &str,
-        value: Option<impl EncodeGaugeValue>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Gauge)?;
-        value.map_or(Ok(()), |value| family.encode_gauge(&value))
-    }
+/// A gauge without labels, where it is known.
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: Option<impl EncodeGaugeValue>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    value.map_or(Ok(()), |value| family.encode_gauge(&value))
 }

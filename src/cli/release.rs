@@ -16,6 +16,7 @@ use ipgc_core::{
     breaker::{ACK_ANNOTATION, Open},
     clearance::Wait,
     judge::Stale,
+    pool::PoolKey,
     time::Moment,
 };
 use jiff::Timestamp;
@@ -71,7 +72,7 @@ pub struct Args {
 
     /// Count these nodes as fenced in this run: they run no sandboxes, and are not ready
     #[arg(long, value_name = "NODE", num_args = 1..)]
-    assume_dead: Vec<String>,
+    assume_dead: Vec<Box<str>>,
 
     /// Do not ask
     #[arg(short, long)]
@@ -133,7 +134,7 @@ impl Args {
             .map(|file| self.picks(file))
             .transpose()?;
         let clients = self.live.cluster.clients().await?;
-        let said_dead = self.said_dead(&clients.0).await?;
+        self.check_dead(&clients.0).await?;
         let (picked, unreadable, mut kept) = match (of_report, &self.held_by) {
             (Some((picked, made)), _) => (self.agree(picked, &made)?, Vec::new(), 0),
             (None, Some(node)) => (self.held_by(node).await?, Vec::new(), 0),
@@ -151,14 +152,14 @@ impl Args {
             }
         }
         let picked = Arc::new(picked);
-        let run = self.run(clients, &picked, said_dead).await;
+        let run = self.run(clients, &picked).await;
         let told = tell(&picked.fates(), freed, kept, self.dry_run);
         // The reason why the run ended matters more than a line that cannot be printed.
         run.and(told)
     }
 
-    /// The nodes that a person says are dead, if they can be.
-    async fn said_dead(&self, client: &Client) -> Result<BTreeSet<Box<str>>, String> {
+    /// Whether the nodes that a person says are dead can be.
+    async fn check_dead(&self, client: &Client) -> Result<(), String> {
         let nodes: kube::Api<LeanNode> = kube::Api::all(client.clone());
         for name in &self.assume_dead {
             let node = match call(nodes.get(name)).await {
@@ -166,21 +167,16 @@ impl Args {
                 Err(error) if error.is_absence_of::<LeanNode>(name) => None,
                 Err(error) => return Err(format!("cannot read node {name}: {error}")),
             };
-            match node {
-                None => return Err(format!("--assume-dead: there is no node {name}")),
+            let why_not = match node {
+                None => format!("there is no node {name}"),
                 Some((_, state)) if state.ready => {
-                    return Err(format!(
-                        "--assume-dead: node {name} is ready, so its kubelet is at work"
-                    ));
+                    format!("node {name} is ready, so its kubelet is at work")
                 }
-                Some(_) => {}
-            }
+                Some(_) => continue,
+            };
+            return Err(format!("--assume-dead: {why_not}"));
         }
-        Ok(self
-            .assume_dead
-            .iter()
-            .map(|it| it.as_str().into())
-            .collect())
+        Ok(())
     }
 
     /// The stale rows and reservations of a report, and when it was made.
@@ -236,19 +232,14 @@ impl Args {
         }
         let (mut picks, mut unreadable, mut kept) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
-            let made = Timestamp::now().to_string();
-            let asked = Asked::Address(address);
-            eprint!(
-                "{}",
-                text(&explain(&snapshot, &policy, &asked, Source::Cluster, made)?)
-            );
-            if !self.dry_run {
-                let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
-                if typed.parse().ok() != Some(address) {
-                    eprintln!("{address} was not typed, it stays");
-                    kept += 1;
-                    continue;
-                }
+            let (made, asked) = (Timestamp::now().to_string(), Asked::Address(address));
+            let explanation = explain(&snapshot, &policy, &asked, Source::Cluster, made)?;
+            eprint!("{}", text(&explanation));
+            let question = "\nIf nothing answers on it any more, type the address: ";
+            if !self.dry_run && ask(question)?.parse().ok() != Some(address) {
+                eprintln!("{address} was not typed, it stays");
+                kept += 1;
+                continue;
             }
             match forced {
                 Forced::Pick(pick) => picks.push(pick),
@@ -260,10 +251,9 @@ impl Args {
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
     async fn held_by(&self, node: &str) -> Result<Picked, String> {
-        let (picked, others) =
-            force::held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
-        let found = picked.picks().len();
-        if found == 0 {
+        let policy = self.live.waits.policy();
+        let (picked, others) = force::held_by(&self.snapshot().await?, &policy, node);
+        if picked.picks().is_empty() {
             return Err(format!("node {node} holds nothing that could be freed"));
         }
         let of = format!("held by node {node}:");
@@ -272,13 +262,10 @@ impl Args {
             let others = words::names(&Vec::from_iter(others));
             eprintln!("nobody saw where all of them ran: these nodes hold some as well: {others}");
         }
-        if !self.dry_run {
-            let question =
-                "\nIf nothing answers on any of them any more, type the name of the node: ";
-            if ask(question)? != node {
-                eprintln!("{node} was not typed, all of it stays");
-                return Ok(nothing());
-            }
+        let question = "\nIf nothing answers on any of them any more, type the name of the node: ";
+        if !self.dry_run && ask(question)? != node {
+            eprintln!("{node} was not typed, all of it stays");
+            return Ok(nothing());
         }
         Ok(picked)
     }
@@ -300,16 +287,11 @@ impl Args {
             Ok(()) => format!("freed {row}"),
             Err(reason) => format!("kept: {reason}"),
         };
-        line(&row.address.to_string(), &row.pool.to_string(), "-", &said)?;
+        line(row.address, &row.pool, "-", &said)?;
         Ok(removed.is_ok())
     }
 
-    async fn run(
-        &self,
-        clients: (Client, Client),
-        picked: &Arc<Picked>,
-        said_dead: BTreeSet<Box<str>>,
-    ) -> Result<(), String> {
+    async fn run(&self, clients: (Client, Client), picked: &Arc<Picked>) -> Result<(), String> {
         if picked.picks().is_empty() {
             return Ok(());
         }
@@ -319,15 +301,14 @@ impl Args {
             sweep_interval: Duration::from_mins(1),
             dry_run: self.dry_run,
             instance: "ipgc release".to_owned(),
-            said_dead,
+            said_dead: self.assume_dead.iter().cloned().collect(),
             ..Config::default()
         };
         let mut failed = None;
         let tell = |pick: &Pick, fate: &Fate, now: Moment| {
-            let address = pick.address.to_string();
             let told = line(
-                &address,
-                &pick.pool.to_string(),
+                pick.address,
+                &pick.pool,
                 pick.podref.as_str(),
                 &said(fate, now),
             );
@@ -369,7 +350,8 @@ fn tell(fates: &[Fate], freed: usize, kept: usize, dry_run: bool) -> Ended {
 }
 
 /// One line of what was done.
-fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), String> {
+fn line(address: IpAddr, pool: &PoolKey, podref: &str, said: &str) -> Result<(), String> {
+    let pool = pool.to_string();
     print_line(&format!("{address:<16} {pool:<28} {podref:<28} {said}"))
 }
 
@@ -409,7 +391,7 @@ fn said(fate: &Fate, now: Moment) -> String {
 }
 
 /// The picks that a person is asked about.
-fn listing(picked: &Picked, of: String, assume_dead: &[String]) -> String {
+fn listing(picked: &Picked, of: String, assume_dead: &[Box<str>]) -> String {
     let mut lines = vec![of];
     for pick in picked.picks().iter().take(LISTED) {
         let Pick {
