@@ -5,15 +5,12 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use ipgc_core::judge::Word;
-use tokio::{
-    sync::watch::error::RecvError,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     collect::{planner::Outlook, sweep::SweepReport},
     config::Config,
-    run::{Phase, RunError, Running},
+    run::{Phase, Running},
 };
 
 /// How long the rights, the first lists and the survey may take, each. A million addresses take less than a minute.
@@ -40,25 +37,6 @@ pub struct Summary {
     pub marked: usize,
     /// Addresses and reservations that were to go, and could not be removed.
     pub failed: u64,
-}
-
-/// Why such a run came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum OnceError {
-    /// The API server does not answer, or does not tell enough.
-    #[error("no survey of all addresses came to its end within {} minutes", SURVEY.as_secs() / 60)]
-    NoSurvey,
-    /// Nothing may be written.
-    #[error(
-        "this run does not lead, and freed nothing: another copy of ipgc does, the Lease is paused, or it cannot be written"
-    )]
-    NotLeading,
-    /// The run was to end.
-    #[error("it was ended before the survey was over")]
-    Stopped,
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
 }
 
 impl Summary {
@@ -137,13 +115,13 @@ impl fmt::Display for Summary {
 /// tells what was done until then.
 ///
 /// # Errors
-/// As [`OnceError`] says. The run is stopped in any case.
+/// One line: nothing was done, or the run failed. The run is stopped in any case.
 pub async fn once(
     running: Running,
     config: &Config,
     wait: Duration,
     stop: impl Future<Output = ()>,
-) -> Result<Summary, OnceError> {
+) -> Result<Summary, String> {
     let mut survey = None;
     let add_budget = config.policy.add_budget;
     let mut phase = running.phase();
@@ -156,11 +134,11 @@ pub async fn once(
     let vitals = Arc::clone(running.vitals());
     let outlook = *vitals.outlook.borrow();
     running.stop();
-    running.done().await?;
+    running.done().await.map_err(|error| error.to_string())?;
     result?;
     let counters = &vitals.counters;
     Ok(Summary {
-        survey: survey.ok_or(OnceError::Stopped)?,
+        survey: survey.ok_or("it was ended before the survey was over")?,
         dry_run: config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
         reservations: counters.reservations_freed.get(),
@@ -178,22 +156,25 @@ async fn work(
     wait: Duration,
     add_budget: Duration,
     survey: &mut Option<Arc<SweepReport>>,
-) -> Result<(), OnceError> {
+) -> Result<(), String> {
     let vitals = running.vitals();
     let mut outlook = vitals.outlook.subscribe();
     let mut sweeps = running.sweeps();
     let surveyed = async {
-        outlook.wait_for(|it| it.is_surveyed).await?;
-        let first = sweeps.wait_for(|it| it.swept.is_some()).await?;
-        *survey = Some(Arc::clone(&first.report));
-        Ok::<_, RecvError>(())
+        outlook.wait_for(|it| it.is_surveyed).await.ok()?;
+        let first = sweeps.wait_for(|it| it.swept.is_some()).await.ok()?;
+        Some(Arc::clone(&first.report))
     };
-    match timeout(SURVEY, surveyed).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) | Err(_) => return Err(OnceError::NoSurvey),
+    *survey = timeout(SURVEY, surveyed).await.ok().flatten();
+    if survey.is_none() {
+        let minutes = SURVEY.as_secs() / 60;
+        return Err(format!(
+            "no survey of all addresses came to its end within {minutes} minutes"
+        ));
     }
     if timeout(ELECTION, vitals.leadership.held()).await.is_err() {
-        return Err(OnceError::NotLeading);
+        let why = "another copy of ipgc does, the Lease is paused, or it cannot be written";
+        return Err(format!("this run does not lead, and freed nothing: {why}"));
     }
     let (end, moment) = (Instant::now() + wait, vitals.clock.now() + wait);
     let is_later = |next| next > moment;

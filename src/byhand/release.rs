@@ -70,6 +70,8 @@ pub async fn release(
     let mut told = picked.subscribe();
     let running = Collector::new(clients.0, clients.1, config).start();
     let mut phase = running.phase();
+    // The run may be ready already.
+    phase.mark_changed();
     let mut is_ready = false;
     let mut stop = pin!(stop);
     let mut listened = pin!(sleep(LISTENING));

@@ -216,10 +216,7 @@ async fn collect(
     let running = collector.start();
     let result = match once {
         None => until_stopped(running, shutdown).await.map(|()| None),
-        Some(wait) => {
-            let summary = once::once(running, &config, wait, shutdown).await;
-            summary.map(Some).map_err(|reason| reason.to_string())
-        }
+        Some(wait) => once::once(running, &config, wait, shutdown).await.map(Some),
     };
     neighbours.abort();
     match result {
