@@ -134,7 +134,7 @@ pub async fn once(
     let vitals = Arc::clone(running.vitals());
     let outlook = *vitals.outlook.borrow();
     running.stop();
-    running.done().await.map_err(|error| error.to_string())?;
+    running.done().await?;
     result?;
     let counters = &vitals.counters;
     Ok(Summary {

@@ -14,7 +14,7 @@ use ipgc_core::{node::Nodes, routes::KnownPools};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::{Notify, mpsc, watch},
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -56,20 +56,6 @@ const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
 
-/// Why a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A task ended that must not.
-    #[error("{0} ended unexpectedly")]
-    Ended(&'static str),
-    /// A task panicked.
-    #[error("a task panicked: {0}")]
-    Panicked(#[source] tokio::task::JoinError),
-    /// Patches in flight did not end in time.
-    #[error("shutdown took longer than {}s", DRAIN.as_secs())]
-    Drain,
-}
-
 /// A collector that was not started yet.
 pub struct Collector {
     requests: Client,
@@ -86,7 +72,7 @@ pub struct Collector {
 pub struct Running {
     vitals: Arc<Vitals>,
     stop: CancellationToken,
-    task: JoinHandle<Result<(), RunError>>,
+    task: JoinHandle<Result<(), String>>,
 }
 
 impl Collector {
@@ -155,7 +141,7 @@ impl Collector {
         }
     }
 
-    async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
+    async fn run(self, stop: CancellationToken) -> Result<(), String> {
         let vitals = self.vitals.clone();
         let result = self.stages(stop).await;
         vitals.phase.send_replace(Phase::Done);
@@ -166,7 +152,7 @@ impl Collector {
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(self, stop: CancellationToken) -> Result<(), RunError> {
+    async fn stages(self, stop: CancellationToken) -> Result<(), String> {
         let Self {
             requests,
             watches,
@@ -355,7 +341,9 @@ impl Collector {
             tasks.close();
             tasks.wait().await;
         };
-        let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
+        let drained = timeout(DRAIN, drain).await;
+        let drained =
+            drained.map_err(|_| format!("shutdown took longer than {}s", DRAIN.as_secs()));
         background.shutdown().await;
         planning.shutdown().await;
         // Only now: what was in flight was allowed by it.
@@ -422,9 +410,9 @@ impl Running {
     /// Waits for the end of the run.
     ///
     /// # Errors
-    /// Why it failed, unless it was stopped and ended in time.
-    pub async fn done(self) -> Result<(), RunError> {
-        self.task.await.map_err(RunError::Panicked)?
+    /// One line about why it failed, unless it was stopped and ended in time.
+    pub async fn done(self) -> Result<(), String> {
+        self.task.await.map_err(|error| panicked(&error))?
     }
 }
 
@@ -459,10 +447,14 @@ async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static s
     name
 }
 
-fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> RunError {
+fn unexpected(ended: Option<Result<&'static str, JoinError>>) -> String {
     match ended {
-        Some(Ok(name)) => RunError::Ended(name),
-        Some(Err(error)) => RunError::Panicked(error),
-        None => RunError::Ended("every task"),
+        Some(Ok(name)) => format!("{name} ended unexpectedly"),
+        Some(Err(error)) => panicked(&error),
+        None => "every task ended unexpectedly".to_owned(),
     }
+}
+
+fn panicked(error: &JoinError) -> String {
+    format!("a task panicked: {error}")
 }

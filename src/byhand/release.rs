@@ -100,7 +100,7 @@ pub async fn release(
     verify(&reservations, picked).await;
     news.is_over = true;
     news.tell(&picked.fates(), &mut tell);
-    result.map_err(|error| error.to_string())?;
+    result?;
     if is_ready {
         return Ok(());
     }

@@ -246,7 +246,7 @@ async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> 
             info!(name, value, "counted");
         }
     }
-    result.map_err(|reason| reason.to_string())
+    result
 }
 
 /// The same, for a run that `ends` by itself: it does not wait for an API server for ever.
