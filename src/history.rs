@@ -5,7 +5,6 @@
 //! begins, a list is read after it.
 
 use std::{
-    fmt,
     sync::{Mutex, OnceLock, Weak},
     time::Duration,
 };
@@ -111,11 +110,5 @@ impl History {
             drop(history);
             sleep(backoff.next_wait()).await;
         }
-    }
-}
-
-impl fmt::Debug for History {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("History").finish_non_exhaustive()
     }
 }
