@@ -326,8 +326,9 @@ impl Writer {
                 }
             }
         }
-        let patch = UnreadablePatch::new(&observed, there)
-            .ok_or_else(|| NotDone::kept("it is exempted by a person, or can be read"))?;
+        let patch = UnreadablePatch::new(&observed, there).ok_or_else(|| {
+            NotDone::Kept("it is exempted by a person, or can be read".to_owned())
+        })?;
         if dry_run {
             return Ok(());
         }

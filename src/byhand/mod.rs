@@ -55,12 +55,6 @@ pub enum NotDone {
     Call(#[from] CallError),
 }
 
-impl NotDone {
-    fn kept(reason: impl Into<String>) -> Self {
-        Self::Kept(reason.into())
-    }
-}
-
 /// Writes what a person decided without a run of the collector, one after the other.
 pub struct Writer {
     pools: PoolApi,

@@ -90,7 +90,8 @@ impl Writer {
     /// Why not.
     pub async fn make(&self, missing: &Missing, dry_run: bool) -> Result<String, NotDone> {
         let name = missing.name();
-        let name = name.ok_or_else(|| NotDone::kept("its reservation can have no name"))?;
+        let name =
+            name.ok_or_else(|| NotDone::Kept("its reservation can have no name".to_owned()))?;
         let row = self.row(missing).await?.ok_or(NotDone::Gone)?;
         let namespace = &missing.row.pool.namespace;
         // The pod of the row is there by now.
@@ -105,8 +106,8 @@ impl Writer {
                 )));
             }
             _ => {
-                return Err(NotDone::kept(
-                    "its pod does not report the address any more",
+                return Err(NotDone::Kept(
+                    "its pod does not report the address any more".to_owned(),
                 ));
             }
         }
