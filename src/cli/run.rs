@@ -249,7 +249,7 @@ async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> 
     result
 }
 
-/// The same, for a run that `ends` by itself: it does not wait for an API server for ever.
+/// As [`unfit`], but a run that `ends` by itself does not wait for an API server for ever.
 async fn unfit_in_time(
     client: &Client,
     config: &Config,
