@@ -1,6 +1,6 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics` over HTTP, for kubelets and Prometheus.
 //!
-//! It answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
+//! The server answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
 //! the cluster may reach it, so connections are bounded in number and in time. It reads [`Vitals`], and
 //! changes nothing.
 
@@ -16,16 +16,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
-    task::JoinHandle,
     time::{sleep, timeout},
 };
-use tokio_util::bytes::Bytes;
+use tokio_util::{bytes::Bytes, task::AbortOnDropHandle};
 use tracing::{debug, warn};
 
-use crate::{
-    metrics::{self, Metrics},
-    vitals::Vitals,
-};
+use crate::{metrics, vitals::Vitals};
 
 /// Connections at a time. Two probes and a few scrapers need a handful; each takes some 20 kB.
 const CONNECTIONS: usize = 32;
@@ -44,7 +40,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
-    task: JoinHandle<()>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Admin {
@@ -55,28 +51,21 @@ impl Admin {
     pub async fn start(address: SocketAddr, vitals: Arc<Vitals>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let pages = Pages {
-            metrics: Metrics::new(Arc::clone(&vitals)),
-            vitals,
-        };
-        let task = tokio::spawn(serve(listener, Arc::new(pages)));
-        Ok(Self { address, task })
+        let task = tokio::spawn(serve(listener, vitals));
+        Ok(Self {
+            address,
+            _task: AbortOnDropHandle::new(task),
+        })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Admin {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn serve(listener: TcpListener, pages: Arc<Pages>) {
+async fn serve(listener: TcpListener, vitals: Arc<Vitals>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Connections that are not accepted yet wait in the system's queue. The listener is never closed.
@@ -91,10 +80,10 @@ async fn serve(listener: TcpListener, pages: Arc<Pages>) {
                 continue;
             }
         };
-        let pages = Arc::clone(&pages);
+        let vitals = Arc::clone(&vitals);
         tokio::spawn(async move {
             // Clients that break off, or talk something else, are no news.
-            match timeout(CONNECTION, answer(stream, &pages)).await {
+            match timeout(CONNECTION, answer(stream, &vitals)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%error, "admin server: connection failed"),
                 Err(_) => debug!("admin server: connection took too long"),
@@ -104,9 +93,9 @@ async fn serve(listener: TcpListener, pages: Arc<Pages>) {
     }
 }
 
-async fn answer(stream: TcpStream, pages: &Pages) -> hyper::Result<()> {
+async fn answer(stream: TcpStream, vitals: &Arc<Vitals>) -> hyper::Result<()> {
     let service = service_fn(|request: Request<_>| {
-        let response = pages.page(request.method(), request.uri().path());
+        let response = page(vitals, request.method(), request.uri().path());
         std::future::ready(Ok::<_, Infallible>(response))
     });
     http1::Builder::new()
@@ -119,43 +108,35 @@ async fn answer(stream: TcpStream, pages: &Pages) -> hyper::Result<()> {
         .await
 }
 
-/// What there is to see.
-struct Pages {
-    vitals: Arc<Vitals>,
-    metrics: Metrics,
-}
-
-impl Pages {
-    fn page(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        let is_known = ["/livez", "/readyz", "/metrics"].contains(&path);
-        if is_known && ![Method::GET, Method::HEAD].contains(method) {
-            let text = "only GET and HEAD\n".to_owned();
-            let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            refusal.headers_mut().insert(ALLOW, allowed);
-            return refusal;
-        }
-        let health = |missing: &str| match missing {
-            "" => response(StatusCode::OK, TEXT, "ok\n".to_owned()),
-            missing => response(
-                StatusCode::SERVICE_UNAVAILABLE,
-                TEXT,
-                format!("{missing}\n"),
-            ),
-        };
-        match path {
-            "/livez" if self.vitals.is_alive() => health(""),
-            "/livez" => health("the sweep has hung for five minutes"),
-            "/readyz" => health(&self.vitals.not_ready().join("\n")),
-            "/metrics" => match self.metrics.text() {
-                Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
-                Err(error) => {
-                    let text = format!("{error}\n");
-                    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
-                }
-            },
-            _ => response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
-        }
+fn page(vitals: &Arc<Vitals>, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    let is_known = ["/livez", "/readyz", "/metrics"].contains(&path);
+    if is_known && ![Method::GET, Method::HEAD].contains(method) {
+        let text = "only GET and HEAD\n".to_owned();
+        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        refusal.headers_mut().insert(ALLOW, allowed);
+        return refusal;
+    }
+    let health = |missing: &str| match missing {
+        "" => response(StatusCode::OK, TEXT, "ok\n".to_owned()),
+        missing => response(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            format!("{missing}\n"),
+        ),
+    };
+    match path {
+        "/livez" if vitals.is_alive() => health(""),
+        "/livez" => health("the sweep has hung for five minutes"),
+        "/readyz" => health(&vitals.not_ready().join("\n")),
+        "/metrics" => match metrics::text(vitals) {
+            Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
+            Err(error) => {
+                let text = format!("{error}\n");
+                response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+            }
+        },
+        _ => response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
     }
 }
 

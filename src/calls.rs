@@ -66,14 +66,14 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 impl CallError {
-    /// What the failure means for what was asked.
+    /// The meaning of the failure for the request.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let Some(status) = self.status() else {
             return Answer::Unclear;
         };
         match Answer::of_code(status.code, self.names_fields()) {
-            // It may be about our rights all the same.
+            // A refusal may be about our rights all the same.
             Answer::Forbidden => Answer::Forbidden,
             // A webhook chooses its code. These words before its own are the API server's.
             _ if DENIED.iter().any(|words| status.message.contains(words)) => Answer::Refused,

@@ -1,4 +1,4 @@
-//! What a run of the collector can be told, and the rights that it needs for that.
+//! The settings of a run of the collector, and the rights that it needs for them.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     leader::LEASE,
 };
 
-/// Where the kubelets' heartbeats are.
+/// The namespace of the kubelets' heartbeats.
 const NODE_LEASES: &str = "kube-node-lease";
-/// What a dry run does.
+/// The verbs that a dry run uses.
 const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// Settings of a [`Collector`](crate::run::Collector).
@@ -46,17 +46,17 @@ pub struct Config {
     pub dry_run: bool,
     /// Name of this process in the events it sends.
     pub instance: String,
-    /// Where the Lease of leader election is; without it this is the only copy.
+    /// The namespace of the Lease of leader election; without it this is the only copy.
     pub lease_namespace: Option<String>,
-    /// What a person picked: nothing else is touched.
+    /// The rows and reservations that a person picked: nothing else is touched.
     pub picked: Option<Arc<Picked>>,
     /// Nodes of which a person says that they run no sandboxes.
     pub said_dead: BTreeSet<Box<str>>,
 }
 
 impl Config {
-    /// Where the Lease is by which it is decided whether this copy writes; `None` where nothing is. A dry
-    /// run writes nothing, whoever leads.
+    /// The namespace of the Lease by which it is decided whether this copy writes; `None` without an election. A dry
+    /// run writes nothing, so it takes part in none.
     #[must_use]
     pub fn election(&self) -> Option<&str> {
         let namespace = self.lease_namespace.as_deref();

@@ -1,7 +1,7 @@
 //! The guards below all code that decides: clients through which nothing can be changed, or nothing
 //! by a copy that does not lead.
 //!
-//! They go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
+//! The guards go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
 //! are refused too: they are POSTs. Decides nothing itself.
 
 use http::{Method, Request};
@@ -13,50 +13,41 @@ use tower::{BoxError, service_fn};
 
 use crate::leader::Leadership;
 
-/// What became of a request that is no GET.
+/// The answer to a request that is no GET.
 #[derive(Debug, thiserror::Error)]
-#[error("{method} {path} was not sent: {why}")]
-pub struct NotSent {
-    method: Method,
-    path: String,
-    why: &'static str,
-}
+#[error("{0}")]
+pub struct NotSent(String);
 
 /// A client that sends GET requests through `client` and answers all others itself, with
 /// [`NotSent`] in a [`kube::Error::Service`].
 #[must_use]
 pub fn read_only(client: Client) -> Client {
-    reads_and(client, || Err("only reads are"))
+    guarded(client, None)
 }
 
-/// A client that sends what is no GET request only while this copy leads, and else answers it itself, as
+/// A client that sends a request that is no GET only while this copy leads, and else answers it itself, as
 /// [`read_only`] does.
 #[must_use]
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
-    let leads = move || leadership.is_held();
-    reads_and(client, move || {
-        leads()
-            .then_some(())
-            .ok_or("another copy leads, or all are paused")
-    })
+    guarded(client, Some(leadership))
 }
 
-/// A client that sends what is no GET request only if it `may`.
-fn reads_and(
-    client: Client,
-    may: impl Fn() -> Result<(), &'static str> + Clone + Send + 'static,
-) -> Client {
+/// Without a leadership nothing is ever written.
+fn guarded(client: Client, leadership: Option<Leadership>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
-        let (client, may) = (client.clone(), may.clone());
+        let (client, leadership) = (client.clone(), leadership.clone());
         async move {
-            if request.method() != Method::GET
-                && let Err(why) = may()
-            {
-                let (head, _) = request.into_parts();
-                let path = head.uri.path().to_owned();
-                let method = head.method;
-                return Err(BoxError::from(NotSent { method, path, why }));
+            let why_not = match leadership {
+                _ if request.method() == Method::GET => None,
+                None => Some("only reads are"),
+                Some(leadership) if leadership.is_held() => None,
+                Some(_) => Some("another copy leads, or all are paused"),
+            };
+            if let Some(why) = why_not {
+                let (method, path) = (request.method(), request.uri().path());
+                let text = format!("{method} {path} was not sent: {why}");
+                return Err(BoxError::from(NotSent(text)));
             }
             Ok(client.send(request).await?)
         }
@@ -151,12 +142,12 @@ mod tests {
                 .eq([Verb::Get, Verb::List, Verb::Watch]),
             "{verbs}"
         );
-        // What the server says stays what it was: a 404 means something, a missing answer nothing.
+        // The server's answers stay as they were: a 404 means something, a missing answer nothing.
         let gone = pods.get("cart-1").await.unwrap_err();
         assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
     }
 
-    /// Whatever a request asks for, its method decides.
+    /// The method of a request decides, and nothing else of it.
     #[rstest]
     #[tokio::test]
     async fn no_other_method_is_sent(

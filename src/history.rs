@@ -5,7 +5,6 @@
 //! begins, a list is read after it.
 
 use std::{
-    fmt,
     sync::{Mutex, OnceLock, Weak},
     time::Duration,
 };
@@ -37,7 +36,7 @@ struct Head {
 }
 
 impl History {
-    /// What is to be done, before anything else, when the data went back; it is given a text that tells it.
+    /// Sets the act that comes before anything else when the data went back; the act is given a text that tells it.
     pub fn on_back(&self, act: impl Fn(&str) + Send + Sync + 'static) {
         // A run begins once.
         let _ = self.on_back.set(Box::new(act));
@@ -111,11 +110,5 @@ impl History {
             drop(history);
             sleep(backoff.next_wait()).await;
         }
-    }
-}
-
-impl fmt::Debug for History {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("History").finish_non_exhaustive()
     }
 }

@@ -4,13 +4,7 @@
 //! copy leads until a moment, not until it is told otherwise: one that was stopped, or whose requests
 //! hang, has stepped down by the clock. Nothing here knows what a leader does.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use ipgc_core::{
     election::{Candidate, Record, Step, Timing},
@@ -52,69 +46,84 @@ const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// A shutdown waits no longer for the Lease to be given back; it runs out by itself.
 const RELEASE: Duration = Duration::from_secs(1);
 
+/// The state of the election as this copy knows it.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// This copy leads until then.
+    until: Moment,
+    /// The Lease could be read, or written, at least once, and its namespace is not known to have gone since.
+    is_known: bool,
+    /// How often a person asked for a sweep.
+    sweeps_wanted: u64,
+}
+
 /// Whether this copy leads.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     clock: Clock,
-    until: watch::Receiver<Moment>,
-    known: Arc<AtomicBool>,
-    /// The last value of [`SWEEP_ANNOTATION`].
-    sweep: watch::Receiver<Option<String>>,
+    state: watch::Receiver<State>,
+    /// So many wishes for a sweep were seen here.
+    sweeps_seen: u64,
 }
 
 impl Leadership {
     /// That of the only copy there is: it always leads.
     #[must_use]
     pub fn always(clock: Clock) -> Self {
-        let for_ever = Moment::new(Duration::MAX);
-        let (_, until) = watch::channel(for_ever);
+        let (_, state) = watch::channel(State {
+            until: Moment::new(Duration::MAX),
+            is_known: true,
+            sweeps_wanted: 0,
+        });
         Self {
             clock,
-            until,
-            known: Arc::new(AtomicBool::new(true)),
-            sweep: watch::channel(None).1,
+            state,
+            sweeps_seen: 0,
         }
     }
 
     /// Whether it leads now.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.clock.now() < *self.until.borrow()
+        self.clock.now() < self.state.borrow().until
     }
 
     /// Waits until it leads.
     pub async fn held(&self) {
-        let mut until = self.until.clone();
-        let held = until.wait_for(|until| self.clock.now() < *until);
-        let is_over = held.await.is_err();
-        if is_over {
-            // The election is over, and nothing changes any more.
-            std::future::pending::<()>().await;
-        }
+        self.wait_for(|state| self.clock.now() < state.until).await;
     }
 
     /// Waits until it does not lead.
     pub async fn lost(&self) {
         while self.is_held() {
-            let until = *self.until.borrow();
+            let until = self.state.borrow().until;
             // Renewed meanwhile, it is held for longer.
             sleep(self.clock.until(until)).await;
         }
     }
 
-    /// Waits until a person asks for a sweep.
+    /// Waits until a person asks for a sweep. Where there is no election nobody can ask.
     pub async fn sweep_wanted(&mut self) {
-        let is_over = self.sweep.changed().await.is_err();
-        if is_over {
-            // Where there is no election nobody can ask.
-            std::future::pending::<()>().await;
+        self.sweeps_seen = self
+            .wait_for(|state| state.sweeps_wanted > self.sweeps_seen)
+            .await
+            .sweeps_wanted;
+    }
+
+    /// For ever, once the election is over: nothing changes any more.
+    async fn wait_for(&self, is_it: impl FnMut(&State) -> bool) -> State {
+        let mut state = self.state.clone();
+        let reached = state.wait_for(is_it).await.map(|state| state.clone());
+        match reached {
+            Ok(state) => state,
+            Err(_) => std::future::pending().await,
         }
     }
 
     /// Whether the Lease could be read, or written, at least once, and its namespace is not known to have gone since.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+        self.state.borrow().is_known
     }
 }
 
@@ -138,13 +147,13 @@ pub struct Elector {
     candidate: Candidate,
     timing: Timing,
     clock: Clock,
-    until: watch::Sender<Moment>,
-    known: Arc<AtomicBool>,
+    state: watch::Sender<State>,
     namespace: String,
     /// Nobody is to write, as a person says on the Lease.
     paused: bool,
-    sweep: watch::Sender<Option<String>>,
-    /// What we wrote last: written again without that it is read first, as long as nobody else writes.
+    /// The last value of [`SWEEP_ANNOTATION`].
+    sweep: Option<String>,
+    /// The Lease as we wrote it last. It is written again without a read before, as long as nobody else writes.
     own: Option<Lease>,
     /// Tells when the API server's data went back in time.
     epoch: watch::Receiver<u64>,
@@ -161,8 +170,7 @@ impl Elector {
         epoch: watch::Receiver<u64>,
     ) -> (Self, Leadership) {
         let timing = Timing::default();
-        let (sender, until) = watch::channel(Moment::EPOCH);
-        let (sweep, sweeps) = watch::channel(None);
+        let (sender, state) = watch::channel(State::default());
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", rand::random::<u64>());
         let elector = Self {
@@ -170,20 +178,17 @@ impl Elector {
             candidate: Candidate::new(&identity, timing),
             timing,
             clock,
-            until: sender,
-            known: Arc::default(),
+            state: sender,
             namespace: namespace.to_owned(),
             paused: false,
-            sweep,
+            sweep: None,
             own: None,
             epoch,
         };
-        let known = Arc::clone(&elector.known);
         let leadership = Leadership {
             clock,
-            until,
-            known,
-            sweep: sweeps,
+            state,
+            sweeps_seen: 0,
         };
         (elector, leadership)
     }
@@ -191,7 +196,7 @@ impl Elector {
     /// Takes part until `over`, then gives the Lease back.
     pub async fn run(mut self, over: CancellationToken) {
         over.run_until_cancelled(self.take_part()).await;
-        self.until.send_replace(Moment::EPOCH);
+        self.lead_until(Moment::EPOCH);
         match timeout(RELEASE, self.give_back()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "leadership not given back"),
@@ -207,64 +212,46 @@ impl Elector {
             let looked = tokio::select! {
                 biased;
                 Ok(()) = epoch.changed() => {
-                    // What was written may never have been: it has to be written again before it counts.
+                    // Our last write may be undone: the Lease has to be written again before it counts.
                     self.own = None;
                     self.candidate.step_down();
-                    self.until.send_replace(Moment::EPOCH);
+                    self.lead_until(Moment::EPOCH);
                     continue;
                 }
                 looked = timeout(LOOK, self.look()) => looked,
             };
             match looked.unwrap_or(Err(CallError::Deadline)) {
                 Ok(()) => {
-                    self.known.store(true, Ordering::Relaxed);
+                    self.state.send_modify(|state| state.is_known = true);
                     told = None;
                 }
                 // Somebody else wrote first: the next look says who.
-                Err(error) if error.is_conflict() => {
-                    debug!(%error, "Lease not written");
-                    self.own = None;
-                }
+                Err(error) if error.is_conflict() => debug!(%error, "Lease not written"),
                 Err(error) => {
-                    let namespace = &self.namespace;
-                    let is_gone = error.is_absence_of::<Namespace>(namespace);
+                    let is_gone = error.is_absence_of::<Namespace>(&self.namespace);
                     if is_gone {
-                        self.known.store(false, Ordering::Relaxed);
+                        self.state.send_modify(|state| state.is_known = false);
                     }
                     if told.is_none_or(|(at, of)| of != is_gone || at.elapsed() >= TELL_AGAIN) {
                         told = Some((Instant::now(), is_gone));
-                        if is_gone {
-                            let todo = "create it, or name another by --lease-namespace";
-                            warn!(
-                                namespace,
-                                lease = LEASE,
-                                todo,
-                                "the namespace of the Lease is gone: nobody leads, and nothing is written"
-                            );
-                        } else {
-                            warn!(%error, namespace, lease = LEASE, "no look at the Lease");
-                        }
+                        self.tell_failure(&error, is_gone);
                     }
-                    self.own = None;
                 }
             }
             let now = self.clock.now();
             let held_until = self.candidate.held_until();
-            // It goes on renewing, or another copy would take over.
+            // A paused copy goes on renewing, or another copy would take over.
             let held_until = held_until.filter(|until| *until > now && !self.paused);
-            self.until.send_replace(held_until.unwrap_or(Moment::EPOCH));
+            self.lead_until(held_until.unwrap_or(Moment::EPOCH));
             let leads = held_until.is_some();
             if leads != led {
                 let identity = self.candidate.identity();
-                info!(
-                    identity,
-                    "{}",
-                    if leads {
-                        "leading"
-                    } else {
-                        "not leading any more"
-                    }
-                );
+                let said = if leads {
+                    "leading"
+                } else {
+                    "not leading any more"
+                };
+                info!(identity, "{said}");
             }
             led = leads;
             // Copies that started together must not look together.
@@ -277,8 +264,20 @@ impl Elector {
         }
     }
 
+    fn tell_failure(&self, error: &CallError, is_gone: bool) {
+        let namespace = &self.namespace;
+        if is_gone {
+            let todo = "create it, or name another by --lease-namespace";
+            let said = "the namespace of the Lease is gone: nobody leads, and nothing is written";
+            warn!(namespace, lease = LEASE, todo, "{said}");
+        } else {
+            warn!(%error, namespace, lease = LEASE, "no look at the Lease");
+        }
+    }
+
     /// Reads the Lease unless it is known, and writes it if we may.
     async fn look(&mut self) -> Result<(), CallError> {
+        // Forgotten unless it is written again: after a failure the Lease is read.
         let mut read = self.own.take();
         if read.is_none() {
             read = call(self.api.get_opt(LEASE)).await?;
@@ -287,9 +286,8 @@ impl Elector {
         }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
-        match self.candidate.read(record, begun) {
-            Step::Wait => return Ok(()),
-            Step::Take | Step::Renew => {}
+        if self.candidate.read(record, begun) == Step::Wait {
+            return Ok(());
         }
         let lease = self.in_our_name(read.clone().unwrap_or_default());
         let params = PostParams::default();
@@ -303,7 +301,7 @@ impl Elector {
         Ok(())
     }
 
-    /// What a person says on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
+    /// Obeys the annotations of a person on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
     fn obey(&mut self, lease: &Lease) {
         let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
         let paused = said(PAUSE_ANNOTATION).is_some();
@@ -317,18 +315,17 @@ impl Elector {
             _ => {}
         }
         self.paused = paused;
-        let is_first = !self.is_known();
         let wanted = said(SWEEP_ANNOTATION);
-        self.sweep.send_if_modified(|last| {
-            // What was asked for before this copy began, its first sweep serves.
-            let is_new = wanted.is_some() && wanted != *last && !is_first;
-            *last = wanted;
-            is_new
-        });
+        let is_new = wanted.is_some() && wanted != self.sweep;
+        self.sweep = wanted;
+        // A sweep that was asked for before this copy began is its first one.
+        if is_new && self.state.borrow().is_known {
+            self.state.send_modify(|state| state.sweeps_wanted += 1);
+        }
     }
 
-    fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+    fn lead_until(&self, until: Moment) {
+        self.state.send_modify(|state| state.until = until);
     }
 
     /// The Lease as we write it; whatever else it has stays.
@@ -385,7 +382,7 @@ impl Elector {
     }
 }
 
-/// What a Lease says.
+/// The Lease as core reads it.
 fn record(lease: &Lease) -> Option<Record<'_>> {
     let spec = lease.spec.as_ref()?;
     let seconds = spec.lease_duration_seconds.unwrap_or(0);

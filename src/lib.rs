@@ -35,7 +35,7 @@
 //! | [`config`], [`run`], [`once`] | settings; start, stop, and the state of a run; a run that ends by itself |
 //! | [`cli`] | the command line |
 //!
-//! What is decided, and why, lives in the crate `ipgc-core`, which has no client and no clock.
+//! All decisions live in the crate `ipgc-core`, which has no client and no clock.
 
 pub mod access;
 pub mod admin;

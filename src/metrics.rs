@@ -8,47 +8,29 @@
 
 use std::{fmt, sync::Arc};
 
-use ipgc_core::{
-    evidence::Grade,
-    judge::{Cause, Word},
-};
+use ipgc_core::judge::Word;
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, MetricEncoder,
-        NoLabelSet, text,
-    },
+    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, text},
     metrics::MetricType,
     registry::Registry,
 };
 
-use crate::{collect::sweep::SweepReport, report::Trigger, vitals::Vitals};
+use crate::{collect::sweep::SweepReport, vitals::Vitals};
 
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics of one process.
-#[derive(Debug)]
-pub struct Metrics(Registry);
-
-impl Metrics {
-    /// Those of this run.
-    #[must_use]
-    pub fn new(vitals: Arc<Vitals>) -> Self {
-        let mut registry = Registry::with_prefix("ipgc");
-        registry.register_collector(Box::new(Exporter(vitals)));
-        Self(registry)
-    }
-
-    /// The present text.
-    ///
-    /// # Errors
-    /// Writing to a `String` cannot fail, but the encoder's signature allows for it.
-    pub fn text(&self) -> Result<String, fmt::Error> {
-        let mut out = String::new();
-        text::encode(&mut out, &self.0)?;
-        Ok(out)
-    }
+/// The present text of the metrics of a run.
+///
+/// # Errors
+/// Writing to a `String` cannot fail, but the encoder's signature allows for it.
+pub fn text(vitals: &Arc<Vitals>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("ipgc");
+    registry.register_collector(Box::new(Exporter(Arc::clone(vitals))));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
 }
 
 /// Reads all of it.
@@ -56,198 +38,131 @@ impl Metrics {
 struct Exporter(Arc<Vitals>);
 
 impl Collector for Exporter {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut families = Families(encoder);
-        self.counters(&mut families)?;
-        self.histograms(&mut families)?;
-        self.process(&mut families)?;
-        self.sweep(&mut families)
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        counters(&self.0, &mut encoder)?;
+        process(&self.0, &mut encoder)?;
+        sweep(&self.0, &mut encoder)
     }
 }
 
-impl Exporter {
-    fn counters(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counters = self.0.counters();
-        let causes = |grade: Grade| Cause::ALL.map(|cause| (grade, cause));
-        let kinds = Grade::ALL.into_iter().flat_map(causes);
-        let kinds = kinds.flat_map(|(grade, cause)| Trigger::ALL.map(|it| (grade, cause, it)));
-        let freed = kinds.map(|(grade, cause, trigger)| {
-            let labels = [
-                ("grade", grade.as_str()),
-                ("cause", cause.as_str()),
-                ("trigger", trigger.as_str()),
-            ];
-            let count = counters.rows_freed.of(grade, cause, trigger);
-            (labels, count.get())
-        });
-        families.counters("freed", "Rows that were freed", freed)?;
-        let refused = [
-            ("breaker", &counters.frees_stopped),
-            ("immutable", &counters.claims_forbidden),
-            ("rejected", &counters.frees_refused),
-            ("unfenced", &counters.rows_held),
-            ("unknown", &counters.rows_unknown),
-        ];
-        let refused = refused.map(|(reason, count)| ([("reason", reason)], count.get()));
-        let help =
-            "Rows and reservations that may not be freed, or not yet, counted when that is found";
-        families.counters("free_refused", help, refused)?;
-        for (name, help, count) in [
-            (
-                "retries_exhausted",
-                "Pods whose rows could not be freed within the retries, left to the sweep",
-                &counters.retries_exhausted,
-            ),
-            (
-                "history_went_back",
-                "How often the API server's data went back in time, as when etcd is restored from a backup",
-                &counters.history_went_back,
-            ),
-            (
-                "events_dropped",
-                "Events that were not sent",
-                &counters.events_dropped,
-            ),
-        ] {
-            let mut family = families.family(name, help, MetricType::Counter)?;
-            count_into(&mut family, count.get())?;
-        }
-        let requests = counters.requests.snapshot().into_iter();
-        let requests = requests.map(|([verb, resource], code, count)| {
-            let (verb, resource) = (verb.to_owned(), resource.to_owned());
-            let labels = [("verb", verb), ("resource", resource), ("code", code)];
-            (labels, count)
-        });
-        let help = "Requests to the API server, by the code of the answer, or error";
-        families.counters("api_requests", help, requests)
+fn counters(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let counters = &vitals.counters;
+    let mut family = |name, help, metric: &dyn EncodeMetric| {
+        metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+    };
+    family("freed", "Rows that were freed", &counters.freed)?;
+    let help = "Pods whose rows could not be freed within the retries, left to the sweep";
+    family("retries_exhausted", help, &counters.retries_exhausted)?;
+    let help =
+        "How often the API server's data went back in time, as when etcd is restored from a backup";
+    family("history_went_back", help, &counters.history_went_back)?;
+    let help = "Events that were not sent";
+    family("events_dropped", help, &counters.events_dropped)?;
+    let help = "Requests to the API server, by the code of the answer, or error";
+    family("api_requests", help, &counters.requests)?;
+    let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
+    family("time_to_free_seconds", help, &counters.time_to_free)?;
+    let help = "Seconds that a sweep took which came to its end";
+    family("sweep_duration_seconds", help, &counters.sweep_duration)?;
+    family("patch_rows", "Rows to a patch", &counters.patch_rows)?;
+    let help =
+        "Rows and reservations that may not be freed, or not yet, counted when that is found";
+    let mut refused = encoder.encode_descriptor("free_refused", help, None, MetricType::Counter)?;
+    for (reason, count) in [
+        ("breaker", &counters.frees_stopped),
+        ("immutable", &counters.claims_forbidden),
+        ("rejected", &counters.frees_refused),
+        ("unfenced", &counters.rows_held),
+        ("unknown", &counters.rows_unknown),
+    ] {
+        count.encode(refused.encode_family(&[("reason", reason)])?)?;
     }
-
-    fn histograms(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counters = self.0.counters();
-        let help = "Seconds from the end of the pod, or from when a sweep first saw the row stale, until it was gone";
-        let mut freed = families.family("time_to_free_seconds", help, MetricType::Histogram)?;
-        for trigger in Trigger::ALL {
-            let labels = [("trigger", trigger.as_str())];
-            let family = freed.encode_family(&labels)?;
-            counters.time_to_free(trigger).encode(family)?;
-        }
-        let help = "Seconds that a sweep took which came to its end";
-        let family = families.family("sweep_duration_seconds", help, MetricType::Histogram)?;
-        counters.sweep_duration.encode(family)?;
-        let family = families.family("patch_rows", "Rows to a patch", MetricType::Histogram)?;
-        counters.patch_rows.encode(family)
-    }
-
-    fn process(&self, families: &mut Families<'_>) -> fmt::Result {
-        let vitals = &self.0;
-        let help = "Cases (an owner in a pool) in work or waiting";
-        families.gauge("queue_depth", help, Some(vitals.queue_depth()))?;
-        let help = "Live pods that can have rows";
-        families.gauge("pods_indexed", help, Some(vitals.pods_indexed()))?;
-        let leads = i64::from(vitals.is_leader());
-        families.gauge("leader", "1 where this process leads", Some(leads))?;
-        let help = "When this process began, in seconds since 1970";
-        families.gauge("start_timestamp_seconds", help, Some(vitals.started()))?;
-        let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
-        families.gauge(
-            "last_sweep_timestamp_seconds",
-            help,
-            Some(vitals.last_sweep()),
-        )?;
-        let synced = vitals.synced();
-        let synced = synced.map(|(resource, is)| ([("resource", resource)], i64::from(is)));
-        let help = "1 once the first list of a watch is complete";
-        families.gauges("watch_synced", help, synced)
-    }
-
-    /// What the last sweep found. What it does not know has no sample, which is not the same as zero.
-    fn sweep(&self, families: &mut Families<'_>) -> fmt::Result {
-        let report = self.0.report();
-        let report = report.as_deref();
-        let open = report.map(|report| i64::from(report.breaker_open));
-        families.gauge("breaker_open", "1 while the breaker is open", open)?;
-        let orphans = report.map(|report| report.orphans);
-        let help = "Reservations without a row whose pod does not need them";
-        families.gauge("reservations_orphaned", help, orphans)?;
-        let unreadable = report.map(SweepReport::blind);
-        let help = "Pools that cannot be read, or whose range cannot";
-        families.gauge("pools_unreadable", help, unreadable)?;
-        let duplicates = report.map(|report| report.duplicates);
-        let help = "Addresses that more than one live pod uses in one network";
-        families.gauge("duplicates", help, duplicates)?;
-        let unallocated = report.and_then(|report| report.unallocated);
-        let help = "Addresses that a live pod uses and has no row of";
-        families.gauge("in_use_unallocated", help, unallocated)?;
-        let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
-        let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
-        let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a range of 2^53 addresses is as good as endless"
-        )]
-        let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
-        families.gauges("pool_size", "Addresses that a pool has to give out", sizes)?;
-        let rows = pools().flat_map(|(name, pool)| {
-            Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
-        });
-        families.gauges("pool_rows", "Rows of a pool, by verdict", rows)?;
-        let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));
-        let help =
-            "For how long the oldest stale row of a pool that no node holds was known to be stale";
-        families.gauges("oldest_stale_seconds", help, oldest)
-    }
+    Ok(())
 }
 
-/// Writes families of metrics.
-struct Families<'e>(DescriptorEncoder<'e>);
-
-impl Families<'_> {
-    fn family<'f>(
-        &'f mut self,
-        name: &'f str,
-        help: &str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'f>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, kind)
-    }
-
-    /// A counter with labels.
-    fn counters<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Counter)?;
-        let mut samples = samples.into_iter();
-        samples
-            .try_for_each(|(labels, count)| count_into(&mut family.encode_family(&labels)?, count))
-    }
-
-    /// A gauge with labels.
-    fn gauges<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (L, impl EncodeGaugeValue)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Gauge)?;
-        let mut samples = samples.into_iter();
-        samples.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
-    }
-
-    /// A gauge without labels, where it is known.
-    fn gauge(
-        &mut self,
-        name: &str,
-        help: &str,
-        value: Option<impl EncodeGaugeValue>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Gauge)?;
-        value.map_or(Ok(()), |value| family.encode_gauge(&value))
-    }
+fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "Cases (an owner in a pool) in work or waiting";
+    let open = vitals.outlook.borrow().open;
+    gauge(encoder, "queue_depth", help, Some(open))?;
+    let help = "Live pods that can have rows";
+    let pods = vitals.evidence.lock().pods.len();
+    gauge(encoder, "pods_indexed", help, Some(pods))?;
+    let leads = usize::from(vitals.is_leader());
+    gauge(encoder, "leader", "1 where this process leads", Some(leads))?;
+    let help = "When this process began, in seconds since 1970";
+    let started = vitals.started.as_duration().as_secs_f64();
+    gauge(encoder, "start_timestamp_seconds", help, Some(started))?;
+    let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
+    let swept = vitals.last_sweep();
+    gauge(encoder, "last_sweep_timestamp_seconds", help, Some(swept))?;
+    let synced = vitals.synced.iter().map(|(resource, synced)| {
+        let is_synced = i64::from(*synced.borrow());
+        ([("resource", *resource)], is_synced)
+    });
+    let help = "1 once the first list of a watch is complete";
+    gauges(encoder, "watch_synced", help, synced)
 }
 
-fn count_into(family: &mut MetricEncoder<'_>, count: u64) -> fmt::Result {
-    family.encode_counter::<NoLabelSet, _, f64>(&count, None)
+/// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
+fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let report = vitals.report();
+    let report = report.as_deref();
+    let open = report.map(|it| usize::from(it.breaker_open));
+    gauge(encoder, "breaker_open", "1 while the breaker is open", open)?;
+    let orphans = report.map(|it| it.orphans);
+    let help = "Reservations without a row whose pod does not need them";
+    gauge(encoder, "reservations_orphaned", help, orphans)?;
+    let unreadable = report.map(SweepReport::blind);
+    let help = "Pools that cannot be read, or whose range cannot";
+    gauge(encoder, "pools_unreadable", help, unreadable)?;
+    let duplicates = report.map(|it| it.duplicates);
+    let help = "Addresses that more than one live pod uses in one network";
+    gauge(encoder, "duplicates", help, duplicates)?;
+    let unallocated = report.and_then(|it| it.unallocated);
+    let help = "Addresses that a live pod uses and has no row of";
+    gauge(encoder, "in_use_unallocated", help, unallocated)?;
+    let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
+    let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
+    let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a range of 2^53 addresses is as good as endless"
+    )]
+    let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
+    gauges(
+        encoder,
+        "pool_size",
+        "Addresses that a pool has to give out",
+        sizes,
+    )?;
+    let rows = pools().flat_map(|(name, pool)| {
+        Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
+    });
+    gauges(encoder, "pool_rows", "Rows of a pool, by verdict", rows)?;
+    let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));
+    let help =
+        "For how long the oldest stale row of a pool that no node holds was known to be stale";
+    gauges(encoder, "oldest_stale_seconds", help, oldest)
+}
+/// A gauge with labels.
+fn gauges<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, impl EncodeGaugeValue)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let mut samples = samples.into_iter();
+    samples.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+}
+
+/// A gauge without labels, where it is known.
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: Option<impl EncodeGaugeValue>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    value.map_or(Ok(()), |value| family.encode_gauge(&value))
 }

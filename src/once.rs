@@ -1,34 +1,29 @@
 //! A run that ends by itself: one survey of all addresses, what may be freed at once or within a wait, and a summary.
 //!
-//! It is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
+//! This is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use ipgc_core::{judge::Word, plan::Outlook};
-use tokio::{
-    sync::watch::error::RecvError,
-    time::{Instant, sleep, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     collect::sweep::SweepReport,
     config::Config,
-    run::{Phase, RunError, Running},
+    run::{Phase, Running},
 };
 
 /// How long the rights, the first lists and the survey may take, each. A million addresses take less than a minute.
 pub const SURVEY: Duration = Duration::from_mins(5);
 /// How long the Lease is waited for. One that a copy left behind when it was killed expires in less.
 const ELECTION: Duration = Duration::from_secs(30);
-/// How often it is looked whether this copy leads.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long work may go on that was begun in time.
 const BEGUN: Duration = Duration::from_mins(1);
 
-/// What such a run did and what it left.
+/// The work of such a run, and what it left.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What the survey found.
+    /// The findings of the survey.
     pub survey: Arc<SweepReport>,
     /// Whether nothing was written.
     pub dry_run: bool,
@@ -42,25 +37,6 @@ pub struct Summary {
     pub marked: usize,
     /// Addresses and reservations that were to go, and could not be removed.
     pub failed: u64,
-}
-
-/// Why such a run came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum OnceError {
-    /// The API server does not answer, or does not tell enough.
-    #[error("no survey of all addresses came to its end within {} minutes", SURVEY.as_secs() / 60)]
-    NoSurvey,
-    /// Nothing may be written.
-    #[error(
-        "this run does not lead, and freed nothing: another copy of ipgc does, the Lease is paused, or it cannot be written"
-    )]
-    NotLeading,
-    /// It was to end.
-    #[error("it was ended before the survey was over")]
-    Stopped,
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
 }
 
 impl Summary {
@@ -139,29 +115,30 @@ impl fmt::Display for Summary {
 /// tells what was done until then.
 ///
 /// # Errors
-/// As [`OnceError`] says. The run is stopped in any case.
+/// One line: nothing was done, or the run failed. The run is stopped in any case.
 pub async fn once(
     running: Running,
     config: &Config,
     wait: Duration,
     stop: impl Future<Output = ()>,
-) -> Result<Summary, OnceError> {
+) -> Result<Summary, String> {
     let mut survey = None;
     let add_budget = config.policy.add_budget;
     let mut phase = running.phase();
     let result = tokio::select! {
         () = stop => Ok(()),
-        // It tells why below.
+        // The run tells why below.
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
         result = work(&running, wait, add_budget, &mut survey) => result,
     };
-    let outlook = *running.outlook().borrow();
-    let counters = Arc::clone(running.counters());
+    let vitals = Arc::clone(running.vitals());
+    let outlook = *vitals.outlook.borrow();
     running.stop();
     running.done().await?;
     result?;
+    let counters = &vitals.counters;
     Ok(Summary {
-        survey: survey.ok_or(OnceError::Stopped)?,
+        survey: survey.ok_or("it was ended before the survey was over")?,
         dry_run: config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
         reservations: counters.reservations_freed.get(),
@@ -179,27 +156,27 @@ async fn work(
     wait: Duration,
     add_budget: Duration,
     survey: &mut Option<Arc<SweepReport>>,
-) -> Result<(), OnceError> {
-    let mut outlook = running.outlook();
+) -> Result<(), String> {
+    let vitals = running.vitals();
+    let mut outlook = vitals.outlook.subscribe();
     let mut sweeps = running.sweeps();
     let surveyed = async {
-        outlook.wait_for(|it| it.is_surveyed).await?;
-        let first = sweeps.wait_for(|it| it.swept.is_some()).await?;
-        *survey = Some(Arc::clone(&first.report));
-        Ok::<_, RecvError>(())
+        outlook.wait_for(|it| it.is_surveyed).await.ok()?;
+        let first = sweeps.wait_for(|it| it.swept.is_some()).await.ok()?;
+        Some(Arc::clone(&first.report))
     };
-    match timeout(SURVEY, surveyed).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) | Err(_) => return Err(OnceError::NoSurvey),
+    *survey = timeout(SURVEY, surveyed).await.ok().flatten();
+    if survey.is_none() {
+        let minutes = SURVEY.as_secs() / 60;
+        return Err(format!(
+            "no survey of all addresses came to its end within {minutes} minutes"
+        ));
     }
-    let begun = Instant::now();
-    while !running.leads() && begun.elapsed() < ELECTION {
-        sleep(LOOK).await;
+    if timeout(ELECTION, vitals.leadership.held()).await.is_err() {
+        let why = "another copy of ipgc does, the Lease is paused, or it cannot be written";
+        return Err(format!("this run does not lead, and freed nothing: {why}"));
     }
-    if !running.leads() {
-        return Err(OnceError::NotLeading);
-    }
-    let (end, moment) = (Instant::now() + wait, running.clock().now() + wait);
+    let (end, moment) = (Instant::now() + wait, vitals.clock.now() + wait);
     let is_later = |next| next > moment;
     let is_over = |it: &Outlook| !it.at_work && it.begun == 0 && it.next.is_none_or(is_later);
     let is_in_time = timeout_at(end, outlook.wait_for(is_over)).await.is_ok();

@@ -10,15 +10,11 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{
-    node::Nodes,
-    plan::{Input, Outlook},
-    routes::KnownPools,
-};
+use ipgc_core::{node::Nodes, plan::Input, routes::KnownPools};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::{Notify, mpsc, watch},
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -59,49 +55,28 @@ const DRAIN: Duration = Duration::from_secs(8);
 /// How long a shutdown waits for events.
 const DRAIN_EVENTS: Duration = Duration::from_secs(1);
 
-/// Why a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A task ended that must not.
-    #[error("{0} ended unexpectedly")]
-    Ended(&'static str),
-    /// A task panicked.
-    #[error("a task panicked: {0}")]
-    Panicked(#[source] tokio::task::JoinError),
-    /// Patches in flight did not end in time.
-    #[error("shutdown took longer than {}s", DRAIN.as_secs())]
-    Drain,
-}
-
 /// A collector that was not started yet.
 pub struct Collector {
     requests: Client,
     watches: Client,
     config: Config,
-    clock: Clock,
     freshness: Arc<Freshness>,
     history: Arc<History>,
     elector: Option<Elector>,
-    leadership: Leadership,
     gate: Arc<Gate>,
-    evidence: SharedEvidence,
     vitals: Arc<Vitals>,
-    counters: Arc<Counters>,
-    phase: watch::Sender<Phase>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
-    clock: Clock,
     vitals: Arc<Vitals>,
-    counters: Arc<Counters>,
     stop: CancellationToken,
-    task: JoinHandle<Result<(), RunError>>,
+    task: JoinHandle<Result<(), String>>,
 }
 
 impl Collector {
     /// A collector that sends its requests through one client and its watches through another.
-    /// They may be the same; over HTTP/1.1 each watch holds a connection.
+    /// Both may be the same; over HTTP/1.1 each watch holds a connection.
     #[must_use]
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let picked = config.picked.as_ref();
@@ -109,8 +84,8 @@ impl Collector {
         let freshness = Arc::new(Freshness::new(clock));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
-        let count = |client| counted(client, &counters.requests);
-        let (requests, watches) = (count(requests), count(watches));
+        let [requests, watches] =
+            [requests, watches].map(|client| counted(client, &counters.requests));
         let (elector, leadership) = match config.election() {
             None => (None, Leadership::always(clock)),
             Some(namespace) => {
@@ -126,33 +101,20 @@ impl Collector {
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
-        let (phase, phases) = watch::channel(Phase::New);
-        let vitals = Vitals::new(
-            clock,
-            leadership.clone(),
-            Arc::clone(&counters),
-            evidence.clone(),
-            gate.subscribe(),
-            phases,
-        );
+        let vitals = Vitals::new(clock, leadership, counters, evidence, gate.subscribe());
         Self {
             requests,
             watches: freshness.listen(watches, &history),
             config,
-            clock,
             freshness,
             history,
             elector,
-            leadership,
             gate,
-            evidence,
             vitals: Arc::new(vitals),
-            counters,
-            phase,
         }
     }
 
-    /// What is to be seen of the run from outside, before it starts and from then on.
+    /// The run as it is seen from outside, before it starts and from then on.
     #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
@@ -168,23 +130,20 @@ impl Collector {
     #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
-        let (counters, vitals) = (Arc::clone(&self.counters), Arc::clone(&self.vitals));
-        self.phase.send_replace(Phase::Starting);
-        let clock = self.clock;
+        let vitals = self.vitals.clone();
+        vitals.phase.send_replace(Phase::Starting);
         let run = self.run(stop.clone());
         Running {
-            clock,
             vitals,
-            counters,
             stop,
             task: tokio::spawn(run),
         }
     }
 
-    async fn run(self, stop: CancellationToken) -> Result<(), RunError> {
-        let phase = self.phase.clone();
+    async fn run(self, stop: CancellationToken) -> Result<(), String> {
+        let vitals = self.vitals.clone();
         let result = self.stages(stop).await;
-        phase.send_replace(Phase::Done);
+        vitals.phase.send_replace(Phase::Done);
         result
     }
 
@@ -192,23 +151,27 @@ impl Collector {
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(self, stop: CancellationToken) -> Result<(), RunError> {
+    async fn stages(self, stop: CancellationToken) -> Result<(), String> {
         let Self {
             requests,
             watches,
             config,
-            clock,
             freshness,
             history,
             elector,
-            leadership,
             gate,
-            evidence,
             vitals,
+        } = self;
+        let Vitals {
+            clock,
+            leadership,
+            evidence,
             counters,
             phase,
-        } = self;
-        // An access review is a POST, and whoever writes has just led.
+            ..
+        } = &*vitals;
+        let clock = *clock;
+        // An access review is a POST, and the copy that writes has just led.
         let refusals = Refusals::new(requests.clone(), clock);
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
@@ -216,19 +179,15 @@ impl Collector {
         } else {
             requests
         };
-        // What was freed is told also by who does not lead any more when the event is sent.
-        let (events, event_sender) = report::channel(
+        // A copy tells what it freed even if it leads no more when the event is sent.
+        let (events, send_events) = report::channel(
             requests.clone(),
-            Arc::clone(&counters),
+            counters.clone(),
             &config.instance,
             leadership.clone(),
+            config.dry_run,
         );
-        let events = if config.dry_run {
-            events.silent()
-        } else {
-            events
-        };
-        let events_sent = tokio::spawn(event_sender.run());
+        let events_sent = tokio::spawn(send_events);
         // Nor on any for that another copy leads.
         let requests = while_leading(requests, leadership.clone());
         // Its room is taken only by what is in it.
@@ -239,14 +198,13 @@ impl Collector {
         let tasks = TaskTracker::new();
 
         let (distrusted, told) = (evidence.clone(), events.clone());
-        let lost = Arc::clone(&freshness);
-        let went_back = Arc::clone(&counters);
+        let (lost, went_back) = (freshness.clone(), counters.clone());
         history.on_back(move |note| {
             let mut evidence = distrusted.lock();
             lost.lose();
             evidence.distrust(clock.now());
             drop(evidence);
-            went_back.history_went_back.increment();
+            went_back.history_went_back.inc();
             told.history_went_back(note);
         });
 
@@ -258,28 +216,28 @@ impl Collector {
             ends: planner.clone(),
             policy: config.policy.clone(),
             clock,
-            freshness: Arc::clone(&freshness),
-            node_news: Arc::clone(&node_news),
-            sweeps: Arc::clone(&sweeps),
-            counters: Arc::clone(&counters),
+            freshness: freshness.clone(),
+            node_news: node_news.clone(),
+            sweeps: sweeps.clone(),
+            counters: counters.clone(),
             sweeps_only: config.picked.is_some(),
         };
         let api: Api<LeanPod> = Api::all(watches.clone());
         background.spawn(named(
             "the pod informer",
-            follow(api, pods, pods_synced, Arc::clone(&history)),
+            follow(api, pods, pods_synced, history.clone()),
         ));
-        let sink = NodeSink::new(evidence.clone(), Arc::clone(&node_news), clock);
+        let sink = NodeSink::new(evidence.clone(), node_news.clone(), clock);
         let api: Api<LeanNode> = Api::all(watches.clone());
         background.spawn(named(
             "the node informer",
-            follow(api, sink, nodes_synced, Arc::clone(&history)),
+            follow(api, sink, nodes_synced, history.clone()),
         ));
         let prover = Prover::new(
             requests.clone(),
-            Arc::clone(&gate),
+            gate.clone(),
             tasks.clone(),
-            Arc::clone(&history),
+            history.clone(),
         );
         let keeper = NodeKeeper {
             client: requests.clone(),
@@ -287,7 +245,7 @@ impl Collector {
             news: node_news,
             interest: interested,
             planner: planner.clone(),
-            history: Arc::clone(&history),
+            history: history.clone(),
             prover: prover.clone(),
             policy: config.policy.clone(),
             clock,
@@ -297,11 +255,11 @@ impl Collector {
         let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
         background.spawn(named(
             "the definition informer",
-            follow(api, nads, nads_synced, Arc::clone(&history)),
+            follow(api, nads, nads_synced, history.clone()),
         ));
         let caches = async {
             for (_, synced) in &vitals.synced {
-                // It has a sender, this one.
+                // The sender is here, so this cannot fail.
                 let _ = synced.subscribe().wait_for(|synced| *synced).await;
             }
         };
@@ -312,50 +270,43 @@ impl Collector {
         }
 
         let releaser = Releaser::new(
-            ReservationApi::new(requests.clone(), Arc::clone(&history)),
+            ReservationApi::new(requests.clone(), history.clone()),
             prover.clone(),
             tasks.clone(),
             config.sweep_interval,
         );
         let context = Arc::new(Context {
-            pools: PoolApi::new(
-                requests.clone(),
-                clock,
-                Arc::clone(&history),
-                config.workers,
-            ),
-            reservations: ReservationApi::new(requests.clone(), Arc::clone(&history)),
-            freshness: Arc::clone(&freshness),
+            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers),
+            reservations: ReservationApi::new(requests.clone(), history.clone()),
+            freshness: freshness.clone(),
             prover,
             evidence: evidence.clone(),
             reading_nodes: tokio::sync::Mutex::default(),
-            history: Arc::clone(&history),
+            history: history.clone(),
             interest: interest.clone(),
             told: Mutex::default(),
             policy: config.policy,
             clock,
             dry_run: config.dry_run,
-            pulse: Arc::clone(&vitals.pulse),
-            gate: Arc::clone(&gate),
+            pulse: vitals.pulse.clone(),
+            gate: gate.clone(),
             refusals,
             // The last one: as long as there is one, events may come.
             events,
-            counters: Arc::clone(&counters),
+            counters: counters.clone(),
             picked: config.picked.clone(),
         });
         let sweeper = Sweeper {
-            context: Arc::clone(&context),
+            context: context.clone(),
             planner: planner.clone(),
             namespace: config.pool_namespace,
-            requests: Arc::clone(&sweeps),
+            requests: sweeps.clone(),
             interval: config.sweep_interval,
             health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
-        let wishes = see_wishes(leadership.clone(), Arc::clone(&sweeps));
-        background.spawn(named("the watch for wishes", wishes));
-        let takeovers = see_takeovers(leadership, Arc::clone(&sweeps), planner);
-        background.spawn(named("the watch over leadership", takeovers));
+        let watched = watch_leadership(leadership.clone(), sweeps.clone(), planner);
+        background.spawn(named("the watch over leadership", watched));
         let planning = Planning {
             context,
             releaser: Arc::new(releaser),
@@ -393,7 +344,9 @@ impl Collector {
             tasks.close();
             tasks.wait().await;
         };
-        let drained = timeout(DRAIN, drain).await.map_err(|_| RunError::Drain);
+        let drained = timeout(DRAIN, drain).await;
+        let drained =
+            drained.map_err(|_| format!("shutdown took longer than {}s", DRAIN.as_secs()));
         background.shutdown().await;
         planner.shutdown().await;
         // Only now: what was in flight was allowed by it.
@@ -412,7 +365,7 @@ impl Running {
     /// How far the run has come, now and from now on.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.vitals.phase.clone()
+        self.vitals.phase.subscribe()
     }
 
     /// Whether the API server lets us write, as far as is known.
@@ -433,19 +386,7 @@ impl Running {
         self.vitals.sweeps.subscribe()
     }
 
-    /// How much work is open, now and from now on.
-    #[must_use]
-    pub fn outlook(&self) -> watch::Receiver<Outlook> {
-        self.vitals.outlook.subscribe()
-    }
-
-    /// The clock of the run.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// What is to be seen of the run from outside.
+    /// The run as it is seen from outside.
     #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
@@ -458,10 +399,10 @@ impl Running {
         reached.is_ok_and(|phase| *phase == Phase::Ready)
     }
 
-    /// What has happened so far.
+    /// The counters of the run.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
+        &self.vitals.counters
     }
 
     /// Ends the run: nothing new is begun, patches in flight end.
@@ -472,34 +413,36 @@ impl Running {
     /// Waits for the end of the run.
     ///
     /// # Errors
-    /// Why it failed, unless it was stopped and ended in time.
-    pub async fn done(self) -> Result<(), RunError> {
-        self.task.await.map_err(RunError::Panicked)?
+    /// One line about why it failed, unless it was stopped and ended in time.
+    pub async fn done(self) -> Result<(), String> {
+        self.task.await.map_err(|error| panicked(&error))?
     }
 }
 
-/// A copy that begins to lead looks for work that the copy before it left undone.
-async fn see_takeovers(
-    leadership: Leadership,
+/// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
+async fn watch_leadership(
+    mut leadership: Leadership,
     sweeps: Arc<SweepRequests>,
     planner: mpsc::Sender<Input>,
 ) {
-    loop {
-        leadership.held().await;
-        sweeps.request();
-        // The planner ends before this task does.
-        let _ = planner.send(Input::TookOver).await;
-        leadership.lost().await;
-    }
-}
-
-/// A person may ask for a sweep.
-async fn see_wishes(mut leadership: Leadership, sweeps: Arc<SweepRequests>) {
-    loop {
-        leadership.sweep_wanted().await;
-        info!("a sweep is asked for by an annotation of the Lease");
-        sweeps.request();
-    }
+    let held = leadership.clone();
+    let takeovers = async {
+        loop {
+            held.held().await;
+            sweeps.request();
+            // The planner ends before this task does.
+            let _ = planner.send(Input::TookOver).await;
+            held.lost().await;
+        }
+    };
+    let wishes = async {
+        loop {
+            leadership.sweep_wanted().await;
+            info!("a sweep is asked for by an annotation of the Lease");
+            sweeps.request();
+        }
+    };
+    tokio::join!(takeovers, wishes);
 }
 
 async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {
@@ -507,10 +450,14 @@ async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static s
     name
 }
 
-fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> RunError {
+fn unexpected(ended: Option<Result<&'static str, JoinError>>) -> String {
     match ended {
-        Some(Ok(name)) => RunError::Ended(name),
-        Some(Err(error)) => RunError::Panicked(error),
-        None => RunError::Ended("every task"),
+        Some(Ok(name)) => format!("{name} ended unexpectedly"),
+        Some(Err(error)) => panicked(&error),
+        None => "every task ended unexpectedly".to_owned(),
     }
+}
+
+fn panicked(error: &JoinError) -> String {
+    format!("a task panicked: {error}")
 }

@@ -1,4 +1,4 @@
-//! What is to be seen of a run from outside: whether it lives, whether it is ready, and what it holds.
+//! A run as it is seen from outside: whether it lives, whether it is ready, and what it holds.
 //!
 //! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
 //! decided here.
@@ -27,7 +27,7 @@ const STUCK: Duration = Duration::from_mins(5);
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It was not started.
+    /// The run was not started.
     New,
     /// The caches are not complete; nothing is freed.
     Starting,
@@ -37,22 +37,27 @@ pub enum Phase {
     Done,
 }
 
-/// What is to be seen of a run from outside.
+/// A run as it is seen from outside.
 pub struct Vitals {
-    started: Timestamp,
-    leadership: Leadership,
-    counters: Arc<Counters>,
-    /// What is known, of which the number of pods is shown.
-    evidence: SharedEvidence,
+    /// When this process began.
+    pub(crate) started: Timestamp,
+    /// The clock of the run.
+    pub(crate) clock: Clock,
+    /// Whether this copy leads.
+    pub(crate) leadership: Leadership,
+    /// The counters of the run.
+    pub(crate) counters: Arc<Counters>,
+    /// The evidence, of which the number of pods is shown.
+    pub(crate) evidence: SharedEvidence,
     /// Whether the API server lets us write.
     pub(crate) may_write: watch::Receiver<bool>,
-    /// How far it has come.
-    pub(crate) phase: watch::Receiver<Phase>,
-    /// Where the sweep shows that it gets on.
+    /// How far the run has come.
+    pub(crate) phase: watch::Sender<Phase>,
+    /// The sign of life of the sweep.
     pub(crate) pulse: Arc<Pulse>,
     /// How the sweeps go.
     pub(crate) sweeps: watch::Sender<SweepHealth>,
-    /// Each watch, by the resource, and whether its first list is complete.
+    /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
     /// How much work is open.
     pub(crate) outlook: watch::Sender<Outlook>,
@@ -73,27 +78,21 @@ impl Vitals {
         counters: Arc<Counters>,
         evidence: SharedEvidence,
         may_write: watch::Receiver<bool>,
-        phase: watch::Receiver<Phase>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
             started: Timestamp::now(),
+            clock,
             leadership,
             counters,
             evidence,
             may_write,
-            phase,
-            pulse: Arc::new(Pulse::new(clock)),
+            phase: watch::Sender::new(Phase::New),
+            pulse: Arc::default(),
             sweeps: watch::Sender::default(),
             synced: resources.map(|resource| (resource, watch::Sender::new(false))),
             outlook: watch::Sender::default(),
         }
-    }
-
-    /// When this process began, in seconds since 1970.
-    #[must_use]
-    pub fn started(&self) -> f64 {
-        self.started.as_duration().as_secs_f64()
     }
 
     /// Whether this process leads.
@@ -111,56 +110,31 @@ impl Vitals {
         *self.phase.borrow() == Phase::New || self.pulse.silence() <= STUCK
     }
 
-    /// What is missing until the run is ready, in a few words each. A cache whose first list is complete
-    /// stays so.
+    /// The conditions that are missing until the run is ready, in a few words each.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let phase = *self.phase.borrow();
-        let only = match phase {
+        let mut missing = Vec::new();
+        match phase {
             Phase::New => {
-                Some("not started: the API server has not said yet which rights there are")
+                let reason = "not started: the API server has not said yet which rights there are";
+                return vec![reason.to_owned()];
             }
-            Phase::Done => Some("the run has ended"),
-            Phase::Starting | Phase::Ready => None,
-        };
-        if let Some(only) = only {
-            return vec![only.to_owned()];
+            Phase::Done => return vec!["the run has ended".to_owned()],
+            Phase::Ready if !self.leadership.is_known() => {
+                missing.push("the Lease could neither be read nor written".to_owned());
+            }
+            Phase::Starting | Phase::Ready => {}
         }
-        let unsynced = self.synced().filter(|(_, synced)| !synced);
-        let mut missing: Vec<_> = unsynced
-            .map(|(resource, _)| format!("the first list of {resource} is not complete"))
-            .collect();
-        if phase == Phase::Ready && !self.leadership.is_known() {
-            missing.push("the Lease could neither be read nor written".to_owned());
+        for (resource, synced) in &self.synced {
+            if !*synced.borrow() {
+                missing.push(format!("the first list of {resource} is not complete"));
+            }
         }
         if !*self.may_write.borrow() {
             missing.push("the API server does not allow us to write".to_owned());
         }
         missing
-    }
-
-    /// What is counted.
-    #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Each watch, by its resource, and whether its first list is complete.
-    pub fn synced(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let synced = self.synced.iter();
-        synced.map(|(resource, synced)| (*resource, *synced.borrow()))
-    }
-
-    /// Cases in work or waiting.
-    #[must_use]
-    pub fn queue_depth(&self) -> usize {
-        self.outlook.borrow().open
-    }
-
-    /// Live pods that can have rows.
-    #[must_use]
-    pub fn pods_indexed(&self) -> usize {
-        self.evidence.lock().pods.len()
     }
 
     /// When the last sweep ended, in seconds since 1970; zero before the first.
@@ -170,7 +144,7 @@ impl Vitals {
         ended.map_or(0.0, |ended| ended.as_duration().as_secs_f64())
     }
 
-    /// What the last sweep found; `None` before the first one, and while another copy leads, which shows the
+    /// The findings of the last sweep; `None` before the first one, and while another copy leads, which shows the
     /// same.
     #[must_use]
     pub fn report(&self) -> Option<Arc<SweepReport>> {
@@ -188,17 +162,17 @@ mod tests {
     use crate::collect::evidence::Evidence;
 
     fn vitals() -> Vitals {
-        let (_, phase) = watch::channel(Phase::Ready);
         let clock = Clock::start();
         let evidence = Evidence::new(Limits::default(), Nodes::default());
-        Vitals::new(
+        let vitals = Vitals::new(
             clock,
             Leadership::always(clock),
             Arc::default(),
             SharedEvidence::new(evidence),
             watch::channel(true).1,
-            phase,
-        )
+        );
+        vitals.phase.send_replace(Phase::Ready);
+        vitals
     }
 
     async fn seconds(seconds: u64) {

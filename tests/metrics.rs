@@ -16,7 +16,7 @@ use crate::common::{
     scrape::Scrape,
     seconds, seldom, server,
 };
-use ipgc::{config::Config, metrics::Metrics};
+use ipgc::{config::Config, metrics};
 use serde_json::json;
 use testkit::{Garble, Match, fixtures};
 
@@ -408,9 +408,9 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     }
     let bench = Bench::with(server, Config::default()).await;
     seconds(30).await;
-    let metrics = Metrics::new(bench.running.vitals().clone());
+    let vitals = bench.running.vitals();
     let begun = std::time::Instant::now();
-    let text = metrics.text().unwrap();
+    let text = metrics::text(vitals).unwrap();
     let took = begun.elapsed();
     println!("1,000 pools: {} bytes in {took:?}", text.len());
     assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 5_000);

@@ -1,4 +1,4 @@
-//! What there is at one address, or is held by one node, and whether a person may have it removed.
+//! The rows and reservations of one address, or of one node, and whether a person may have them removed.
 //!
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
 //! its address no more, a person can say only of a pod that runs without reporting the address.
@@ -22,7 +22,7 @@ use ipgc_core::{
 };
 use tracing::info;
 
-use super::{Writer, report, row_of};
+use super::{NotDone, Writer, report, row_of};
 use crate::{
     audit::{
         assess::{Assessor, Item},
@@ -30,10 +30,8 @@ use crate::{
         filter::is_named,
         report::Finding,
     },
-    calls::CallError,
     collect::{
         picked::{Pick, Picked, Subject},
-        pool_api::ObserveError,
         reservation_api::ReservationApi,
     },
     core::evidence::Policy,
@@ -54,7 +52,7 @@ pub enum Forced {
 pub struct Unreadable {
     /// The pool that it is in, or would be.
     pub pool: PoolKey,
-    /// What it is.
+    /// The row or the reservation.
     pub subject: Subject,
     /// Its owner, if that can be read.
     pub podref: Option<PodRef>,
@@ -85,7 +83,7 @@ impl There {
     fn of(assessor: &Assessor<'_>, address: IpAddr, is_wanted: impl Fn(&PoolKey) -> bool) -> Self {
         let pools = assessor.snapshot.observed();
         let pools = pools.filter(|pool| pool.exempts(address));
-        // Whichever of its networks the pool is of.
+        // A pool exempts the address in all networks of its namespace.
         let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
         let blind = blind_namespaces(assessor);
         let mut there = Self::default();
@@ -126,18 +124,15 @@ impl There {
             let is_row = matches!(it.item, Item::Row(..));
             let forced = match it.verdict.clone().forced(NOW) {
                 _ if is_exempt => Err(Unknown::Exempt.to_string()),
-                Verdict::Stale(_) => match report::pick(&finding, true) {
-                    Ok(pick) => Ok(Forced::Pick(pick)),
-                    Err(_) => Err("it names no pod".to_owned()),
-                },
+                Verdict::Stale(_) => report::pick(&finding, true)
+                    .map(Forced::Pick)
+                    .map_err(|_| "it names no pod".to_owned()),
                 Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
+                    let hidden = "a pool of its namespace cannot be read, and may have its row";
                     if is_kept {
                         Err(Unknown::KeptOwner.to_string())
                     } else if !is_row && blind.contains(&pool.namespace) {
-                        Err(
-                            "a pool of its namespace cannot be read, and may have its row"
-                                .to_owned(),
-                        )
+                        Err(hidden.to_owned())
                     } else {
                         Ok(Forced::Unreadable(Unreadable {
                             pool,
@@ -161,7 +156,7 @@ impl There {
     }
 }
 
-/// What there is at `address`, in the pool of this name if one is given.
+/// The only thing at `address`, in the pool of this name if one is given.
 ///
 /// # Errors
 /// One line that says why nothing can be removed, or nothing certain.
@@ -228,32 +223,6 @@ pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> (Picked, BTr
     (Picked::new(picks, Duration::ZERO), others)
 }
 
-/// Why something that cannot be read was not removed.
-#[derive(Debug, thiserror::Error)]
-pub enum NotRemoved {
-    /// It is gone, or another stands in its place.
-    #[error("it is gone, or has changed")]
-    Gone,
-    /// A person exempted it, or it can be read now.
-    #[error("it is exempted by a person, or can be read")]
-    Kept,
-    /// Its pod may be there.
-    #[error("its pod {0} is there")]
-    Present(PodRef),
-    /// A pod reports its address.
-    #[error("pod {0} reports the address")]
-    Reported(PodRef),
-    /// It could not be read whether its pod is there.
-    #[error("its pod {0} could not be read: {1}")]
-    NoProof(PodRef, Box<str>),
-    /// The pool could not be read.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// The patch was not done, as far as is known.
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
-
 /// Whether a pod of the snapshot speaks against removing what cannot be read: its owner, or one that reports its address
 /// in whatever network; or, against a reservation, a row that it has by now, or a person who exempted it.
 ///
@@ -263,25 +232,32 @@ pub fn check_unreadable(
     snapshot: &Snapshot,
     policy: &Policy,
     row: &Unreadable,
-) -> Result<(), NotRemoved> {
+) -> Result<(), NotDone> {
     if let Subject::Reservation { .. } = &row.subject {
         let there = There::of(&Assessor::new(snapshot, policy), row.address, |_| true);
         let mut found = there.reservations.into_iter().flatten();
         let is_it = |forced| matches!(forced, Forced::Unreadable(it) if it.subject == row.subject);
         if !found.any(is_it) {
-            return Err(NotRemoved::Gone);
+            return Err(NotDone::Gone);
         }
     }
     if let Some(podref) = &row.podref
         && snapshot.pod(podref.as_str()).is_some()
     {
-        return Err(NotRemoved::Present(podref.clone()));
+        return Err(present(podref));
     }
     let mut pods = snapshot.pods.iter();
     match pods.find(|pod| pod.status.has_address(row.address)) {
-        Some(pod) => Err(NotRemoved::Reported(pod.podref.clone())),
+        Some(pod) => Err(NotDone::Kept(format!(
+            "pod {} reports the address",
+            pod.podref
+        ))),
         None => Ok(()),
     }
+}
+
+fn present(podref: &PodRef) -> NotDone {
+    NotDone::Kept(format!("its pod {podref} is there"))
 }
 
 impl Writer {
@@ -289,7 +265,7 @@ impl Writer {
     ///
     /// # Errors
     /// Why not.
-    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotRemoved> {
+    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotDone> {
         match &it.subject {
             Subject::Row {
                 pool_uid,
@@ -309,11 +285,11 @@ impl Writer {
         it: &Unreadable,
         (name, uid): (&str, &str),
         dry_run: bool,
-    ) -> Result<(), NotRemoved> {
+    ) -> Result<(), NotDone> {
         let namespace = &it.pool.namespace;
         let there = self.reservations.get(namespace, name).await?;
         let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
-        let there = there.filter(is_it).ok_or(NotRemoved::Gone)?;
+        let there = there.filter(is_it).ok_or(NotDone::Gone)?;
         if dry_run {
             return Ok(());
         }
@@ -332,29 +308,33 @@ impl Writer {
         row: &Unreadable,
         (pool_uid, key, stored): (&str, &str, &serde_json::Value),
         dry_run: bool,
-    ) -> Result<(), NotRemoved> {
+    ) -> Result<(), NotDone> {
         let podrefs = row.podref.iter().cloned().collect();
         let observe = || self.observe(&row.pool, pool_uid, &podrefs);
-        let observed = observe().await?.ok_or(NotRemoved::Gone)?;
-        let there = row_of(&observed, key, stored).ok_or(NotRemoved::Gone)?;
+        let observed = observe().await?.ok_or(NotDone::Gone)?;
+        let there = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
         if let Some(podref) = &row.podref {
             let asked = [(podref.clone(), false)].into();
             let proof = self.prover.prove(observed.begin_proof(), &asked).await;
             match proof.presence(podref) {
                 Presence::Absent => {}
-                Presence::Present(_) => return Err(NotRemoved::Present(podref.clone())),
+                Presence::Present(_) => return Err(present(podref)),
                 Presence::Unknown(reason) => {
-                    return Err(NotRemoved::NoProof(podref.clone(), reason));
+                    return Err(NotDone::Kept(format!(
+                        "its pod {podref} could not be read: {reason}"
+                    )));
                 }
             }
         }
-        let patch = UnreadablePatch::new(&observed, there).ok_or(NotRemoved::Kept)?;
+        let patch = UnreadablePatch::new(&observed, there).ok_or_else(|| {
+            NotDone::Kept("it is exempted by a person, or can be read".to_owned())
+        })?;
         if dry_run {
             return Ok(());
         }
         match self.pools.free_unreadable(&row.pool, &patch).await {
             Err(error) if error.answer() == Answer::Unclear => {
-                // It may have been done, or may be done yet.
+                // The patch may have been done, or may be done yet.
                 let now = observe().await?;
                 if now.is_some_and(|now| row_of(&now, key, stored).is_some()) {
                     return Err(error.into());

@@ -1,4 +1,4 @@
-//! What a person decides: which rows and reservations are to go, and which reservations are to be made.
+//! Decisions of a person: which rows and reservations are to go, and which reservations are to be made.
 //!
 //! | module | what lives there |
 //! |---|---|
@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 pub use crate::collect::picked::{Fate, Pick, Picked, Subject};
 use crate::{
+    calls::CallError,
     clock::Clock,
     collect::{
         gate::Gate,
@@ -36,6 +37,23 @@ use crate::{
     },
     leader::Leadership,
 };
+
+/// Why something was not removed, or not made.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDone {
+    /// The row or reservation is gone, or another stands in its place.
+    #[error("it is gone, or has changed")]
+    Gone,
+    /// A reason speaks against it, or it is not known whether one does.
+    #[error("{0}")]
+    Kept(String),
+    /// The pool could not be read.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// The request was not done, as far as is known.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
 
 /// Writes what a person decided without a run of the collector, one after the other.
 pub struct Writer {

@@ -7,53 +7,30 @@ use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::{
-    access::{self, Right},
-    calls::CallError,
+    access,
     clock::Clock,
     collect::{
         picked::{Fate, Pick, Picked, Subject},
         reservation_api::ReservationApi,
     },
     config::Config,
-    run::{Collector, Phase, RunError},
+    run::{Collector, Phase},
 };
 
-/// For so long nobody can tell whether a kubelet is at work: its Lease changes every ten seconds, and has to be
+/// Until then it is not known whether a kubelet is at work: its Lease changes every ten seconds, and has to be
 /// seen to change twice.
 const LISTENING: Duration = Duration::from_secs(45);
 
-/// Longer nobody waits.
+/// No release waits longer.
 const LONGEST: Duration = Duration::from_hours(1_000);
-/// For so long it is asked, after all was done, which reservations are there.
+/// The time to ask, after all was done, which reservations are still there.
 const VERIFY: Duration = Duration::from_secs(10);
-
-/// Why nothing more was done.
-#[derive(Debug, thiserror::Error)]
-pub enum ReleaseError {
-    /// Nothing was done.
-    #[error("rights are missing: {}", names(.0))]
-    Rights(Vec<Right>),
-    /// Nothing was done.
-    #[error("cannot ask for rights: {0}")]
-    Ask(CallError),
-    /// Nothing was done.
-    #[error("pods, nodes and network attachment definitions could not all be read in time")]
-    NotReady,
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
-
-fn names(rights: &[Right]) -> String {
-    let names: Vec<_> = rights.iter().map(Right::to_string).collect();
-    names.join(", ")
-}
 
 /// Runs until nothing more is to be expected of what was picked, at the most until `deadline`, or until `stop`. Each
 /// change of a fate is told. What became of each is in `picked`.
 ///
 /// # Errors
-/// When nothing could be done, or the run failed.
+/// One line: nothing could be done, or the run failed.
 pub async fn release(
     clients: (Client, Client),
     config: Config,
@@ -61,7 +38,7 @@ pub async fn release(
     deadline: Duration,
     stop: impl Future<Output = ()>,
     mut tell: impl FnMut(&Pick, &Fate, Moment),
-) -> Result<(), ReleaseError> {
+) -> Result<(), String> {
     let end = Instant::now() + deadline.min(LONGEST);
     if let Some(namespace) = &config.pool_namespace {
         picked.keep_others_than(namespace);
@@ -86,13 +63,15 @@ pub async fn release(
     }
     let reservations = ReservationApi::new(clients.0.clone(), Arc::default());
     let missing = access::missing(&clients.0, config.rights()).await;
-    let missing = missing.map_err(ReleaseError::Ask)?;
+    let missing = missing.map_err(|error| format!("cannot ask for rights: {error}"))?;
     if !missing.is_empty() {
-        return Err(ReleaseError::Rights(missing));
+        return Err(format!("rights are missing: {}", access::names(&missing)));
     }
     let mut told = picked.subscribe();
     let running = Collector::new(clients.0, clients.1, config).start();
     let mut phase = running.phase();
+    // The run may be ready already.
+    phase.mark_changed();
     let mut is_ready = false;
     let mut stop = pin!(stop);
     let mut listened = pin!(sleep(LISTENING));
@@ -123,10 +102,10 @@ pub async fn release(
     news.tell(&picked.fates(), &mut tell);
     result?;
     if is_ready {
-        Ok(())
-    } else {
-        Err(ReleaseError::NotReady)
+        return Ok(());
     }
+    let unread = "pods, nodes and network attachment definitions could not all be read in time";
+    Err(unread.to_owned())
 }
 
 /// Tells what is new.
@@ -134,7 +113,7 @@ struct Teller<'p> {
     picked: &'p Picked,
     clock: Clock,
     told: Vec<Fate>,
-    /// What nodes are waited for is not known yet.
+    /// The nodes that are waited for are not known yet.
     is_listening: bool,
     /// Nothing more is to come.
     is_over: bool,
@@ -178,7 +157,7 @@ async fn verify(api: &ReservationApi, picked: &Picked) {
             of_namespace.insert(name.clone(), (at, uid));
         }
     }
-    // All of it together: whoever waits has waited long enough.
+    // One limit for all of it: the person has waited long enough.
     let end = Instant::now() + VERIFY;
     for (namespace, names) in asked {
         let wanted = names.keys().cloned().collect();

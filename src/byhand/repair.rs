@@ -10,15 +10,13 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use super::{Pick, Subject, Writer, report::pick, row_of};
+use super::{NotDone, Pick, Subject, Writer, report::pick, row_of};
 use crate::{
     audit::{
         assess::Assessor,
         pods::is_going,
         report::{Finding, Problem, Report},
     },
-    calls::CallError,
-    collect::pool_api::ObserveError,
     core::evidence::Policy,
     snapshot::Snapshot,
 };
@@ -39,7 +37,7 @@ impl Missing {
         let IpAddr::V6(address) = self.row.address else {
             return Some(self.names().remove(0));
         };
-        // It writes the short form, and no object can have a name that begins with a dash.
+        // Whereabouts writes the short form, and no object can have a name that begins with a dash.
         let is_possible = self.network.is_some() || !address.to_string().starts_with(':');
         is_possible.then(|| self.names().remove(0))
     }
@@ -49,7 +47,7 @@ impl Missing {
     }
 }
 
-/// What a report finds missing that can be made, and the findings about those that another pod has.
+/// The missing reservations of a report that can be made, and the findings about those that another pod has.
 #[must_use]
 pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Vec<&'r Finding>) {
     let policy = Policy::default();
@@ -75,33 +73,14 @@ pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Ve
     (missing, others)
 }
 
-/// Why none was made.
-#[derive(Debug, thiserror::Error)]
-pub enum NotMade {
-    /// The row is gone, or another stands in its place.
-    #[error("its row is gone, or has changed")]
-    Gone,
-    /// The pod does not live, or does not report the address.
-    #[error("its pod does not report the address any more")]
-    NotReported,
-    /// The pod could not be read.
-    #[error("its pod could not be read: {0}")]
-    NoProof(Box<str>),
-    /// There is one by now.
-    #[error("there is reservation {0} by now")]
-    Exists(String),
-    /// It was made, and it is not known whether its row is still there.
-    #[error("reservation {0} was made, and its row may be gone: {1}")]
-    Unsure(String, String),
-    /// No object can have the name that it would have.
-    #[error("its reservation can have no name")]
-    NoName,
-    /// The pool could not be read.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// It was not made, as far as is known.
-    #[error(transparent)]
-    Call(#[from] CallError),
+fn exists(name: &str) -> NotDone {
+    NotDone::Kept(format!("there is reservation {name} by now"))
+}
+
+fn unsure(name: &str, error: &dyn std::error::Error) -> NotDone {
+    NotDone::Kept(format!(
+        "reservation {name} was made, and its row may be gone: {error}"
+    ))
 }
 
 impl Writer {
@@ -109,9 +88,11 @@ impl Writer {
     ///
     /// # Errors
     /// Why not.
-    pub async fn make(&self, missing: &Missing, dry_run: bool) -> Result<String, NotMade> {
-        let name = missing.name().ok_or(NotMade::NoName)?;
-        let row = self.row(missing).await?.ok_or(NotMade::Gone)?;
+    pub async fn make(&self, missing: &Missing, dry_run: bool) -> Result<String, NotDone> {
+        let name = missing.name();
+        let name =
+            name.ok_or_else(|| NotDone::Kept("its reservation can have no name".to_owned()))?;
+        let row = self.row(missing).await?.ok_or(NotDone::Gone)?;
         let namespace = &missing.row.pool.namespace;
         // The pod of the row is there by now.
         let asked = [(row.podref.clone(), true)].into();
@@ -119,8 +100,16 @@ impl Writer {
         match presence.remove(&row.podref) {
             Some(Presence::Present(Some(pod)))
                 if pod.status.has_address(row.address) && !is_going(&pod) => {}
-            Some(Presence::Unknown(reason)) => return Err(NotMade::NoProof(reason)),
-            _ => return Err(NotMade::NotReported),
+            Some(Presence::Unknown(reason)) => {
+                return Err(NotDone::Kept(format!(
+                    "its pod could not be read: {reason}"
+                )));
+            }
+            _ => {
+                return Err(NotDone::Kept(
+                    "its pod does not report the address any more".to_owned(),
+                ));
+            }
         }
         let names = missing.names().into_iter().collect();
         let found = self.reservations.named(namespace, &names).await?;
@@ -128,16 +117,16 @@ impl Writer {
             return if found.is_of(&row) {
                 Ok(name)
             } else {
-                Err(NotMade::Exists(name))
+                Err(exists(&name))
             };
         }
         if dry_run {
             return Ok(name);
         }
         let made = match self.reservations.create(namespace, &name, &row).await {
-            Err(error) if error.is_conflict() => return Err(NotMade::Exists(name)),
+            Err(error) if error.is_conflict() => return Err(exists(&name)),
             Err(error) if error.answer() == Answer::Unclear => {
-                // It may be there all the same.
+                // The reservation may be there all the same.
                 let found = self.reservations.get(namespace, &name).await?;
                 let is_ours = |found: &Reservation| found.is_of(&row);
                 Some(found.filter(is_ours).ok_or(error)?)
@@ -147,20 +136,20 @@ impl Writer {
         // A DEL that came in between has looked for it already.
         let is_needed = match self.row(missing).await {
             Ok(row) => row.is_some(),
-            Err(error) => return Err(NotMade::Unsure(name, error.to_string())),
+            Err(error) => return Err(unsure(&name, &error)),
         };
         match made {
             Some(made) if !is_needed => {
                 let back = self.reservations.delete(namespace, &made).await;
-                back.map_err(|error| NotMade::Unsure(name, error.to_string()))?;
-                Err(NotMade::Gone)
+                back.map_err(|error| unsure(&name, &error))?;
+                Err(NotDone::Gone)
             }
             _ => Ok(name),
         }
     }
 
     /// The row, if it is there as it was.
-    async fn row(&self, missing: &Missing) -> Result<Option<RowContent>, NotMade> {
+    async fn row(&self, missing: &Missing) -> Result<Option<RowContent>, NotDone> {
         let Pick {
             pool,
             subject,

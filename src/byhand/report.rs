@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Report, String> {
     serde_json::from_value(value).map_err(|error| format!("no report of ipgc audit: {error}"))
 }
 
-/// What a report says is stale: rows, and reservations without one. Those that nodes hold are left out unless
+/// The stale rows of a report, and its stale reservations without a row. Those that nodes hold are left out unless
 /// `with_held`. Since the report was made, they count as seen; `now` is the present by the wall's clock.
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
     Ok(Picked::new(picks.collect::<Result<_, _>>()?, age))
 }
 
-/// What to say of a report without anything to free.
+/// One line about a report without anything to free.
 #[must_use]
 pub fn nothing_in(report: &Report) -> String {
     let findings = report.findings.iter();

@@ -50,11 +50,7 @@ impl Args {
     async fn report(&self) -> Result<Report, String> {
         let choice = &self.form.choice;
         let read = self.source.read(choice.selector.clone()).await?;
-        let report = read
-            .report(&choice.filter, &self.source.live.waits.policy())
-            .await?;
-        // The process is about to end, which gives all of it back at once.
-        std::mem::forget(read);
-        Ok(report)
+        read.report(&choice.filter, &self.source.live.waits.policy())
+            .await
     }
 }

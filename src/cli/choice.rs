@@ -7,7 +7,7 @@ use crate::{
     snapshot::labels,
 };
 
-/// What is asked for.
+/// The findings that are asked for.
 #[derive(Clone, Debug, Default, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]

@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
     ended.unwrap_or_else(|reason| usage(&reason))
 }
 
-/// What clap says is wrong, and its tip, without the usage that follows.
+/// The error as clap says it, and its tip, without the usage that follows.
 fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let said: Vec<_> = text

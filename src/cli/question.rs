@@ -8,7 +8,7 @@ pub fn agrees(question: &str) -> Result<bool, String> {
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
-/// What a person types, without space around it.
+/// The words that a person types, without space around them.
 pub fn ask(question: &str) -> Result<String, String> {
     let mut asked = stderr().lock();
     // A person who cannot be asked cannot agree.

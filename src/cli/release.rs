@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Read as _, stdin},
+    io::{self, stdin},
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,6 +16,7 @@ use ipgc_core::{
     breaker::{ACK_ANNOTATION, Open},
     clearance::Wait,
     judge::Stale,
+    pool::PoolKey,
     time::Moment,
 };
 use jiff::Timestamp;
@@ -25,14 +26,14 @@ use tracing::level_filters::LevelFilter;
 use super::{
     Ended, block_on, log, print, print_line,
     question::{agrees, ask},
-    signals::Signals,
+    signals,
     source::Live,
     values::duration,
 };
 use crate::{
     audit::{
         explain::{Subject as Asked, explain, text},
-        report::{Report, Source},
+        report::Source,
         table::clean,
         words,
     },
@@ -71,7 +72,7 @@ pub struct Args {
 
     /// Count these nodes as fenced in this run: they run no sandboxes, and are not ready
     #[arg(long, value_name = "NODE", num_args = 1..)]
-    assume_dead: Vec<String>,
+    assume_dead: Vec<Box<str>>,
 
     /// Do not ask
     #[arg(short, long)]
@@ -105,7 +106,7 @@ Examples:
 A node that is silent is fenced better, if it is off; --held-by is for what no fence frees, as what a node holds that
 is ready.";
 
-/// Where it is logged what was freed, with all that is needed to reconstruct it.
+/// The modules that log what was freed, with all that is needed to reconstruct it.
 const FREES: [&str; 3] = [
     "ipgc::byhand::force",
     "ipgc::collect::release",
@@ -121,57 +122,44 @@ pub(super) fn main(args: &Args) -> Ended {
     block_on(args.release())
 }
 
-/// What a person agreed to.
-#[derive(Default)]
-struct Agreed {
-    picked: Option<Picked>,
-    unreadable: Vec<Unreadable>,
-    /// So many more were asked about.
-    kept: usize,
-}
-
 impl Args {
     async fn release(&self) -> Ended {
         if let Some(warning) = self.live.waits.warning() {
             eprintln!("ipgc: {warning}");
         }
-        // What is wrong with it is known without a cluster.
+        // A fault of the report is known without a cluster.
         let of_report = self
             .from
             .as_deref()
             .map(|file| self.picks(file))
             .transpose()?;
         let clients = self.live.cluster.clients().await?;
-        let said_dead = self.said_dead(&clients.0).await?;
-        let agreed = match of_report {
-            Some((picked, made)) => self.agree(picked, &made)?,
-            None => match &self.held_by {
-                Some(node) => self.held_by(node).await?,
-                None => self.force().await?,
-            },
+        self.check_dead(&clients.0).await?;
+        let (picked, unreadable, mut kept) = match (of_report, &self.held_by) {
+            (Some((picked, made)), _) => (self.agree(picked, &made)?, Vec::new(), 0),
+            (None, Some(node)) => (self.held_by(node).await?, Vec::new(), 0),
+            (None, None) => self.force().await?,
         };
-        if agreed.picked.is_none() && agreed.unreadable.is_empty() {
+        if picked.picks().is_empty() && unreadable.is_empty() {
             return Ok(ExitCode::from(1));
         }
-        let (mut freed, mut kept) = (0, agreed.kept);
-        for row in &agreed.unreadable {
+        let mut freed = 0;
+        for row in &unreadable {
             if self.remove(&clients.0, row).await? {
                 freed += 1;
             } else {
                 kept += 1;
             }
         }
-        let picked = agreed.picked;
-        let picked = picked.unwrap_or_else(|| Picked::new(Vec::new(), Duration::ZERO));
         let picked = Arc::new(picked);
-        let run = self.run(clients, &picked, said_dead).await;
+        let run = self.run(clients, &picked).await;
         let told = tell(&picked.fates(), freed, kept, self.dry_run);
-        // What was done was done, and why it ended matters more than that it cannot be told.
+        // The reason why the run ended matters more than a line that cannot be printed.
         run.and(told)
     }
 
-    /// The nodes that a person says are dead, if they can be.
-    async fn said_dead(&self, client: &Client) -> Result<BTreeSet<Box<str>>, String> {
+    /// Whether the nodes that a person says are dead can be.
+    async fn check_dead(&self, client: &Client) -> Result<(), String> {
         let nodes: kube::Api<LeanNode> = kube::Api::all(client.clone());
         for name in &self.assume_dead {
             let node = match call(nodes.get(name)).await {
@@ -179,55 +167,57 @@ impl Args {
                 Err(error) if error.is_absence_of::<LeanNode>(name) => None,
                 Err(error) => return Err(format!("cannot read node {name}: {error}")),
             };
-            match node {
-                None => return Err(format!("--assume-dead: there is no node {name}")),
+            let why_not = match node {
+                None => format!("there is no node {name}"),
                 Some((_, state)) if state.ready => {
-                    return Err(format!(
-                        "--assume-dead: node {name} is ready, so its kubelet is at work"
-                    ));
+                    format!("node {name} is ready, so its kubelet is at work")
                 }
-                Some(_) => {}
-            }
+                Some(_) => continue,
+            };
+            return Err(format!("--assume-dead: {why_not}"));
         }
-        Ok(self
-            .assume_dead
-            .iter()
-            .map(|it| it.as_str().into())
-            .collect())
+        Ok(())
     }
 
-    /// What a report says is stale, and when it was made.
+    /// The stale rows and reservations of a report, and when it was made.
     fn picks(&self, file: &Path) -> Result<(Picked, String), String> {
-        let report = read(file)?;
-        let named = |reason: String| format!("{}: {reason}", file.display());
-        let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now());
-        let picked = picked.map_err(named)?;
-        if picked.picks().is_empty() {
-            return Err(named(report::nothing_in(&report)));
-        }
+        let picked = self.picks_of(file);
+        let picked = picked.map_err(|reason| format!("{}: {reason}", file.display()))?;
         let asks = !self.yes && !self.dry_run;
         if asks && file == Path::new("-") {
             return Err("the report is standard input, so nobody can be asked: --yes".to_owned());
         }
+        Ok(picked)
+    }
+
+    fn picks_of(&self, file: &Path) -> Result<(Picked, String), String> {
+        let text = if file == Path::new("-") {
+            io::read_to_string(stdin())
+        } else {
+            std::fs::read_to_string(file)
+        };
+        let report = report::parse(&text.map_err(|error| error.to_string())?)?;
+        let picked = report::picks(&report, !self.assume_dead.is_empty(), Timestamp::now())?;
+        if picked.picks().is_empty() {
+            return Err(report::nothing_in(&report));
+        }
         Ok((picked, report.made))
     }
 
-    fn agree(&self, picked: Picked, made: &str) -> Result<Agreed, String> {
-        if !self.yes && !self.dry_run {
-            let of = format!("stale by the report of {made}:");
-            eprintln!("{}", listing(&picked, of, &self.assume_dead));
-            if !agrees("Free those that are still so?")? {
-                return Ok(Agreed::default());
-            }
+    /// Asks a person whether all of it is to be freed. Without consent nothing is.
+    fn agree(&self, picked: Picked, made: &str) -> Result<Picked, String> {
+        if self.yes || self.dry_run {
+            return Ok(picked);
         }
-        Ok(Agreed {
-            picked: Some(picked),
-            ..Agreed::default()
-        })
+        let of = format!("stale by the report of {made}:");
+        eprintln!("{}", listing(&picked, of, &self.assume_dead));
+        let agrees = agrees("Free those that are still so?")?;
+        Ok(if agrees { picked } else { nothing() })
     }
 
-    /// The addresses that a person typed after they had seen what is known of each.
-    async fn force(&self) -> Result<Agreed, String> {
+    /// The addresses that a person typed after they had seen what is known of each, those of them that cannot be read, and
+    /// how many were not typed.
+    async fn force(&self) -> Result<(Picked, Vec<Unreadable>, usize), String> {
         let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
         let snapshot = self.snapshot().await?;
         let policy = self.live.waits.policy();
@@ -242,38 +232,28 @@ impl Args {
         }
         let (mut picks, mut unreadable, mut kept) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
-            let made = Timestamp::now().to_string();
-            let asked = Asked::Address(address);
-            eprint!(
-                "{}",
-                text(&explain(&snapshot, &policy, &asked, Source::Cluster, made)?)
-            );
-            if !self.dry_run {
-                let typed = ask("\nIf nothing answers on it any more, type the address: ")?;
-                if typed.parse().ok() != Some(address) {
-                    eprintln!("{address} was not typed, it stays");
-                    kept += 1;
-                    continue;
-                }
+            let (made, asked) = (Timestamp::now().to_string(), Asked::Address(address));
+            let explanation = explain(&snapshot, &policy, &asked, Source::Cluster, made)?;
+            eprint!("{}", text(&explanation));
+            let question = "\nIf nothing answers on it any more, type the address: ";
+            if !self.dry_run && ask(question)?.parse().ok() != Some(address) {
+                eprintln!("{address} was not typed, it stays");
+                kept += 1;
+                continue;
             }
             match forced {
                 Forced::Pick(pick) => picks.push(pick),
                 Forced::Unreadable(row) => unreadable.push(row),
             }
         }
-        Ok(Agreed {
-            picked: (!picks.is_empty()).then(|| Picked::new(picks, Duration::ZERO)),
-            unreadable,
-            kept,
-        })
+        Ok((Picked::new(picks, Duration::ZERO), unreadable, kept))
     }
 
     /// All that a node holds, after a person has seen it and said that nothing answers on any of it.
-    async fn held_by(&self, node: &str) -> Result<Agreed, String> {
-        let (picked, others) =
-            force::held_by(&self.snapshot().await?, &self.live.waits.policy(), node);
-        let found = picked.picks().len();
-        if found == 0 {
+    async fn held_by(&self, node: &str) -> Result<Picked, String> {
+        let policy = self.live.waits.policy();
+        let (picked, others) = force::held_by(&self.snapshot().await?, &policy, node);
+        if picked.picks().is_empty() {
             return Err(format!("node {node} holds nothing that could be freed"));
         }
         let of = format!("held by node {node}:");
@@ -282,18 +262,12 @@ impl Args {
             let others = words::names(&Vec::from_iter(others));
             eprintln!("nobody saw where all of them ran: these nodes hold some as well: {others}");
         }
-        if !self.dry_run {
-            let question =
-                "\nIf nothing answers on any of them any more, type the name of the node: ";
-            if ask(question)? != node {
-                eprintln!("{node} was not typed, all of it stays");
-                return Ok(Agreed::default());
-            }
+        let question = "\nIf nothing answers on any of them any more, type the name of the node: ";
+        if !self.dry_run && ask(question)? != node {
+            eprintln!("{node} was not typed, all of it stays");
+            return Ok(nothing());
         }
-        Ok(Agreed {
-            picked: Some(picked),
-            ..Agreed::default()
-        })
+        Ok(picked)
     }
 
     async fn snapshot(&self) -> Result<Snapshot, String> {
@@ -313,16 +287,11 @@ impl Args {
             Ok(()) => format!("freed {row}"),
             Err(reason) => format!("kept: {reason}"),
         };
-        line(&row.address.to_string(), &row.pool.to_string(), "-", &said)?;
+        line(row.address, &row.pool, "-", &said)?;
         Ok(removed.is_ok())
     }
 
-    async fn run(
-        &self,
-        clients: (Client, Client),
-        picked: &Arc<Picked>,
-        said_dead: BTreeSet<Box<str>>,
-    ) -> Result<(), String> {
+    async fn run(&self, clients: (Client, Client), picked: &Arc<Picked>) -> Result<(), String> {
         if picked.picks().is_empty() {
             return Ok(());
         }
@@ -332,30 +301,32 @@ impl Args {
             sweep_interval: Duration::from_mins(1),
             dry_run: self.dry_run,
             instance: "ipgc release".to_owned(),
-            said_dead,
+            said_dead: self.assume_dead.iter().cloned().collect(),
             ..Config::default()
         };
         let mut failed = None;
         let tell = |pick: &Pick, fate: &Fate, now: Moment| {
-            let address = pick.address.to_string();
             let told = line(
-                &address,
-                &pick.pool.to_string(),
+                pick.address,
+                &pick.pool,
                 pick.podref.as_str(),
                 &said(fate, now),
             );
             failed = failed.take().or(told.err());
         };
-        let signals = Signals::listen()?;
-        let interrupted = signals.end().map(|_| ());
+        let interrupted = signals::listen()?.map(|_| ());
         let released = release(clients, config, picked, self.timeout, interrupted, tell).await;
         if picked.fates().iter().all(|fate| *fate == Fate::Gone) {
             eprintln!("ipgc: nothing of it is there: is this the cluster that the report is of?");
         }
-        // What was done counts, whoever heard of it.
-        released.map_err(|error| error.to_string())?;
+        // The run counts, even if its lines could not be printed.
+        released?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+fn nothing() -> Picked {
+    Picked::new(Vec::new(), Duration::ZERO)
 }
 
 /// How many came to what, with those that were freed or kept without a run.
@@ -379,11 +350,12 @@ fn tell(fates: &[Fate], freed: usize, kept: usize, dry_run: bool) -> Ended {
 }
 
 /// One line of what was done.
-fn line(address: &str, pool: &str, podref: &str, said: &str) -> Result<(), String> {
+fn line(address: IpAddr, pool: &PoolKey, podref: &str, said: &str) -> Result<(), String> {
+    let pool = pool.to_string();
     print_line(&format!("{address:<16} {pool:<28} {podref:<28} {said}"))
 }
 
-/// What became of one.
+/// The fate of a pick in a few words.
 fn said(fate: &Fate, now: Moment) -> String {
     let in_time = |moment: &Moment| words::duration(moment.since(now));
     let why = |stale: &Stale| format!("{}, {}", stale.grade().as_str(), stale.cause.as_str());
@@ -418,8 +390,8 @@ fn said(fate: &Fate, now: Moment) -> String {
     }
 }
 
-/// What is asked about.
-fn listing(picked: &Picked, of: String, assume_dead: &[String]) -> String {
+/// The picks that a person is asked about.
+fn listing(picked: &Picked, of: String, assume_dead: &[Box<str>]) -> String {
     let mut lines = vec![of];
     for pick in picked.picks().iter().take(LISTED) {
         let Pick {
@@ -453,15 +425,4 @@ fn node_name(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("node/").filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("{text:?} is not node/NAME"))?;
     Ok(name.to_owned())
-}
-
-fn read(file: &Path) -> Result<Report, String> {
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        stdin().lock().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let named = |reason: String| format!("{}: {reason}", file.display());
-    report::parse(&text.map_err(|error| named(error.to_string()))?).map_err(named)
 }

@@ -5,10 +5,7 @@ use std::process::ExitCode;
 use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
 use crate::{
     audit::table::clean,
-    byhand::{
-        Pick, Writer,
-        repair::{NotMade, missing},
-    },
+    byhand::{NotDone, Pick, Writer, repair::missing},
 };
 
 /// Arguments of `ipgc repair`.
@@ -88,7 +85,7 @@ impl Args {
                 Ok(name) if self.dry_run => format!("would make reservation {name}"),
                 Ok(name) => format!("made reservation {name}"),
                 // Nothing is missing where nothing is.
-                Err(reason @ NotMade::Gone) => format!("not made: {reason}"),
+                Err(NotDone::Gone) => "not made: its row is gone, or has changed".to_owned(),
                 Err(reason) => {
                     is_whole = false;
                     format!("not made: {reason}")

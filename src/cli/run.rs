@@ -7,8 +7,7 @@ use tokio::time::{error::Elapsed, timeout};
 use tracing::{error, info, level_filters::LevelFilter, warn};
 
 use super::{
-    Ended, block_on, cluster, log, print,
-    signals::Signals,
+    Ended, block_on, cluster, log, print, signals,
     values::{Hold, Listen, duration, fraction, hold, listen, unfenced},
     waits,
 };
@@ -23,7 +22,7 @@ use crate::{
     },
     leader::lacks_namespace,
     once,
-    run::Collector,
+    run::{Collector, Phase, Running},
     snapshot::neighbours,
 };
 
@@ -182,8 +181,8 @@ async fn collect(
     listen: Listen,
     once: Option<Duration>,
 ) -> Ended {
-    let signals = Signals::listen()?;
-    let mut shutdown = pin!(async { info!("{}, shutting down", signals.end().await) });
+    let signal = signals::listen()?;
+    let mut shutdown = pin!(async { info!("{}, shutting down", signal.await) });
     let collector = Collector::new(requests, watches, config.clone());
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.
@@ -201,13 +200,12 @@ async fn collect(
         () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
         unfit = unfit_in_time(collector.requests(), &config, once.is_some()) => unfit,
     };
-    match unfit {
-        Ok(None) => {}
-        Ok(Some(reason)) => return Err(reason),
-        Err(_) => {
-            error!("the API server does not say which rights there are");
-            return Ok(ExitCode::FAILURE);
-        }
+    let Ok(unfit) = unfit else {
+        error!("the API server does not say which rights there are");
+        return Ok(ExitCode::FAILURE);
+    };
+    if let Some(reason) = unfit {
+        return Err(reason);
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
@@ -216,45 +214,42 @@ async fn collect(
         }
     });
     let running = collector.start();
-    if let Some(wait) = once {
-        let summary = once::once(running, &config, wait, shutdown).await;
-        neighbours.abort();
-        return match summary {
-            Ok(summary) => {
-                let code = ExitCode::from(u8::from(!summary.is_clear()));
-                print(&summary.to_string(), code)
-            }
-            Err(reason) => {
-                error!(%reason, "run failed");
-                Ok(ExitCode::FAILURE)
-            }
-        };
+    let result = match once {
+        None => until_stopped(running, shutdown).await.map(|()| None),
+        Some(wait) => once::once(running, &config, wait, shutdown).await.map(Some),
+    };
+    neighbours.abort();
+    match result {
+        Ok(None) => Ok(ExitCode::SUCCESS),
+        Ok(Some(summary)) => {
+            let code = ExitCode::from(u8::from(!summary.is_clear()));
+            print(&summary.to_string(), code)
+        }
+        Err(reason) => {
+            error!(%reason, "run failed");
+            Ok(ExitCode::FAILURE)
+        }
     }
+}
+
+async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> Result<(), String> {
     let mut phase = running.phase();
-    let ended = phase.wait_for(|phase| *phase == crate::run::Phase::Done);
     tokio::select! {
         () = shutdown => {}
-        _ = ended => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Done) => {}
     }
     running.stop();
-    neighbours.abort();
-    let counters = std::sync::Arc::clone(running.counters());
+    let counters = running.counters().clone();
     let result = running.done().await;
     for (name, value) in counters.snapshot() {
         if value > 0 {
             info!(name, value, "counted");
         }
     }
-    Ok(match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            error!(%reason, "run failed");
-            ExitCode::FAILURE
-        }
-    })
+    result
 }
 
-/// The same, for a run that `ends` by itself: it does not wait for an API server for ever.
+/// As [`unfit`], but a run that `ends` by itself does not wait for an API server for ever.
 async fn unfit_in_time(
     client: &Client,
     config: &Config,
@@ -294,7 +289,7 @@ async fn missing_rights(client: &Client, config: &Config) -> Vec<Right> {
     }
 }
 
-/// What to say of them.
+/// One line about missing rights.
 fn lacking(missing: &[Right], election: Option<&str>) -> String {
     let of_lease = |right: &Right| match (&right.scope, election) {
         (Scope::Namespace(at), Some(namespace)) => right.resource == "leases" && at == namespace,
@@ -306,8 +301,7 @@ fn lacking(missing: &[Right], election: Option<&str>) -> String {
     } else {
         ""
     };
-    let missing: Vec<_> = missing.iter().map(Right::to_string).collect();
-    let missing = missing.join(", ");
+    let missing = access::names(missing);
     format!("rights are missing, manifests/base/rbac.yaml grants them: {missing}{hint}")
 }
 

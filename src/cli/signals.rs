@@ -1,47 +1,33 @@
 //! SIGINT and SIGTERM: the first asks for an end, the second does not wait for it.
 
-use std::{io, process};
+use std::process;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit code of a program that its user interrupted, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Both signals, from now on.
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Begins to listen.
-    pub fn listen() -> Result<Self, String> {
-        let listen = || -> io::Result<Self> {
-            Ok(Self {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-            })
-        };
-        listen().map_err(|error| format!("cannot listen for signals: {error}"))
-    }
-
-    /// Waits for the first one, and says which it is. From then on another one ends the process at once:
-    /// what is on its way is done by the server or is not, and both are safe.
-    pub async fn end(mut self) -> &'static str {
-        let first = self.next().await;
+/// Listens from now on. The future waits for the first signal, and says which it is. From then on another signal ends the
+/// process at once: a write that is on its way is done by the server or is not, and both are safe.
+pub fn listen() -> Result<impl Future<Output = &'static str>, String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    Ok(async move {
+        let first = next(&mut terminate, &mut interrupt).await;
         tokio::spawn(async move {
-            let again = self.next().await;
+            let again = next(&mut terminate, &mut interrupt).await;
             eprintln!("ipgc: {again} again, ending at once");
             process::exit(INTERRUPTED);
         });
         first
-    }
+    })
+}
 
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
+async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
     }
 }
 
@@ -58,15 +44,15 @@ mod tests {
     use rstest::rstest;
     use rustix::process::{Pid, Signal, kill_process};
 
-    use super::{INTERRUPTED, Signals};
+    use super::{INTERRUPTED, listen};
 
     /// Not a test by itself: what the one below starts, and sends signals to.
     #[tokio::test]
     #[ignore = "ends by a signal"]
     async fn program_that_ends_for_ever() {
-        let signals = Signals::listen().unwrap();
+        let signal = listen().unwrap();
         println!("\nlistening");
-        println!("\n{}", signals.end().await);
+        println!("\n{}", signal.await);
         pending::<()>().await;
     }
 

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Where the state is read from.
+/// The source of the state.
 #[derive(Clone, Debug, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
@@ -53,7 +53,7 @@ pub struct Live {
 pub struct Read {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// Where it is from.
+    /// The kind of its source.
     pub source: report::Source,
     /// The cluster.
     pub cluster: Option<(Client, Scan)>,
@@ -74,11 +74,8 @@ impl Live {
     /// Reads the cluster.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         let (client, scan) = self.scan(selector).await?;
-        let mut progress = Progress::new();
-        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-        let snapshot = live::read(&client, &scan, &mut tell).await;
         Ok(Read {
-            snapshot: snapshot.map_err(|error| error.to_string())?,
+            snapshot: read(&client, &scan).await?,
             source: report::Source::Cluster,
             cluster: Some((client, scan)),
         })
@@ -86,7 +83,7 @@ impl Live {
 }
 
 impl Read {
-    /// What is wrong. A finding that may come of the order of the reads is looked at once more.
+    /// All that is wrong. A finding that may come of the order of the reads is looked at once more.
     pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
         filter.check(&self.snapshot)?;
         let made = jiff::Timestamp::now().to_string();
@@ -129,8 +126,16 @@ impl Args {
     }
 }
 
+/// Reads a cluster, and shows how far that is.
+pub(super) async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, String> {
+    let mut progress = Progress::new();
+    let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
+    let snapshot = live::read(client, scan, &mut tell).await;
+    snapshot.map_err(|error| error.to_string())
+}
+
 /// A line on a terminal that tells how far long work is, and goes when it is done.
-pub(super) struct Progress {
+struct Progress {
     begun: Instant,
     told: Option<Instant>,
     is_terminal: bool,
@@ -141,7 +146,7 @@ const LONG: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_millis(100);
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             begun: Instant::now(),
             told: None,
@@ -149,7 +154,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn tell(&mut self, text: impl FnOnce() -> String) {
+    fn tell(&mut self, text: impl FnOnce() -> String) {
         let recent = self.told.is_some_and(|told| told.elapsed() < EVERY);
         if self.is_terminal && !recent && self.begun.elapsed() > LONG {
             self.told = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! What flags say: durations, policies, places to listen.
+//! The values of flags: durations, policies, addresses to listen on.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,10 +6,10 @@ use jiff::SignedDuration;
 
 use crate::core::{evidence::Unfenced, podref::Glob};
 
-/// For how long; for ever if there is none. It has a name, since clap takes a plain `Option` for a flag that may be left out.
+/// The length of a hold; for ever if there is none. It has a name, since clap takes a plain `Option` for a flag that may be left out.
 pub(super) type Hold = Option<Duration>;
 
-/// Where to listen, if anywhere.
+/// The address to listen on, if any.
 pub(super) type Listen = Option<SocketAddr>;
 
 /// Reads `90s`, `5m`, `1h30m`.

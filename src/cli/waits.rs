@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What to judge with.
+/// The waits to judge with.
 #[derive(Clone, Debug, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// What to say of waits that add up to less than a kubelet needs.
+    /// A warning, where the waits add up to less than a kubelet needs.
     pub fn warning(&self) -> Option<String> {
         let wait = self.policy().too_short_a_wait()?;
         Some(format!(

@@ -1,6 +1,6 @@
 //! `ipgc watch`: what is wrong with the addresses of a cluster, and then what changes.
 //!
-//! It looks at the cluster again and again, as `ipgc audit` does, and tells how a look differs from the one before.
+//! The command looks at the cluster again and again, as `ipgc audit` does, and tells how a look differs from the one before.
 //! A look that fails tells nothing: what was known stays known. Nothing is written but lines.
 
 use std::{
@@ -19,11 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, block_on, choice, print, readable,
-    signals::Signals,
-    source::{self, Progress},
-    unwritten,
-    values::duration,
+    Ended, block_on, choice, print, readable, signals, source, unwritten, values::duration,
 };
 use crate::{
     audit::{
@@ -102,10 +98,10 @@ pub(super) fn main(args: &Args) -> Ended {
         let _ = send.send(result);
     };
     block_on(async move {
-        let signals = Signals::listen()?;
+        let signal = signals::listen()?;
         thread::spawn(looking);
         tokio::select! {
-            _ = signals.end() => {}
+            _ = signal => {}
             () = reader_is_gone() => {}
             result = ended => result.map_err(|_| "the watch broke off".to_owned())??,
         }
@@ -177,9 +173,14 @@ impl Watch {
         output: &mut dyn Write,
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
-        let mut lines = Lines::new(output, self.output);
+        let (titles, widths) = line::columns(self.output);
+        let mut lines = Lines {
+            writer: output,
+            output: self.output,
+            widths,
+        };
         let (mut state, first) = self.first(&client, &mut scan, complaints).await?;
-        if let Err(error) = lines.first(&state, first, self.all) {
+        if let Err(error) = lines.first(titles, &state, first, self.all) {
             return ended(&error);
         }
         // Other programs that free addresses were told of once.
@@ -230,11 +231,7 @@ impl Watch {
         complaints: &mut dyn Write,
     ) -> Result<(State, Report), String> {
         let at = timestamp();
-        let mut progress = Progress::new();
-        let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-        let snapshot = live::read(client, scan, &mut tell).await;
-        let mut snapshot = snapshot.map_err(|error| error.to_string())?;
-        drop(progress);
+        let mut snapshot = source::read(client, scan).await?;
         let selected = snapshot.selected.take();
         self.filter.check(&snapshot)?;
         if selected.as_ref().is_some_and(HashSet::is_empty) {
@@ -275,23 +272,18 @@ fn ended(error: &io::Error) -> Result<(), String> {
 struct Lines<'w> {
     writer: &'w mut dyn Write,
     output: Output,
-    titles: Vec<String>,
     widths: Vec<usize>,
 }
 
-impl<'w> Lines<'w> {
-    fn new(writer: &'w mut dyn Write, output: Output) -> Self {
-        let (titles, widths) = line::columns(output);
-        Self {
-            writer,
-            output,
-            titles,
-            widths,
-        }
-    }
-
+impl Lines<'_> {
     /// The header, the lines of the first look, and that this is all.
-    fn first(&mut self, state: &State, report: Report, all: bool) -> io::Result<()> {
+    fn first(
+        &mut self,
+        titles: Vec<String>,
+        state: &State,
+        report: Report,
+        all: bool,
+    ) -> io::Result<()> {
         let present = present(state, &report.made, all);
         if self.output == Output::Json {
             self.write(&present)?;
@@ -301,7 +293,7 @@ impl<'w> Lines<'w> {
                 notes: report.notes,
             })]);
         }
-        let titles = std::iter::once(self.titles.clone());
+        let titles = std::iter::once(titles);
         let cells = present
             .iter()
             .filter_map(|message| message.cells(self.output));

@@ -170,7 +170,7 @@ impl Context {
             return;
         }
         if self.is_news(pool.uid(), row.key()) {
-            self.counters.rows_unknown.increment();
+            self.counters.rows_unknown.inc();
             let key = excerpt(row.key());
             let podref = row.podref_text().map(excerpt);
             warn!(pool = %pool.key(), key, podref, %reason, "row kept");

@@ -61,13 +61,13 @@ impl PodSink {
         if self.sweeps_only {
             return;
         }
-        self.counters.ends_seen.increment();
+        self.counters.ends_seen.inc();
         if self
             .ends
             .try_send(Input::Ended(Arc::clone(&ended)))
             .is_err()
         {
-            self.counters.queue_overflows.increment();
+            self.counters.queue_overflows.inc();
             self.sweeps.request();
             warn!(pod = %ended.podref(), "too many pods ended at once, pod is left to the sweep");
         }

@@ -125,7 +125,7 @@ impl Planning {
                 Effect::Sweep => self.sweeps.request(),
                 Effect::Routed(ended, unresolved) => self.report_unresolved(&ended, &unresolved),
                 Effect::LeftToSweep(pod) => {
-                    context.counters.queue_overflows.increment();
+                    context.counters.queue_overflows.inc();
                     match pod {
                         Some(pod) => {
                             warn!(%pod, "too much work is open, pod is left to the sweep");
@@ -185,7 +185,7 @@ impl Planning {
         let context = &self.context;
         let pod = &case.key.1;
         warn!(%pod, reason, "retries are used up");
-        context.counters.retries_exhausted.increment();
+        context.counters.retries_exhausted.inc();
         // The next sweep, in its own time, finds again the rows that a sweep found.
         if case.ended.is_some() {
             self.sweeps.request();
@@ -209,15 +209,15 @@ impl Planning {
         let last = &ended.last;
         let pod = &last.podref;
         if let Status::Malformed(reason) = &last.status {
-            counters.annotations_unreadable.increment();
+            counters.annotations_unreadable.inc();
             warn!(%pod, %reason, "network-status cannot be read");
         }
         if let Request::Malformed(reason) = &last.request {
-            counters.annotations_unreadable.increment();
+            counters.annotations_unreadable.inc();
             warn!(%pod, %reason, "networks annotation cannot be read");
         }
         if !unresolved.is_empty() {
-            counters.left_to_sweep.increment();
+            counters.left_to_sweep.inc();
             let networks = unresolved.len();
             let first = unresolved.iter().take(3).cloned();
             let first = first.collect::<Vec<_>>().join("; ");

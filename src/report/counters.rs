@@ -1,30 +1,28 @@
-//! What happened, in numbers. Counted where the outcome is known, never where it is hoped for.
+//! Counters of what happened. An outcome is counted where it is known, never where it is hoped for.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use ipgc_core::{
     evidence::Grade,
     judge::{Cause, Stale},
 };
-use prometheus_client::metrics::histogram::Histogram;
+pub use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::{family::Family, histogram::Histogram};
 
-use super::requests::Requests;
+use super::requests::{self, Requests};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident: $kind:ty),* $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Monotone counters of one process.
         #[derive(Debug)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: $kind,)*
+            $($(#[$doc])* pub $name: Counter,)*
+            /// Rows that we removed, by grade, cause and trigger.
+            pub freed: Family<[(&'static str, &'static str); 3], Counter>,
             /// Requests that the API server answered, or did not.
-            pub requests: Arc<Requests>,
-            time_to_free: [Histogram; Trigger::ALL.len()],
+            pub requests: Requests,
+            /// Seconds until rows were gone, by trigger.
+            pub time_to_free: Histograms,
             /// Seconds that each sweep took which came to its end.
             pub sweep_duration: Histogram,
             /// Rows to each patch that was sent.
@@ -33,18 +31,21 @@ macro_rules! counters {
 
         impl Default for Counters {
             fn default() -> Self {
-                Self {
-                    $($name: <$kind>::default(),)*
-                    requests: Arc::default(),
-                    time_to_free: Trigger::ALL.map(|_| Histogram::new(UNTIL_FREE)),
+                let counters = Self {
+                    $($name: Counter::default(),)*
+                    freed: Family::default(),
+                    requests: requests::seeded(),
+                    time_to_free: Family::new_with_constructor(|| Histogram::new(UNTIL_FREE)),
                     sweep_duration: Histogram::new(SWEEP),
                     patch_rows: Histogram::new(ROWS),
-                }
+                };
+                counters.seed();
+                counters
             }
         }
 
         impl Counters {
-            /// All counters by name, in the order of their declaration.
+            /// All plain counters by name, in the order of their declaration.
             #[must_use]
             pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.get()),)*]
@@ -55,79 +56,51 @@ macro_rules! counters {
 
 counters! {
     /// Pods whose end was seen and that could have rows.
-    ends_seen: Counter,
+    ends_seen,
     /// Rows that we removed, seen as removed.
-    rows_freed: Freed,
+    rows_freed,
     /// Rows that a dry run would have removed.
-    rows_would_free: Counter,
+    rows_would_free,
     /// Rows that are held because their node is silent, counted when that is found.
-    rows_held: Counter,
+    rows_held,
     /// Rows that the breaker stopped, counted when that is found.
-    frees_stopped: Counter,
+    frees_stopped,
     /// Reservations that we removed.
-    reservations_freed: Counter,
+    reservations_freed,
     /// Rows that were judged Unknown.
-    rows_unknown: Counter,
+    rows_unknown,
     /// Rows and reservations whose removal the server refuses though we may remove them.
-    frees_refused: Counter,
+    frees_refused,
     /// Reservations that are left because the server refuses claims, counted when that is found.
-    claims_forbidden: Counter,
+    claims_forbidden,
     /// Pods whose rows could not be freed within the retries.
-    retries_exhausted: Counter,
+    retries_exhausted,
     /// Ends of pods and finds of a sweep for which too much work was open.
-    queue_overflows: Counter,
+    queue_overflows,
     /// Pods with a network that could not be followed to a pool.
-    left_to_sweep: Counter,
+    left_to_sweep,
     /// Sweeps that ended.
-    sweeps_ended: Counter,
+    sweeps_ended,
     /// Sweeps that failed.
-    sweeps_failed: Counter,
+    sweeps_failed,
     /// How often the API server's data went back in time.
-    history_went_back: Counter,
+    history_went_back,
     /// Pools that are not readable as such.
-    pools_unreadable: Counter,
+    pools_unreadable,
     /// network-status or networks annotations that do not parse.
-    annotations_unreadable: Counter,
+    annotations_unreadable,
     /// Patches on pools that were sent.
-    patches_sent: Counter,
+    patches_sent,
     /// Events that were sent.
-    events_sent: Counter,
+    events_sent,
     /// Events that were not: budget, namespace gone, or refused.
-    events_dropped: Counter,
+    events_dropped,
     /// Longest time from the begin of a proof to a DELETE of a reservation that it let go, in
     /// milliseconds.
-    longest_proof_age_ms: Counter,
+    longest_proof_age_ms,
 }
 
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// One more.
-    pub fn increment(&self) {
-        self.add(1);
-    }
-
-    /// So many more.
-    pub fn add(&self, more: usize) {
-        self.0.fetch_add(more as u64, Ordering::Relaxed);
-    }
-
-    /// This, where it is the most so far.
-    pub fn raise_to(&self, value: u128) {
-        let value = u64::try_from(value).unwrap_or(u64::MAX);
-        self.0.fetch_max(value, Ordering::Relaxed);
-    }
-
-    /// How many so far.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// What made an item of work: the label of metrics.
+/// The origin of a case: the label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The end of a pod, as the watch told it.
@@ -148,32 +121,14 @@ impl Trigger {
             Self::Sweep => "sweep",
         }
     }
-}
 
-/// Rows that were freed: by grade, cause and trigger.
-#[derive(Debug, Default)]
-pub struct Freed([[[Counter; Trigger::ALL.len()]; Cause::ALL.len()]; Grade::ALL.len()]);
-
-impl Freed {
-    /// One more.
-    pub fn increment(&self, stale: &Stale, trigger: Trigger) {
-        self.of(stale.grade(), stale.cause, trigger).increment();
-    }
-
-    /// Those of one kind.
-    #[must_use]
-    pub fn of(&self, grade: Grade, cause: Cause, trigger: Trigger) -> &Counter {
-        // Each is its own place in its `ALL`: a test says so.
-        &self.0[grade as usize][cause as usize][trigger as usize]
-    }
-
-    /// How many so far, of all kinds.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        let all = self.0.iter().flatten().flatten();
-        all.map(Counter::get).sum()
+    fn label(self) -> (&'static str, &'static str) {
+        ("trigger", self.as_str())
     }
 }
+
+/// Histograms by trigger.
+pub type Histograms = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
 
 /// Seconds from the end of a pod, or from when a sweep first saw the row stale, until it was gone: from the cooldown, over
 /// W, to the day on which somebody removes the dead node.
@@ -186,15 +141,30 @@ const SWEEP: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300
 const ROWS: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0];
 
 impl Counters {
-    /// A row is gone, so long after it was known that it may go some day.
-    pub fn freed_after(&self, trigger: Trigger, after: Duration) {
-        self.time_to_free(trigger).observe(after.as_secs_f64());
+    /// All labels that there can be are there from the start, so that a rate is zero before it is anything else.
+    fn seed(&self) {
+        for trigger in Trigger::ALL {
+            drop(self.time_to_free.get_or_create(&[trigger.label()]));
+            for grade in Grade::ALL {
+                for cause in Cause::ALL {
+                    drop(
+                        self.freed
+                            .get_or_create(&kind_of_free(grade, cause, trigger)),
+                    );
+                }
+            }
+        }
     }
 
-    /// How long it took until rows were gone.
-    #[must_use]
-    pub fn time_to_free(&self, trigger: Trigger) -> &Histogram {
-        &self.time_to_free[trigger as usize]
+    /// A row is gone; so long after it was known that it may go some day, if that is known.
+    pub fn free(&self, stale: &Stale, trigger: Trigger, after: Option<Duration>) {
+        self.rows_freed.inc();
+        let kind = kind_of_free(stale.grade(), stale.cause, trigger);
+        self.freed.get_or_create(&kind).inc();
+        if let Some(after) = after {
+            let taken = self.time_to_free.get_or_create(&[trigger.label()]);
+            taken.observe(after.as_secs_f64());
+        }
     }
 
     /// A patch of so many rows is sent.
@@ -204,26 +174,10 @@ impl Counters {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_a_free_has_its_place() {
-        assert!(
-            (0..)
-                .zip(Grade::ALL)
-                .all(|(at, grade)| at == grade as usize)
-        );
-        assert!(
-            (0..)
-                .zip(Cause::ALL)
-                .all(|(at, cause)| at == cause as usize)
-        );
-        assert!(
-            (0..)
-                .zip(Trigger::ALL)
-                .all(|(at, trigger)| at == trigger as usize)
-        );
-    }
+fn kind_of_free(grade: Grade, cause: Cause, trigger: Trigger) -> [(&'static str, &'static str); 3] {
+    [
+        ("grade", grade.as_str()),
+        ("cause", cause.as_str()),
+        trigger.label(),
+    ]
 }

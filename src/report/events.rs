@@ -7,14 +7,17 @@
 use std::{
     fmt::Write as _,
     net::IpAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ipgc_core::{
     breaker::ACK_ANNOTATION,
     judge::Held,
     node::{NO_SANDBOXES_ANNOTATION, OUT_OF_SERVICE_TAINT},
+    patch::Answer,
     podref::PodRef,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
@@ -36,7 +39,6 @@ use crate::{
     api::{self, IpPool},
     calls::call,
     leader::Leadership,
-    lock::lock,
 };
 
 /// Reason of the events on a success.
@@ -64,75 +66,55 @@ const MAX_NOTE: usize = 1_024;
 const BACKLOG: usize = 1_024;
 /// Budget: so many at once. Without the reserve it is a kubelet's.
 const BURST: u32 = 100 + RESERVE;
-/// And one more each.
-const REFILL: Duration = Duration::from_millis(50);
+/// And one more each, in milliseconds.
+const REFILL: u64 = 50;
 /// So many are left for warnings, some of which are told once.
 const RESERVE: u32 = 20;
 
 /// Takes events without ever waiting.
 #[derive(Clone, Debug)]
 pub struct Events {
-    sender: mpsc::Sender<Event>,
-    budget: Arc<Mutex<Budget>>,
+    /// None in a dry run, which tells the cluster nothing.
+    sender: Option<mpsc::Sender<Event>>,
+    budget: Arc<Budget>,
     counters: Arc<Counters>,
     instance: Arc<str>,
     leadership: Leadership,
-    silent: bool,
 }
 
-/// Sends what [`Events`] took.
-pub struct EventSender {
-    client: Client,
-    receiver: mpsc::Receiver<Event>,
-    counters: Arc<Counters>,
-}
-
-/// An event channel; `instance` names this process. What is not of its own doing, it tells only while it
-/// leads.
-#[must_use]
+/// Events, and what sends them until all [`Events`] are dropped; `instance` names this process. Events about what this
+/// copy has not done itself are told only while it leads.
 pub fn channel(
     client: Client,
     counters: Arc<Counters>,
     instance: &str,
     leadership: Leadership,
-) -> (Events, EventSender) {
+    dry_run: bool,
+) -> (Events, impl Future<Output = ()> + use<>) {
     let (sender, receiver) = mpsc::channel(BACKLOG);
     let events = Events {
-        sender,
-        budget: Arc::new(Mutex::new(Budget::new())),
+        sender: (!dry_run).then_some(sender),
+        budget: Arc::new(Budget::new()),
         counters: Arc::clone(&counters),
         instance: instance.into(),
         leadership,
-        silent: false,
     };
-    let sender = EventSender {
-        client,
-        receiver,
-        counters,
-    };
-    (events, sender)
+    (events, send(client, receiver, counters))
 }
 
 impl Events {
-    /// The same, sending nothing: a dry run tells the cluster nothing.
-    #[must_use]
-    pub fn silent(self) -> Self {
-        Self {
-            silent: true,
-            ..self
-        }
-    }
-
     /// A row of this pod is gone: upstream's success event.
     pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
         let note = format!("successful cleanup of IP address [{address}] from network {network}");
-        self.take("Normal", COLLECTED, pod_reference(pod, uid), note);
+        let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
+        self.take(COLLECTED, regarding, note);
     }
 
     /// The retries for this pod are used up: upstream's failure event.
     pub fn collection_failed(&self, pod: &PodRef, uid: &str) {
         let note = format!("failed to garbage collect addresses for pod {pod}");
-        self.take("Warning", FAILED, pod_reference(pod, uid), note);
+        let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
+        self.take(FAILED, regarding, note);
     }
 
     /// These rows of the pool are gone.
@@ -146,7 +128,7 @@ impl Events {
                 break;
             }
         }
-        self.take("Normal", COLLECTED, pool_reference(pool, uid), note);
+        self.take_on_pool(COLLECTED, pool, uid, note);
     }
 
     /// Rows of this pod are held, because nobody can tell whether it still runs on one of these
@@ -177,7 +159,7 @@ impl Events {
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
-        self.take("Warning", HELD_UNFENCED, pool_reference(pool, uid), note);
+        self.take_on_pool(HELD_UNFENCED, pool, uid, note);
     }
 
     /// A row of the pool is held for a pod that is not its own.
@@ -189,7 +171,7 @@ impl Events {
             "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
              after its end; a new pod gets an address of its own"
         );
-        self.take("Warning", IN_USE_TWICE, pool_reference(pool, uid), note);
+        self.take_on_pool(IN_USE_TWICE, pool, uid, note);
     }
 
     /// The breaker is open, and stops this many rows of the pool.
@@ -200,20 +182,19 @@ impl Events {
              {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
             pool.namespace, pool.name
         );
-        self.take("Warning", BREAKER_OPEN, pool_reference(pool, uid), note);
+        self.take_on_pool(BREAKER_OPEN, pool, uid, note);
     }
 
     /// The API server refuses to remove rows from this pool, though we may.
     pub fn pool_refused(&self, pool: &PoolKey, uid: &str, reason: &str) {
         let note = format!("the API server refuses to remove addresses: {reason}");
-        self.take("Warning", REFUSED, pool_reference(pool, uid), note);
+        self.take_on_pool(REFUSED, pool, uid, note);
     }
 
     /// The API server refuses to change or to delete this reservation, though we may.
     pub fn reservation_refused(&self, reservation: &Reservation, reason: &str) {
         let note = format!("the API server refuses to release the reservation: {reason}");
-        let regarding = reservation_reference(reservation);
-        self.take("Warning", REFUSED, regarding, note);
+        self.take_on_reservation(REFUSED, reservation, note);
     }
 
     /// The API server refuses all claims in the namespace of this reservation, whose claim was the last.
@@ -224,8 +205,7 @@ impl Events {
              Claims that are forbidden). Its words: {reason}",
             reservation.namespace
         );
-        let regarding = reservation_reference(reservation);
-        self.take("Warning", CLAIMS_FORBIDDEN, regarding, note);
+        self.take_on_reservation(CLAIMS_FORBIDDEN, reservation, note);
     }
 
     /// The API server's data went back in time. It regards the namespace that each cluster has.
@@ -236,18 +216,32 @@ impl Events {
             name: Some("kube-system".to_owned()),
             ..ObjectReference::default()
         };
-        self.take("Warning", HISTORY, regarding, note.to_owned());
+        self.take(HISTORY, regarding, note.to_owned());
     }
 
-    fn take(&self, kind: &str, reason: &str, regarding: ObjectReference, note: String) {
-        // What is gone was removed by this copy, whoever leads by now; and after history went back nobody leads.
+    fn take_on_pool(&self, reason: &str, pool: &PoolKey, uid: &str, note: String) {
+        let regarding = reference::<IpPool>(&pool.namespace, &pool.name, uid);
+        self.take(reason, regarding, note);
+    }
+
+    fn take_on_reservation(&self, reason: &str, it: &Reservation, note: String) {
+        let regarding = reference::<api::Reservation>(&it.namespace, &it.name, &it.uid);
+        self.take(reason, regarding, note);
+    }
+
+    fn take(&self, reason: &str, regarding: ObjectReference, note: String) {
+        // This copy removed what is gone, even if another one leads by now; and after history went back nobody leads.
         let is_own = [COLLECTED, HISTORY].contains(&reason);
-        if self.silent || !(is_own || self.leadership.is_held()) {
+        let Some(sender) = &self.sender else { return };
+        if !(is_own || self.leadership.is_held()) {
             return;
         }
-        let reserve = if kind == "Normal" { RESERVE } else { 0 };
-        if !lock(&self.budget).take(reserve) {
-            self.counters.events_dropped.increment();
+        let (kind, reserve) = match reason {
+            COLLECTED => ("Normal", RESERVE),
+            _ => ("Warning", 0),
+        };
+        if !self.budget.take(reserve) {
+            self.counters.events_dropped.inc();
             return;
         }
         let now = Timestamp::now();
@@ -271,28 +265,10 @@ impl Events {
             type_: Some(kind.to_owned()),
             ..Event::default()
         };
-        if self.sender.try_send(event).is_err() {
-            self.counters.events_dropped.increment();
+        if sender.try_send(event).is_err() {
+            self.counters.events_dropped.inc();
         }
     }
-}
-
-fn pool_reference(pool: &PoolKey, uid: &str) -> ObjectReference {
-    reference::<IpPool>(&pool.namespace, &pool.name, uid)
-}
-
-fn pod_reference(pod: &PodRef, uid: &str) -> ObjectReference {
-    reference::<Pod>(pod.namespace(), pod.name(), uid)
-}
-
-fn reservation_reference(reservation: &Reservation) -> ObjectReference {
-    let Reservation {
-        namespace,
-        name,
-        uid,
-        ..
-    } = reservation;
-    reference::<api::Reservation>(namespace, name, uid)
 }
 
 fn reference<K: Resource<DynamicType = ()>>(
@@ -318,69 +294,65 @@ fn truncate(mut note: String) -> String {
     note
 }
 
-impl EventSender {
-    /// Sends until all [`Events`] are dropped.
-    pub async fn run(mut self) {
-        while let Some(event) = self.receiver.recv().await {
-            let namespace = event.metadata.namespace.clone().unwrap_or_default();
-            let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-            match call(api.create(&PostParams::default(), &event)).await {
-                Ok(_) => self.counters.events_sent.increment(),
-                Err(error) => {
-                    self.counters.events_dropped.increment();
-                    // A namespace on its way out answers 403, one that is gone 404: no news.
-                    match error.answer() {
-                        ipgc_core::patch::Answer::Gone | ipgc_core::patch::Answer::Forbidden => {
-                            debug!(namespace, %error, "event not sent");
-                        }
-                        _ => warn!(namespace, %error, "event not sent"),
-                    }
-                }
-            }
+async fn send(client: Client, mut receiver: mpsc::Receiver<Event>, counters: Arc<Counters>) {
+    while let Some(event) = receiver.recv().await {
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        let Err(error) = call(api.create(&PostParams::default(), &event)).await else {
+            counters.events_sent.inc();
+            continue;
+        };
+        counters.events_dropped.inc();
+        // A namespace on its way out answers 403, one that is gone 404: no news.
+        match error.answer() {
+            Answer::Gone | Answer::Forbidden => debug!(namespace, %error, "event not sent"),
+            _ => warn!(namespace, %error, "event not sent"),
         }
     }
 }
 
-/// A token bucket.
+/// A token bucket, as the time at which it is full again, in milliseconds since it was made.
 #[derive(Debug)]
 struct Budget {
-    tokens: u32,
-    filled: Instant,
+    begun: Instant,
+    full_at: AtomicU64,
 }
 
 impl Budget {
     fn new() -> Self {
         Self {
-            tokens: BURST,
-            filled: Instant::now(),
+            begun: Instant::now(),
+            full_at: AtomicU64::new(0),
         }
     }
 
     /// Takes one, if more than `reserve` are there.
-    fn take(&mut self, reserve: u32) -> bool {
-        let new = self.filled.elapsed().as_millis() / REFILL.as_millis();
-        let new = u32::try_from(new).unwrap_or(u32::MAX);
-        self.tokens = self.tokens.saturating_add(new).min(BURST);
-        // What is left of the time counts for the next one.
-        self.filled += REFILL.saturating_mul(new);
-        let is_there = self.tokens > reserve;
-        self.tokens -= u32::from(is_there);
-        is_there
+    fn take(&self, reserve: u32) -> bool {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let room = REFILL * u64::from(BURST - reserve);
+        let take = |full_at: u64| {
+            let full_at = full_at.max(now) + REFILL;
+            (full_at - now <= room).then_some(full_at)
+        };
+        let (order, full_at) = (Ordering::Relaxed, &self.full_at);
+        full_at.fetch_update(order, order, take).is_ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    /// Whatever divides the time.
+    /// In steps that the refill does not divide evenly.
     #[tokio::test(start_paused = true)]
     async fn the_budget_is_twenty_a_second_at_any_pace() {
-        let mut budget = Budget::new();
+        let budget = Budget::new();
         while budget.take(0) {}
         let mut taken = 0;
         for _ in 0..2_000 {
-            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+            tokio::time::sleep(Duration::from_millis(30)).await;
             taken += u32::from(budget.take(0));
         }
         assert!((1_199..=1_201).contains(&taken), "{taken}");
@@ -401,8 +373,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_budget_is_a_burst_and_twenty_a_second() {
-        let mut budget = Budget::new();
-        let mut taken = |reserve| (0..1_000).filter(|_| budget.take(reserve)).count();
+        let budget = Budget::new();
+        let taken = |reserve| (0..1_000).filter(|_| budget.take(reserve)).count();
         assert_eq!(taken(RESERVE), 100);
         assert_eq!(taken(0), 20, "of those that are told once");
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,12 +1,12 @@
-//! What others get to see: Kubernetes Events and counters. Nothing here decides or retries.
+//! Reports to others: Kubernetes Events and counters. Nothing here decides or retries.
 
 mod counters;
 mod events;
 mod requests;
 
 pub use self::{
-    counters::{Counter, Counters, Freed, Trigger},
-    events::{CLAIMS_FORBIDDEN, COLLECTED, EventSender, Events, FAILED, channel},
+    counters::{Counter, Counters, Trigger},
+    events::{CLAIMS_FORBIDDEN, COLLECTED, Events, FAILED, channel},
     requests::{Requests, counted},
 };
 

@@ -3,100 +3,78 @@
 //! A layer below [`crate::calls`] sees each attempt, watches included. Labels are bounded: a resource that
 //! ipgc has no business with is `other`, and nothing of an answer counts but its code.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::borrow::Cow;
 
 use http::{Method, Request};
 use kube::{
     Client,
     client::{Body, ClientBuilder},
 };
+use prometheus_client::metrics::{counter::Counter, family::Family};
 use tower::{BoxError, service_fn};
 
-use crate::lock::lock;
-
-/// What ipgc asks for, with the code of a success: seeded, so that a rate is zero before it is anything else.
-const USUAL: [(&str, &str, u16); 22] = [
-    ("list", "pods", 200),
-    ("watch", "pods", 200),
-    ("get", "pods", 200),
-    ("list", "nodes", 200),
-    ("watch", "nodes", 200),
-    ("get", "nodes", 200),
-    ("list", "network-attachment-definitions", 200),
-    ("watch", "network-attachment-definitions", 200),
-    ("list", "leases", 200),
-    ("get", "leases", 200),
-    ("create", "leases", 201),
-    ("update", "leases", 200),
-    ("get", "ippools", 200),
-    ("list", "ippools", 200),
-    ("patch", "ippools", 200),
-    ("get", "overlappingrangeipreservations", 200),
-    ("list", "overlappingrangeipreservations", 200),
-    ("patch", "overlappingrangeipreservations", 200),
-    ("delete", "overlappingrangeipreservations", 200),
-    ("list", "nodeslicepools", 200),
-    ("create", "events", 201),
-    ("create", "selfsubjectaccessreviews", 201),
+/// The usual requests of ipgc: seeded, so that a rate is zero before it is anything else.
+const USUAL: [(&str, &[&str]); 9] = [
+    ("pods", &["list", "watch", "get"]),
+    ("nodes", &["list", "watch", "get"]),
+    ("network-attachment-definitions", &["list", "watch"]),
+    ("leases", &["list", "get", "create", "update"]),
+    ("ippools", &["get", "list", "patch"]),
+    (
+        "overlappingrangeipreservations",
+        &["get", "list", "patch", "delete"],
+    ),
+    ("nodeslicepools", &["list"]),
+    ("events", &["create"]),
+    ("selfsubjectaccessreviews", &["create"]),
 ];
 
 /// Stands for the code of a request that was not answered.
-const UNANSWERED: u16 = 0;
+const UNANSWERED: &str = "error";
 
-/// Verb, resource and code.
-type Key = (&'static str, &'static str, u16);
+/// Verb, resource and code, as labels.
+type Labels = [(&'static str, Cow<'static, str>); 3];
 
 /// How many requests there were of each kind.
-#[derive(Debug)]
-pub struct Requests(Mutex<BTreeMap<Key, u64>>);
+pub type Requests = Family<Labels, Counter>;
 
-impl Default for Requests {
-    fn default() -> Self {
-        let unanswered = |(verb, resource, _)| (verb, resource, UNANSWERED);
-        let seeds = USUAL.into_iter().chain(USUAL.map(unanswered));
-        Self(Mutex::new(seeds.map(|key| (key, 0)).collect()))
+/// The usual requests, none of them sent yet.
+pub fn seeded() -> Requests {
+    let requests = Requests::default();
+    for (resource, verbs) in USUAL {
+        for verb in verbs {
+            let success = if *verb == "create" { "201" } else { "200" };
+            for code in [success, UNANSWERED] {
+                drop(requests.get_or_create(&labels((verb, resource), code.into())));
+            }
+        }
     }
+    requests
 }
 
-impl Requests {
-    fn count(&self, (verb, resource): (&'static str, &'static str), code: u16) {
-        *lock(&self.0).entry((verb, resource, code)).or_default() += 1;
-    }
-
-    /// Verb, resource, and the code of the answer (`error` where there was none), with their number.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<([&'static str; 2], String, u64)> {
-        let code = |code| match code {
-            UNANSWERED => "error".to_owned(),
-            code => code.to_string(),
-        };
-        let counts = lock(&self.0);
-        let counts = counts.iter();
-        counts
-            .map(|((verb, resource, of), count)| ([*verb, *resource], code(*of), *count))
-            .collect()
-    }
+fn labels((verb, resource): (&'static str, &'static str), code: Cow<'static, str>) -> Labels {
+    [
+        ("verb", verb.into()),
+        ("resource", resource.into()),
+        ("code", code),
+    ]
 }
 
 /// A client whose requests are counted. A watch counts when its answer begins.
 #[must_use]
-pub fn counted(client: Client, requests: &Arc<Requests>) -> Client {
+pub fn counted(client: Client, requests: &Requests) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let requests = Arc::clone(requests);
+    let requests = requests.clone();
     let send = service_fn(move |request: Request<Body>| {
-        let (client, requests) = (client.clone(), Arc::clone(&requests));
+        let (client, requests) = (client.clone(), requests.clone());
         async move {
-            // One that its caller gives up is not answered either.
+            // A request that its caller gives up is not answered either.
             let mut pending = Pending {
                 requests,
-                asked: kind_of(&request),
-                code: UNANSWERED,
+                labels: labels(kind_of(&request), UNANSWERED.into()),
             };
             let response = client.send(request).await?;
-            pending.code = response.status().as_u16();
+            pending.labels[2].1 = response.status().as_u16().to_string().into();
             Ok::<_, BoxError>(response)
         }
     });
@@ -105,14 +83,13 @@ pub fn counted(client: Client, requests: &Arc<Requests>) -> Client {
 
 /// A request on its way, counted when it is dropped.
 struct Pending {
-    requests: Arc<Requests>,
-    asked: (&'static str, &'static str),
-    code: u16,
+    requests: Requests,
+    labels: Labels,
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.requests.count(self.asked, self.code);
+        self.requests.get_or_create(&self.labels).inc();
     }
 }
 
@@ -126,8 +103,8 @@ fn kind_of<B>(request: &Request<B>) -> (&'static str, &'static str) {
         ["namespaces", _, resource, ref name @ ..] | [resource, ref name @ ..] => (resource, name),
         [] => ("", &[][..]),
     };
-    let known = USUAL.into_iter().find(|(_, known, _)| *known == resource);
-    let resource = known.map_or("other", |(_, resource, _)| resource);
+    let known = USUAL.into_iter().find(|(known, _)| *known == resource);
+    let resource = known.map_or("other", |(resource, _)| resource);
     let query = request.uri().query().unwrap_or_default();
     let verb = match *request.method() {
         Method::GET if query.split('&').any(|parameter| parameter == "watch=true") => "watch",
@@ -196,16 +173,15 @@ mod tests {
         assert_eq!(kind_of(&request.unwrap()), (verb, resource));
     }
 
-    fn count(requests: &Requests, verb: &str, code: &str) -> Option<u64> {
-        let all = requests.snapshot().into_iter();
-        let mut wanted = all.filter(|(asked, of, _)| *asked == [verb, "pods"] && of == code);
-        wanted.next().map(|(_, _, count)| count)
+    fn count(requests: &Requests, verb: &'static str, code: &'static str) -> Option<u64> {
+        let labels = labels((verb, "pods"), code.into());
+        requests.get(&labels).map(|count| count.get())
     }
 
     #[tokio::test(start_paused = true)]
     async fn every_answer_counts_by_its_code_and_so_does_none() {
         let server = Server::new();
-        let counters = Arc::new(Requests::default());
+        let counters = seeded();
         let pods: Api<Pod> = Api::all(counted(server.client(), &counters));
         assert_eq!(count(&counters, "list", "200"), Some(0), "seeded");
         pods.list(&ListParams::default()).await.unwrap();

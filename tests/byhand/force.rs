@@ -2,7 +2,7 @@
 
 use ipgc::byhand::{
     Subject, Writer,
-    force::{Forced, NotRemoved, Unreadable, at, check_unreadable, held_by},
+    force::{Forced, Unreadable, at, check_unreadable, held_by},
     report::nothing_in,
 };
 
@@ -321,11 +321,11 @@ async fn one_that_cannot_be_read_and_has_changed_stays() {
         async {}
     });
     let answer = Writer::new(&server.client()).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
+    assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
     rule.remove();
     // And once more, now that it is seen.
     let answer = Writer::new(&server.client()).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
     assert_eq!(rows(&server), ["5"]);
 }
 
@@ -335,23 +335,17 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
         unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
     server.put(fixtures::pod(NS, "web").build());
     let answer = Writer::new(&server.client()).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::Present(_))), "{answer:?}");
+    assert!(says(&answer, "is there"), "{answer:?}");
     let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
-    assert!(
-        matches!(checked, Err(NotRemoved::Present(_))),
-        "{checked:?}"
-    );
+    assert!(says(&checked, "is there"), "{checked:?}");
     server.delete("pods", NS, "web").unwrap();
     server.on(Match::get("pods")).fail(500);
     let answer = Writer::new(&server.client()).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::NoProof(..))), "{answer:?}");
+    assert!(says(&answer, "could not be read"), "{answer:?}");
     server.clear_rules();
     server.put(reporting("other", 5).running().build());
     let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
-    assert!(
-        matches!(checked, Err(NotRemoved::Reported(_))),
-        "{checked:?}"
-    );
+    assert!(says(&checked, "reports the address"), "{checked:?}");
     assert_eq!(rows(&server), ["5"]);
 }
 
@@ -396,7 +390,7 @@ async fn a_reservation_that_names_no_pod_goes() {
         assert_eq!(reservations(&server), ["10.0.0.1"]);
         // And once it is gone.
         let again = Writer::new(&client).remove(&found, false).await;
-        assert!(matches!(again, Err(NotRemoved::Gone)), "{again:?}");
+        assert!(matches!(again, Err(NotDone::Gone)), "{again:?}");
     }
 }
 
@@ -408,10 +402,7 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
     // A pod that reports the address.
     server.put(reporting("other", 9).running().build());
     let checked = check_unreadable(&look(&server).await, &policy, &found);
-    assert!(
-        matches!(checked, Err(NotRemoved::Reported(_))),
-        "{checked:?}"
-    );
+    assert!(says(&checked, "reports the address"), "{checked:?}");
     server.delete("pods", NS, "other").unwrap();
     // A row that came since.
     server.edit("ippools", NS, POOL, |pool| {
@@ -419,7 +410,7 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
             fixtures::row(&fixtures::sandbox(9), "default/new", "net1");
     });
     let checked = check_unreadable(&look(&server).await, &policy, &found);
-    assert!(matches!(checked, Err(NotRemoved::Gone)), "{checked:?}");
+    assert!(matches!(checked, Err(NotDone::Gone)), "{checked:?}");
     // One that names a pod by now, and one that was written between our read and our request.
     let removed = server
         .on(Match::delete("overlappingrangeipreservations"))
@@ -431,9 +422,9 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
     });
     let client = server.client();
     let answer = Writer::new(&client).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::Call(_))), "{answer:?}");
+    assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
     let answer = Writer::new(&client).remove(&found, false).await;
-    assert!(matches!(answer, Err(NotRemoved::Gone)), "{answer:?}");
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
     assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
 }
 

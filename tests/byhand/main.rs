@@ -23,11 +23,7 @@ use ipgc::{
         filter::Filter,
         report::{Report, Source},
     },
-    byhand::{
-        Fate, Pick, Picked,
-        release::{ReleaseError, release},
-        report::picks,
-    },
+    byhand::{Fate, NotDone, Pick, Picked, release::release, report::picks},
     config::Config,
     core::{breaker::Limits, evidence::Policy, judge::Cause, time::Moment},
     snapshot::{
@@ -68,7 +64,7 @@ async fn reported(server: &Server, ago: Duration) -> Report {
 /// A release that has ended.
 struct Released {
     picked: Arc<Picked>,
-    result: Result<(), ReleaseError>,
+    result: Result<(), String>,
     /// What was told, in its order.
     told: Vec<(String, Fate)>,
     took: Duration,
@@ -125,6 +121,11 @@ async fn run_for(server: &Server, picked: Picked, config: Config, most: Duration
 
 fn is_freed(fate: &Fate) -> bool {
     matches!(fate, Fate::Done(_))
+}
+
+/// Whether something was not done for a reason with these words.
+fn says<T>(answer: &Result<T, NotDone>, words: &str) -> bool {
+    matches!(answer, Err(NotDone::Kept(reason)) if reason.contains(words))
 }
 
 /// Why it was kept.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ipgc::{metrics::Metrics, run::Running};
+use ipgc::{metrics, run::Running};
 
 /// The samples of one text, by name and labels as they stand there.
 pub struct Scrape(pub BTreeMap<String, f64>);
@@ -12,7 +12,7 @@ pub struct Scrape(pub BTreeMap<String, f64>);
 impl Scrape {
     /// Those of a run, now.
     pub fn of(running: &Running) -> Self {
-        Self::parse(&Metrics::new(running.vitals().clone()).text().unwrap())
+        Self::parse(&metrics::text(running.vitals()).unwrap())
     }
 
     /// Reads a text, which must end as OpenMetrics does.

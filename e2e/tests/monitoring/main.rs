@@ -17,7 +17,7 @@ use std::{
 
 use common::{Bench, put_pool, run_pod, scrape::Scrape, seconds, server};
 use e2e::{ours::workspace, tools::Tool};
-use ipgc::{config::Config, metrics::Metrics};
+use ipgc::{config::Config, metrics};
 use promql::asked;
 use rstest::rstest;
 use serde::Deserialize;
@@ -90,7 +90,7 @@ async fn exported() -> (String, BTreeMap<String, BTreeSet<String>>) {
     run_pod(&server, "web-0", 1);
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;
-    let text = Metrics::new(bench.running.vitals().clone()).text().unwrap();
+    let text = metrics::text(bench.running.vitals()).unwrap();
     bench.stop().await;
     let mut names = BTreeMap::<_, BTreeSet<_>>::new();
     for sample in Scrape::parse(&text).0.keys() {

@@ -101,9 +101,16 @@ async fn the_reservation_of_a_predecessors_row_goes_while_its_pod_runs() -> Resu
     // Forced away. The next one asks for a second network, of which no status will tell. It comes after a proof that
     // there is no pod.
     let proofs = |counters: &Counters| -> u64 {
-        let all = counters.requests.snapshot().into_iter();
-        let of_pods = all.filter(|([verb, resource], ..)| (*verb, *resource) == ("get", "pods"));
-        of_pods.map(|(_, _, count)| count).sum()
+        let asked = |code: &'static str| {
+            let of_pods = [
+                ("verb", "get".into()),
+                ("resource", "pods".into()),
+                ("code", code.into()),
+            ];
+            let count = counters.requests.get(&of_pods);
+            count.map_or(0, |count| count.get())
+        };
+        ["200", "404", "error"].into_iter().map(asked).sum()
     };
     let before = proofs(collecting.counters());
     scene.namespace.force_delete_pod("web-0").await?;

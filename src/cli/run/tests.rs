@@ -17,6 +17,17 @@ fn config(args: &[&str]) -> Result<Config, String> {
     Only::try_parse_from(args).unwrap().args.config()
 }
 
+fn waits(policy: &Policy) -> [Duration; 6] {
+    [
+        policy.cooldown,
+        policy.grace,
+        policy.del_budget,
+        policy.max_pod_grace,
+        policy.leftover_grace,
+        policy.add_budget,
+    ]
+}
+
 #[test]
 fn every_flag_reaches_the_settings() {
     let config = config(&[
@@ -51,15 +62,10 @@ fn every_flag_reaches_the_settings() {
     );
     assert_eq!((config.max_retries, config.workers), (8, 9));
     let policy = config.policy;
-    let waits = [
-        policy.cooldown,
-        policy.grace,
-        policy.del_budget,
-        policy.max_pod_grace,
-        policy.leftover_grace,
-        policy.add_budget,
-    ];
-    assert_eq!(waits.map(|wait| wait.as_secs()), [3, 4, 5, 6, 7, 15]);
+    assert_eq!(
+        waits(&policy).map(|wait| wait.as_secs()),
+        [3, 4, 5, 6, 7, 15]
+    );
     let after = |seconds| Duration::from_secs(seconds);
     assert_eq!(policy.unfenced, Unfenced::FreeAfter(after(10)));
     assert_eq!(policy.unwitnessed_hold, Some(after(11)));
@@ -78,16 +84,6 @@ fn every_flag_reaches_the_settings() {
 #[test]
 fn the_defaults_of_the_flags_are_those_of_the_library() {
     let (flags, library) = (config(&[]).unwrap(), Config::default());
-    let waits = |policy: &Policy| {
-        [
-            policy.cooldown,
-            policy.grace,
-            policy.del_budget,
-            policy.max_pod_grace,
-            policy.leftover_grace,
-            policy.add_budget,
-        ]
-    };
     assert_eq!(waits(&flags.policy), waits(&library.policy));
     assert_eq!(flags.policy.unfenced, library.policy.unfenced);
     assert_eq!(

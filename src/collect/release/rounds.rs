@@ -3,7 +3,11 @@
 //! A round is as large as this server does in the time that a proof is good for. Nothing is decided
 //! here: a step that comes too late, or that we may not do any more, is left out.
 
-use std::{sync::Mutex, time::Duration, vec};
+use std::{
+    sync::{Mutex, atomic::Ordering},
+    time::Duration,
+    vec,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::{fact::Fact, pods::Presumed, reservation::Reservation};
@@ -174,8 +178,9 @@ impl Releaser {
                     results.push(Err(one));
                     continue;
                 }
-                let counters = &context.counters;
-                counters.longest_proof_age_ms.raise_to(age.as_millis());
+                let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                let longest = &context.counters.longest_proof_age_ms;
+                longest.inner().fetch_max(millis, Ordering::Relaxed);
                 results.push(Ok(self.delete(permission, namespace, one).await));
             }
             results

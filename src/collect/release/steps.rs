@@ -148,7 +148,7 @@ impl Releaser {
             .get_mut(&reservation.namespace)
             .is_none_or(|claims| claims.may_begin(context.clock.now(), self.sweep_interval));
         if !may && context.is_to_be_told(&reservation.uid, "claim") {
-            context.counters.claims_forbidden.increment();
+            context.counters.claims_forbidden.inc();
         }
         may
     }
@@ -188,7 +188,7 @@ impl Releaser {
         if context.refusals.is_about_object(&right, &error).await {
             let reason = error.to_string();
             if context.is_refusal_to_be_told(&reservation.uid, &reason) {
-                context.counters.frees_refused.increment();
+                context.counters.frees_refused.inc();
                 let Reservation {
                     namespace, name, ..
                 } = reservation;

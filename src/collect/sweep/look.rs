@@ -222,7 +222,7 @@ impl<'l> Look<'l> {
                     Ok(pool) => self.at_pool(&pool),
                     Err((text, reason)) => {
                         self.report.pools_unreadable += 1;
-                        context.counters.pools_unreadable.increment();
+                        context.counters.pools_unreadable.inc();
                         warn!(pool = excerpt(&text), %reason, "pool cannot be read");
                     }
                 }

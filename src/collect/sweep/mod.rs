@@ -103,7 +103,7 @@ impl Sweeper {
             let wait = match self.sweep(begun).await {
                 Ok(report) => {
                     backoff.reset();
-                    self.context.counters.sweeps_ended.increment();
+                    self.context.counters.sweeps_ended.inc();
                     let took = self.context.clock.now().since(begun);
                     let counters = &self.context.counters;
                     counters.sweep_duration.observe(took.as_secs_f64());
@@ -121,7 +121,7 @@ impl Sweeper {
                     self.interval.mul_f64(rand::random_range(0.9..1.1))
                 }
                 Err(error) => {
-                    self.context.counters.sweeps_failed.increment();
+                    self.context.counters.sweeps_failed.inc();
                     let wait = backoff.next_wait();
                     warn!(%error, ?wait, "sweep failed");
                     wait

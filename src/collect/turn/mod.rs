@@ -224,7 +224,7 @@ impl<'t> Turn<'t> {
                 .note_attempt(patch.releases(), &self.networks, |podref| {
                     context.known(podref, &[], RowCount::default()).uid()
                 });
-            self.context.counters.patches_sent.increment();
+            self.context.counters.patches_sent.inc();
             let counters = &self.context.counters;
             counters.patch(patch.releases().len());
             for release in patch.releases() {
@@ -285,7 +285,7 @@ impl<'t> Turn<'t> {
             }
             Err(ObserveError::Unreadable(reason)) => {
                 // No API server sends such a pool; what spoiled it may pass.
-                self.context.counters.pools_unreadable.increment();
+                self.context.counters.pools_unreadable.inc();
                 Err(Failure::Retry {
                     reason: format!("could not observe pool {}: {reason}", self.key),
                     at_least: Duration::ZERO,
@@ -328,7 +328,7 @@ impl<'t> Turn<'t> {
 
     /// The server refuses to free this row alone.
     fn refuse(&mut self, row: &Row, reason: &str) {
-        self.context.counters.frees_refused.increment();
+        self.context.counters.frees_refused.inc();
         warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
         self.report_refused(reason);
         self.tell(row.key(), || {
@@ -342,7 +342,7 @@ impl<'t> Turn<'t> {
         self.batch.forget_attempt(patch.releases());
         if self.report_refused(reason) {
             let rows = patch.releases().len();
-            self.context.counters.frees_refused.add(rows);
+            self.context.counters.frees_refused.inc_by(rows as u64);
             warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
         }
         for release in patch.releases() {

@@ -37,11 +37,9 @@ impl Turn<'_> {
                 [] => Trigger::Sweep,
                 _ => Trigger::Watch,
             };
-            counters.rows_freed.increment(&removed.stale, trigger);
-            if let Some(since) = self.known_since(&podref, &removed) {
-                let took = self.context.clock.now().since(since);
-                counters.freed_after(trigger, took);
-            }
+            let since = self.known_since(&podref, &removed);
+            let took = since.map(|since| self.context.clock.now().since(since));
+            counters.free(&removed.stale, trigger, took);
             info!(
                 pool = %self.key,
                 key = removed.row.key(),
@@ -108,7 +106,7 @@ impl Turn<'_> {
         let held_by = names(nodes);
         let news = format!("held/{key}/{held_by}");
         if self.context.is_to_be_told(&self.pool_uid, &news) {
-            self.context.counters.rows_held.increment();
+            self.context.counters.rows_held.inc();
             let key = excerpt(key);
             let grade = held.grade.as_str();
             let until = if held.endless.is_some() {
@@ -139,7 +137,7 @@ impl Turn<'_> {
                 .context
                 .is_news(&self.pool_uid, &format!("dry/{}", release.row().key()))
             {
-                self.context.counters.rows_would_free.increment();
+                self.context.counters.rows_would_free.inc();
                 info!(
                     pool = %self.key,
                     key = release.row().key(),

@@ -78,7 +78,7 @@ impl Turn<'_> {
         self.context
             .counters
             .reservations_freed
-            .add(outcome.deleted);
+            .inc_by(outcome.deleted as u64);
         if let Some(error) = &outcome.forbidden {
             gate.refused(Access::Write, "release reservations", error);
         }

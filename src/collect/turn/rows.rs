@@ -262,7 +262,7 @@ impl Turn<'_> {
                     .context
                     .is_news(&self.pool_uid, &format!("breaker/{key}"))
                 {
-                    self.context.counters.frees_stopped.increment();
+                    self.context.counters.frees_stopped.inc();
                 }
                 moment.min(now + LOOK_FOR_ACK)
             }
