@@ -42,7 +42,7 @@ use ipgc_core::{
 
 use crate::report::names;
 
-pub use self::objects::{Object, Place, ReadError, read_objects};
+pub use self::objects::{Object, read_objects};
 
 /// The kinds that a snapshot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
