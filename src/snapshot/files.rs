@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{File, Metadata},
-    io::{Read, stdin},
+    io::{self, Read, stdin},
     path::{Path, PathBuf},
 };
 
@@ -37,11 +37,9 @@ pub fn read(
         metadata.map(|metadata| metadata.len())
     };
     let total = files.iter().map(size).sum();
+    let mut progress = |read| progress(read, total);
     let mut done = 0;
-    let mut gather = Gather::default();
-    if selector.is_some() {
-        gather.select([]);
-    }
+    let mut gather = Gather::new(selector);
     let mut others = BTreeMap::<String, usize>::new();
     let mut order = Order::default();
     for (file, path) in files.iter().enumerate() {
@@ -51,22 +49,42 @@ pub fn read(
         } else {
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
-        let mut tell = |read: u64| progress(done + read, total);
-        let read = read_objects(source, &mut tell, &mut |object| {
+        let source = Told {
+            source,
+            done: &mut done,
+            progress: &mut progress,
+        };
+        let read = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
                 order.take(kind, file);
-                return gather.object(kind, object.text, selector);
+                return gather.object(kind, object.text);
             }
             refuse_list(object)?;
             *others.entry(object.kind.to_string()).or_default() += 1;
             Ok(())
         });
-        done += read.map_err(|error| named(error.to_string()))?;
+        read.map_err(named)?;
     }
     let others = others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
     gather.snapshot.notes.extend(notes);
-    finish(gather.end()?, &order)
+    finish(gather.end(), &order)
+}
+
+/// A file that tells how much was read, those before it included.
+struct Told<'t, R> {
+    source: R,
+    done: &'t mut u64,
+    progress: &'t mut dyn FnMut(u64),
+}
+
+impl<R: Read> Read for Told<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        *self.done += read as u64;
+        (self.progress)(*self.done);
+        Ok(read)
+    }
 }
 
 /// The order in which rows, reservations and pods were read. It is known only within one file.

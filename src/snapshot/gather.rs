@@ -9,7 +9,6 @@ use ipgc_core::{
     address::{Range, excerpt},
     definitions::Definition,
     ipam::fault,
-    podref::PodRef,
     pool::ObservedPool,
     reservation::Reservation,
 };
@@ -26,12 +25,12 @@ use crate::{
 const FEW: usize = 5;
 
 /// Gathers a snapshot.
-#[derive(Default)]
 pub(super) struct Gather {
     pub(super) snapshot: Snapshot,
     definitions: NadIndex,
-    /// The pools, slices and definitions that were taken in.
-    names: HashSet<(Kind, String)>,
+    selector: Option<Selector>,
+    /// The objects that were taken in.
+    names: HashSet<(Kind, Box<str>)>,
 }
 
 #[derive(Deserialize)]
@@ -72,36 +71,45 @@ fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
 }
 
 impl Gather {
-    /// Takes an object in. With a `selector` the pods that it chooses are remembered.
-    pub(super) fn object(
-        &mut self,
-        kind: Kind,
-        text: &str,
-        selector: Option<&Selector>,
-    ) -> Result<(), String> {
+    /// Nothing yet. With a `selector` the pods that it chooses are remembered.
+    pub(super) fn new(selector: Option<&Selector>) -> Self {
+        let selected = selector.map(|_| HashSet::new());
+        Self {
+            snapshot: Snapshot {
+                selected,
+                ..Snapshot::default()
+            },
+            definitions: NadIndex::default(),
+            selector: selector.cloned(),
+            names: HashSet::new(),
+        }
+    }
+
+    /// Takes an object in.
+    pub(super) fn object(&mut self, kind: Kind, text: &str) -> Result<(), String> {
         self.snapshot.kinds.insert(kind);
         match kind {
             Kind::Pod => {
                 let pod = read::<LeanPod>(kind, text)?.into_state();
                 let pod = pod.ok_or("a Pod without namespace, name or uid")?;
-                if let Some(selector) = selector {
+                self.once(kind, pod.podref.as_str())?;
+                if let (Some(selector), Some(selected)) =
+                    (&self.selector, &mut self.snapshot.selected)
+                {
                     let labels = Metadata::of(text).labels.unwrap_or_default();
-                    let is_chosen = selector.matches(&labels);
-                    self.select(is_chosen.then(|| pod.podref.clone()));
+                    selected.extend(selector.matches(&labels).then(|| pod.podref.clone()));
                 }
                 self.snapshot.pods.push(pod.into());
             }
             Kind::Node => {
                 let node = read::<LeanNode>(kind, text)?.into_state();
                 let (name, state) = node.ok_or("a Node without a name")?;
-                let known = self.snapshot.nodes.insert(name.as_str().into(), state);
-                if known.is_some() {
-                    return Err(twice(kind, &name));
-                }
+                self.once(kind, &name)?;
+                self.snapshot.nodes.insert(name.into(), state);
             }
             Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
                 Ok(pool) => {
-                    self.once(kind, pool.key().to_string())?;
+                    self.once(kind, &pool.key().to_string())?;
                     if pool.total_rows == 0
                         && let Some(version) = Metadata::of(text).version
                     {
@@ -115,38 +123,47 @@ impl Gather {
                     self.unreadable(kind, text, &fault.unwrap_or_default());
                 }
             },
-            Kind::Reservation => {
-                let reservation = Reservation::parse(text);
-                if reservation.is_none() {
-                    let fault =
-                        "it has no name, uid, resourceVersion or spec, or a field that is no text";
-                    self.unreadable(kind, text, fault);
+            Kind::Reservation => match Reservation::parse(text) {
+                Some(reservation) => {
+                    let Reservation {
+                        namespace, name, ..
+                    } = &reservation;
+                    self.once(kind, &format!("{namespace}/{name}"))?;
+                    self.snapshot.reservations.push(reservation);
                 }
-                self.snapshot.reservations.extend(reservation);
-            }
+                None => self.unreadable(
+                    kind,
+                    text,
+                    "it has no name, uid, resourceVersion or spec, or a field that is no text",
+                ),
+            },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
-                    self.once(kind, Metadata::of(text).full_name())?;
+                    self.once(kind, &Metadata::of(text).full_name())?;
                     self.slices(&pool);
                 }
                 Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
-            Kind::Definition => self.definition(text)?,
+            Kind::Definition => {
+                let name = Metadata::of(text).full_name();
+                self.once(kind, &name)?;
+                let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
+                let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
+                self.definitions.apply(&name, config.map_err(fault));
+            }
         }
         Ok(())
     }
 
-    /// Remembers pods that a selector chose.
-    pub(super) fn select(&mut self, pods: impl IntoIterator<Item = PodRef>) {
-        let selected = self.snapshot.selected.get_or_insert_default();
-        selected.extend(pods);
-    }
-
-    fn once(&mut self, kind: Kind, name: String) -> Result<(), String> {
-        match self.names.replace((kind, name)) {
-            Some((_, name)) => Err(twice(kind, &name)),
-            None => Ok(()),
+    /// Two states of one object are none.
+    fn once(&mut self, kind: Kind, name: &str) -> Result<(), String> {
+        if self.names.insert((kind, name.into())) {
+            return Ok(());
         }
+        let (_, kind) = kind.type_of();
+        Err(format!(
+            "{kind} {name} is in the input twice: two states of one object are none"
+        ))
     }
 
     fn unreadable(&mut self, kind: Kind, text: &str, reason: &str) {
@@ -182,34 +199,15 @@ impl Gather {
         }
     }
 
-    fn definition(&mut self, text: &str) -> Result<(), String> {
-        let name = Metadata::of(text).full_name();
-        self.once(Kind::Definition, name.clone())?;
-        let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
-        let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-        self.definitions.apply(&name, config.map_err(fault));
-        Ok(())
-    }
-
     /// The snapshot of all that was taken in.
-    pub(super) fn end(self) -> Result<Snapshot, String> {
+    pub(super) fn end(self) -> Snapshot {
         let mut snapshot = self.snapshot;
-        let pods = &mut snapshot.pods;
-        pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
-        let mut pairs = pods.windows(2);
-        if let Some(pair) = pairs.find(|pair| pair[0].podref == pair[1].podref) {
-            return Err(twice(Kind::Pod, pair[0].podref.as_str()));
-        }
-        let reservations = &mut snapshot.reservations;
-        let order = |a: &Reservation, b: &Reservation| {
-            (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
-        };
-        reservations.sort_unstable_by(order);
-        let mut pairs = reservations.windows(2);
-        if let Some([one, _]) = pairs.find(|pair| order(&pair[0], &pair[1]).is_eq()) {
-            let name = format!("{}/{}", one.namespace, one.name);
-            return Err(twice(Kind::Reservation, &name));
-        }
+        snapshot
+            .pods
+            .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        snapshot
+            .reservations
+            .sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         snapshot.definitions = self.definitions.into_all();
         let faulty = snapshot.definitions.iter();
         let faulty = faulty.filter_map(|(name, definition)| {
@@ -225,7 +223,7 @@ impl Gather {
         if !snapshot.kinds.contains(&Kind::Pod) {
             snapshot.no_proof = Some("the input has no pods".into());
         }
-        Ok(snapshot)
+        snapshot
     }
 }
 
@@ -242,9 +240,4 @@ fn untold(definition: &Definition) -> Option<String> {
     }
     let is_empty = sections.iter().any(|section| section.ranges.is_empty());
     is_empty.then(|| "tells no range: it may be in a file on the nodes".to_owned())
-}
-
-fn twice(kind: Kind, name: &str) -> String {
-    let (_, kind) = kind.type_of();
-    format!("{kind} {name} is in the input twice: two states of one object are none")
 }
