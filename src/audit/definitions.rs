@@ -1,14 +1,11 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
 //! to. It reads what was parsed, and decides nothing.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-};
+use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{
     address::Range,
-    definitions::{Definition, may_be_of},
+    definitions::{self, Definition, may_be_of},
     ipam::{Ipam, Span, handed_out},
 };
 
@@ -17,19 +14,10 @@ use crate::snapshot::{Kind, Snapshot};
 
 /// The definitions, by what they lead to.
 pub struct Definitions<'s> {
-    /// By the name of a definition.
-    sections: BTreeMap<&'s str, Vec<Section<'s>>>,
+    all: &'s definitions::Definitions,
     /// By the name of a pool.
     pools: HashMap<String, Led<'s>>,
     blind: Vec<Blind<'s>>,
-}
-
-/// One IPAM section of a definition.
-pub struct Section<'s> {
-    /// Its fields.
-    pub ipam: &'s Ipam,
-    /// The names of its pools, but for those of slices.
-    pub pools: Vec<String>,
 }
 
 /// The definitions that lead to a pool.
@@ -109,7 +97,7 @@ impl<'s> Definitions<'s> {
             return None;
         }
         let mut definitions = Self {
-            sections: BTreeMap::new(),
+            all: &snapshot.definitions,
             pools: HashMap::new(),
             blind: Vec::new(),
         };
@@ -123,11 +111,6 @@ impl<'s> Definitions<'s> {
                 });
                 continue;
             };
-            let known = sections.iter().map(|ipam| Section {
-                ipam,
-                pools: ipam.pool_names().collect(),
-            });
-            definitions.sections.insert(name, known.collect());
             for section in sections {
                 definitions.lead(name, section, snapshot);
             }
@@ -201,16 +184,23 @@ impl<'s> Definitions<'s> {
     /// its name, its section and the range there. Its range was changed.
     pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
         let own = place.range?;
-        let mut sections = self.sections.iter().flat_map(|(name, sections)| {
-            let ipams = sections.iter().map(|section| section.ipam);
-            ipams.map(move |ipam| (*name, ipam))
-        });
-        sections.find_map(|(name, ipam)| {
+        self.sections().find_map(|(name, ipam)| {
             let mut ranges = ipam.ranges.iter();
             let range = ranges.find(|range| range.overlaps(own))?;
             let is_of = may_be_of(&place.networks, ipam.network_name.as_deref(), false);
             is_of.then_some((name, ipam, *range))
         })
+    }
+
+    /// All sections that can be read, each with the name of its definition.
+    fn sections(&self) -> impl Iterator<Item = (&'s str, &'s Ipam)> {
+        let all = self.all.iter();
+        all.flat_map(|(name, definition)| sections(definition).iter().map(|ipam| (&**name, ipam)))
+    }
+
+    /// The sections of the definition of this name.
+    fn sections_of(&self, name: &str) -> &'s [Ipam] {
+        self.all.get(name).map_or(&[], sections)
     }
 
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
@@ -225,31 +215,30 @@ impl<'s> Definitions<'s> {
 
     /// Whether a definition gives this address to each of its pods, beside those of its pools.
     pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
-        let mut sections = self.sections.get(definition).into_iter().flatten();
-        sections.any(|it| it.ipam.addresses.contains(&address))
+        let mut sections = self.sections_of(definition).iter();
+        sections.any(|ipam| ipam.addresses.contains(&address))
     }
 
     /// All such addresses that a pool may have, each with its definition.
     pub fn statics(&self, place: &Place) -> impl Iterator<Item = (&'s str, IpAddr)> {
-        let is_of = |section: &Section<'_>| {
-            let network = section.ipam.network_name.as_deref();
-            may_be_of(&place.networks, network, false)
-        };
-        let all = self.sections.iter();
-        let all = all.filter(move |(_, sections)| sections.iter().any(is_of));
-        all.flat_map(|(name, sections)| {
-            let all = sections.iter().flat_map(|it| &it.ipam.addresses);
-            all.map(|address| (*name, *address))
-        })
+        let is_of = |ipam: &Ipam| may_be_of(&place.networks, ipam.network_name.as_deref(), false);
+        let all = self.sections();
+        let all = all.filter(move |(name, _)| self.sections_of(name).iter().any(is_of));
+        all.flat_map(|(name, ipam)| ipam.addresses.iter().map(move |address| (name, *address)))
     }
 
     /// The sections that an address of a status entry may be given by: plugins of one list may have networks of their
     /// own.
-    pub fn sections(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &Section<'s>> {
-        let sections = self.sections.get(network).into_iter().flatten();
-        sections.filter(move |section| {
-            let mut ranges = section.ipam.ranges.iter();
-            ranges.any(|range| range.contains(address))
-        })
+    pub fn giving(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &'s Ipam> {
+        let sections = self.sections_of(network).iter();
+        sections.filter(move |ipam| ipam.ranges.iter().any(|range| range.contains(address)))
+    }
+}
+
+/// The sections of a definition that can be read.
+fn sections(definition: &Definition) -> &[Ipam] {
+    match definition {
+        Definition::Read(sections) => sections,
+        Definition::Invalid(_) => &[],
     }
 }

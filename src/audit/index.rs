@@ -12,7 +12,6 @@ use ipgc_core::{
     address::{Range, excerpt},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
-    evidence::{Ended, Sandboxes, Trail},
     id::IdTag,
     pod::PodState,
     podref::PodRef,
@@ -20,7 +19,10 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use crate::snapshot::{NOW, Snapshot};
+use crate::{
+    snapshot::{NOW, Snapshot},
+    watch::Live,
+};
 
 /// All that is known of pools and rows together.
 #[derive(Default)]
@@ -39,17 +41,6 @@ pub struct Index {
     reporters: HashMap<IpAddr, Vec<usize>>,
     /// The places of the pods that have a container with this id.
     containers: BTreeMap<IdTag, Vec<usize>>,
-}
-
-/// The pod for which a row holds an address.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// The pod that is asked for.
-    Own,
-    /// Another pod.
-    Another,
-    /// The row names no pod.
-    Nobody,
 }
 
 /// A pool.
@@ -204,17 +195,10 @@ impl Index {
         all.filter(|other| other.pod.podref != row.podref).collect()
     }
 
-    /// The pools that hold this address, and for whom.
-    pub fn holders(&self, address: IpAddr, podref: &str) -> impl Iterator<Item = (&Place, Holder)> {
+    /// The pools that hold this address, each with the podref as it stands in the row.
+    pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = (&Place, &str)> {
         let rows = self.held.get(&address).into_iter().flatten();
-        rows.map(move |(number, owner)| {
-            let holder = match &**owner {
-                owner if owner == podref => Holder::Own,
-                owner if PodRef::is_valid(owner) => Holder::Another,
-                _ => Holder::Nobody,
-            };
-            (&self.pools[*number], holder)
-        })
+        rows.map(|(number, owner)| (&self.pools[*number], &**owner))
     }
 
     /// The reservations without a row.
@@ -226,25 +210,9 @@ impl Index {
 
 /// A pod that is there, and what would remain of it if it went now.
 pub fn living(pod: &PodState) -> Living {
-    let completed = pod.phase.is_terminal().then(|| {
-        let mut trail = Trail::default();
-        trail.advance(pod);
-        Arc::new(Ended {
-            last: pod.clone(),
-            at: NOW,
-            watched: false,
-            settled: false,
-            stopped: trail.is_stopped(),
-            listed_at: Some(NOW),
-            born: None,
-            gap_at: None,
-            sandboxes: Sandboxes::default(),
-        })
-    });
     Living {
-        uid: pod.uid.clone(),
+        // Nobody saw how long it has run.
         running_since: None,
-        completed,
-        sandboxes: Sandboxes::default(),
+        ..Live::new(pod.clone(), 0, Some(NOW), false, NOW).living()
     }
 }

@@ -6,14 +6,15 @@ use std::{collections::BTreeSet, net::IpAddr};
 use ipgc_core::{
     address::pool_name,
     definitions::may_be_of,
+    ipam::Ipam,
     pod::{ContainerState, PodState},
     podref::PodRef,
 };
 
 use super::{
     assess::Assessor,
-    definitions::{Definitions, Section},
-    index::{Holder, Place},
+    definitions::Definitions,
+    index::Place,
     report::{Finding, Problem, Source},
 };
 use crate::snapshot::{Kind, Unreadable};
@@ -22,27 +23,31 @@ use crate::snapshot::{Kind, Unreadable};
 struct Use<'a> {
     assessor: &'a Assessor<'a>,
     definitions: &'a Definitions<'a>,
-    network: Option<&'a str>,
     address: IpAddr,
     pod: &'a PodState,
     interface: &'a str,
-    section: &'a Section<'a>,
+    /// The section of a definition that gave it.
+    ipam: &'a Ipam,
 }
 
 impl Use<'_> {
+    fn network(&self) -> Option<&str> {
+        self.ipam.network_name.as_deref()
+    }
+
     /// Whether a row of this use may be in this pool.
     fn is_of(&self, place: &Place) -> bool {
-        if self.section.ipam.slices.is_none() {
-            return self.section.pools.contains(&place.key.name);
+        if self.ipam.slices.is_none() {
+            return self.ipam.pool_names().any(|name| name == place.key.name);
         }
-        let Some(range) = place.range.filter(|_| self.is_in(place)) else {
+        let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
             return false;
         };
         if let Some(node) = &place.slice {
-            return place.key.name == self.section.ipam.slice_pool_name(node, range);
+            return place.key.name == self.ipam.slice_pool_name(node, range);
         }
         // The node of the slice is not known: any pool of its network will do.
-        self.network.is_none_or(|network| {
+        self.network().is_none_or(|network| {
             let rest = place.key.name.strip_prefix(network);
             rest.is_some_and(|rest| rest.starts_with('-'))
         })
@@ -55,29 +60,24 @@ impl Use<'_> {
             .is_some_and(|range| range.contains(self.address))
     }
 
-    /// The pools that hold the address, and for whom.
-    fn holders(&self) -> impl Iterator<Item = (&Place, Holder)> {
-        let podref = self.pod.podref.as_str();
-        self.assessor.index.holders(self.address, podref)
-    }
-
     /// The first pool that holds the address in its network.
     fn holder(&self) -> Option<&Place> {
-        let mut places = self.holders().map(|(place, _)| place);
+        let holders = self.assessor.index.holders(self.address);
+        let mut places = holders.map(|(place, _)| place);
         places.find(|place| self.is_of(place))
     }
 
     /// Whether a row of its pod has it, or one that names no pod, so that no other is given it. Its row stays in the pool
     /// that it was given of when its definition leads to another one by now.
     fn is_allocated(&self) -> bool {
-        self.holders().any(|(place, holder)| match holder {
-            Holder::Own => {
-                self.is_of(place)
-                    || may_be_of(&place.networks, self.network, false)
-                    || self.definitions.to_pool(&place.key.name).is_none()
+        let mut holders = self.assessor.index.holders(self.address);
+        holders.any(|(place, owner)| {
+            if owner == self.pod.podref.as_str() {
+                return self.is_of(place)
+                    || may_be_of(&place.networks, self.network(), false)
+                    || self.definitions.to_pool(&place.key.name).is_none();
             }
-            Holder::Nobody => self.is_of(place),
-            Holder::Another => false,
+            !PodRef::is_valid(owner) && self.is_of(place)
         })
     }
 
@@ -88,16 +88,16 @@ impl Use<'_> {
         if let Some(place) = self.holder().or_else(would_hold) {
             finding.namespace = Some(place.key.namespace.clone());
             finding.pool = Some(place.key.name.clone());
-        } else if self.section.ipam.slices.is_none() {
+        } else if self.ipam.slices.is_none() {
             finding.pool = self.pool_names().next();
         }
     }
 
     /// The names of the pools of the ranges that have the address.
     fn pool_names(&self) -> impl Iterator<Item = String> {
-        let ranges = self.section.ipam.ranges.iter();
+        let ranges = self.ipam.ranges.iter();
         let ranges = ranges.filter(|range| range.contains(self.address));
-        ranges.map(|range| pool_name(self.network, None, *range))
+        ranges.map(|range| pool_name(self.network(), None, *range))
     }
 
     /// Whether the row would have been seen if there were one.
@@ -113,10 +113,8 @@ impl Use<'_> {
 
     /// Whether there is a reservation of this address for this pod.
     fn is_reserved(&self) -> bool {
-        let (snapshot, networks) = (
-            self.assessor.snapshot,
-            [self.network.map(Into::into)].into(),
-        );
+        let snapshot = self.assessor.snapshot;
+        let networks = [self.network().map(Into::into)].into();
         self.assessor.index.pools.iter().any(|place| {
             let namespace = &place.key.namespace;
             let mut found = snapshot.reservations_of(namespace, &networks, self.address);
@@ -177,15 +175,14 @@ pub fn findings(
         for entry in pod.status.entries() {
             let given = entry.addresses.iter();
             for address in given.filter(|it| !definitions.is_static(entry.network, **it)) {
-                let sections = definitions.sections(entry.network, *address);
-                let mut of = sections.map(|section| Use {
+                let sections = definitions.giving(entry.network, *address);
+                let mut of = sections.map(|ipam| Use {
                     assessor,
                     definitions,
-                    network: section.ipam.network_name.as_deref(),
                     address: *address,
                     pod,
                     interface: entry.interface,
-                    section,
+                    ipam,
                 });
                 let Some(first) = of.next() else { continue };
                 let own = of.find(|other| !first.is_allocated() && other.is_allocated());
@@ -197,8 +194,9 @@ pub fn findings(
         .iter()
         .filter_map(|one| one.unallocated(source))
         .collect();
-    uses.sort_by_key(|one| (one.network, one.address));
-    let same = |a: &Use<'_>, b: &Use<'_>| (a.network, a.address) == (b.network, b.address);
+    let domain = |one: &Use<'_>| (one.ipam.network_name.clone(), one.address);
+    uses.sort_by_cached_key(domain);
+    let same = |a: &Use<'_>, b: &Use<'_>| (a.network(), a.address) == (b.network(), b.address);
     for together in uses.chunk_by(same) {
         findings.extend(duplicates(together));
     }
@@ -208,17 +206,13 @@ pub fn findings(
 /// The uses of one address of one network. A definition that does not reserve
 /// shares it with all but its own pools.
 fn duplicates(together: &[Use<'_>]) -> Vec<Finding> {
-    if together.len() < 2 {
-        return Vec::new();
-    }
     // All that reserve are one group; others share a group where they share a pool.
     let mut groups = vec![(BTreeSet::new(), Vec::new())];
-    let (reserving, others): (Vec<_>, Vec<_>) =
-        together.iter().partition(|one| one.section.ipam.reserves);
+    let (reserving, others): (Vec<_>, Vec<_>) = together.iter().partition(|one| one.ipam.reserves);
     for one in reserving.into_iter().chain(others) {
         let pools: BTreeSet<_> = one.pool_names().collect();
         let of_pool = |(all, _): &&mut (BTreeSet<_>, Vec<_>)| !pools.is_disjoint(all);
-        let at = if one.section.ipam.reserves {
+        let at = if one.ipam.reserves {
             groups.first_mut()
         } else {
             groups.iter_mut().find(of_pool)
@@ -245,7 +239,7 @@ fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {
         return None;
     }
     let first = together[0];
-    let network = match first.network {
+    let network = match first.network() {
         Some(name) => format!("network {name}"),
         None => "the network without a name".to_owned(),
     };

@@ -30,6 +30,7 @@ pub use self::{
     freshness::Freshness,
     lean_node::LeanNode,
     lean_pod::LeanPod,
+    live::Live,
     nad_index::NadIndex,
     pod_index::{Others, PodIndex, Presumed, RowGlance},
     usage::Usage,
