@@ -82,7 +82,9 @@ pub fn audit(
     if source == Source::Cluster {
         assessor = assessor.at(&made);
     }
-    let mut report = audit_each(&assessor, filter, source, made, &mut |_| {});
+    let mut report = audit_each(&assessor, source, made, &mut |_| {});
+    report.findings.retain(|it| filter.passes(it, snapshot));
+    report.pools.retain(|pool| filter.passes_pool(pool));
     name_few(report.findings.iter_mut());
     report
 }
@@ -100,10 +102,9 @@ fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
     }
 }
 
-/// The same, and `each_row` is shown each row of each pool.
+/// The same of all that there is, and `each_row` is shown each row of each pool.
 fn audit_each(
     assessor: &Assessor<'_>,
-    filter: &Filter,
     source: Source,
     made: String,
     each_row: &mut dyn FnMut(&Judged<'_>),
@@ -112,7 +113,6 @@ fn audit_each(
     let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor,
-        filter,
         definitions: definitions.as_ref(),
         source,
         findings: Vec::new(),
@@ -128,21 +128,23 @@ fn audit_each(
         pools.push(usage);
     }
     if let Some(definitions) = &definitions {
-        audit.add(pods::findings(assessor, definitions, source));
+        audit
+            .findings
+            .extend(pods::findings(assessor, definitions, source));
     }
     let blind = blind_namespaces(assessor);
     for it in assessor.orphans() {
         let is_seen = |reserved: &Reservation| !blind.contains(&*reserved.namespace);
         if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
-            audit.add(assessor.finding(&it));
+            audit.findings.extend(assessor.finding(&it));
         }
     }
-    audit.add(pools::gone_slices(assessor, &pools, source));
+    let gone = pools::gone_slices(assessor, &pools, source);
+    audit.findings.extend(gone);
     audit.about_all();
     let notes = audit.notes(split.rows(), blind.len());
     let mut findings = audit.findings;
     findings.sort_unstable_by(order);
-    pools.retain(|pool| filter.passes_pool(pool));
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
         Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
@@ -181,7 +183,6 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
 /// An audit while it lasts.
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
-    filter: &'a Filter,
     definitions: Option<&'a Definitions<'a>>,
     source: Source,
     findings: Vec<Finding>,
@@ -192,14 +193,6 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        let (filter, snapshot) = (self.filter, self.assessor.snapshot);
-        let passing = findings
-            .into_iter()
-            .filter(|it| filter.passes(it, snapshot));
-        self.findings.extend(passing);
-    }
-
     fn pool(
         &mut self,
         place: &Place,
@@ -217,34 +210,32 @@ impl Audit<'_> {
                 _ => {}
             }
             each_row(&it);
-            self.add(assessor.finding(&it));
+            self.findings.extend(assessor.finding(&it));
             let definitions = self.definitions;
-            self.add(definitions.and_then(|all| assessor.unreserved(all, &it)));
+            let unreserved = definitions.and_then(|all| assessor.unreserved(all, &it));
+            self.findings.extend(unreserved);
             let range = place.range.zip(it.content.as_ref());
             if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
                 assessor.describe(&mut finding, &it);
-                self.add([finding]);
+                self.findings.push(finding);
             }
         }
-        self.add(pools::slice_of_several_nodes(assessor, place));
+        let findings = &mut self.findings;
+        findings.extend(pools::slice_of_several_nodes(assessor, place));
         let led = self
             .definitions
             .and_then(|all| all.to_pool(&place.key.name));
         let usage = pools::usage(place, led, split);
         match (self.definitions, led) {
             (Some(definitions), Some(led)) => {
-                self.add(pools::full_parts(pool, place, led));
-                self.add(pools::statics(definitions, place, led));
+                findings.extend(pools::full_parts(pool, place, led));
+                findings.extend(pools::statics(definitions, place, led));
             }
             (Some(definitions), None) => {
-                self.add([pools::without_definition(
-                    place,
-                    split,
-                    definitions,
-                    self.source,
-                )]);
+                let source = self.source;
+                findings.push(pools::without_definition(place, split, definitions, source));
             }
             (None, _) => {}
         }
@@ -252,7 +243,7 @@ impl Audit<'_> {
         let may_give =
             |all: &Definitions<'_>| led.is_some() || !all.may_lead(place, false).is_empty();
         if self.definitions.is_none_or(may_give) {
-            self.add(pools::nearly_full(place, &usage, led));
+            findings.extend(pools::nearly_full(place, &usage, led));
         }
         usage
     }
@@ -268,7 +259,7 @@ impl Audit<'_> {
                 finding.namespace = Some(namespace.to_owned());
                 finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.to_owned());
             }
-            self.add([finding]);
+            self.findings.push(finding);
         }
         let mut unreadable = snapshot.unreadable.iter();
         if snapshot.pools.is_empty() && !unreadable.any(|it| it.kind == Kind::IpPool) {
@@ -279,7 +270,6 @@ impl Audit<'_> {
             let detail = format!(
                 "there are no IPPools {place}: whereabouts keeps them elsewhere, or has given no address yet"
             );
-            // No filter applies: without pools nothing was looked at.
             self.findings.push(Finding::new(Problem::NoPools, detail));
         }
     }

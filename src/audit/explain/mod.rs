@@ -188,15 +188,29 @@ impl Asked<'_> {
         let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
-        let is_known = !explanation.rows.is_empty()
-            || !explanation.reservations.is_empty()
-            || !explanation.reported_by.is_empty()
-            || explanation.notes.len() > notes;
-        is_known.then_some(explanation).ok_or_else(|| {
-            self.nothing(format!(
-                "nothing is known of {address}: no row, no reservation and no pod has it"
-            ))
-        })
+        self.if_known(
+            explanation,
+            notes,
+            "no row, no reservation and no pod has it",
+        )
+    }
+
+    /// The explanation, unless it tells nothing of its subject: no more than these notes.
+    fn if_known(
+        &self,
+        told: Explanation,
+        notes: usize,
+        reason: &str,
+    ) -> Result<Explanation, String> {
+        let is_known = told.pod.is_some()
+            || !told.rows.is_empty()
+            || !told.reservations.is_empty()
+            || !told.reported_by.is_empty()
+            || told.notes.len() > notes;
+        if is_known {
+            return Ok(told);
+        }
+        Err(self.nothing(format!("nothing is known of {}: {reason}", told.subject)))
     }
 
     fn name(&self, name: &str) -> Result<Explanation, String> {
@@ -222,15 +236,8 @@ impl Asked<'_> {
                 ));
             }
         }
-        let is_known = explanation.pod.is_some()
-            || !explanation.rows.is_empty()
-            || !explanation.reservations.is_empty()
-            || explanation.notes.len() > notes;
-        is_known.then_some(explanation).ok_or_else(|| {
-            self.nothing(format!(
-                "nothing is known of {name}: there is no such pod or pool, and no row or reservation of it"
-            ))
-        })
+        let nothing = "there is no such pod or pool, and no row or reservation of it";
+        self.if_known(explanation, notes, nothing)
     }
 
     /// Of a pool those rows are told that do not live.
