@@ -4,7 +4,13 @@
 //! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipgc_core::{
     address::Range,
@@ -14,14 +20,17 @@ use ipgc_core::{
     judge::{Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
     names::{KnownNetworks, Reading, split},
     node::Nodes,
-    pool::{ObservedPool, Row, RowContent, Unreadable},
+    pool::{self, ObservedPool, Row, RowContent},
     proof::Presence,
     reservation::Reservation,
 };
 use jiff::Timestamp;
 
-use super::index::{Index, Place, living};
-use crate::snapshot::{NOW, Snapshot};
+use super::{
+    index::{Index, Place, living},
+    report::Source,
+};
+use crate::snapshot::{Kind, NOW, Snapshot, Unreadable};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
@@ -35,6 +44,10 @@ pub struct Assessor<'s> {
     pub(super) longest_grace: Duration,
     /// The present by the clock that pods are stamped by: of files the latest stamp in them.
     pub present: Option<Timestamp>,
+    /// The namespaces in which a row may be that cannot be seen.
+    pub blind: BTreeSet<String>,
+    /// Where the snapshot is from: files, unless a moment was told.
+    pub source: Source,
 }
 
 /// A row, or a reservation without one, and the verdict on it.
@@ -95,7 +108,7 @@ impl Judged<'_> {
     /// Whether it is a reservation that says nothing of whose it is, and nothing that it may be somebody's: a person may
     /// have it deleted.
     pub fn names_no_pod(&self) -> bool {
-        let unreadable = Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+        let unreadable = Verdict::Unknown(Unknown::Unreadable(pool::Unreadable::PodRef));
         matches!(self.item, Item::Reservation(..)) && self.verdict == unreadable
     }
 }
@@ -112,19 +125,28 @@ impl<'s> Assessor<'s> {
     /// Makes a snapshot ready.
     pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
         let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
+        let index = Index::of(snapshot);
+        let unreadable = snapshot.unreadable.iter();
+        let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);
+        let nameless = index.pools.iter().filter(|place| place.range.is_none());
+        let blind = unreadable.map(Unreadable::namespace);
+        let blind = blind.chain(nameless.map(|place| &*place.key.namespace));
         Self {
-            index: Index::of(snapshot),
+            blind: blind.map(str::to_owned).collect(),
+            index,
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
             present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
+            source: Source::Files,
             snapshot,
             policy,
         }
     }
 
-    /// The same at this moment, RFC 3339.
+    /// The same of a cluster that was read at this moment, RFC 3339.
     pub fn at(mut self, moment: &str) -> Self {
         self.present = moment.parse().ok();
+        self.source = Source::Cluster;
         self
     }
 

@@ -109,7 +109,11 @@ impl Assessor<'_> {
         let is_reported = it.verdict == Verdict::Held(Held::Reported);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
         // Of a pod that goes the reservation goes with the row, and was read before it.
-        let is_going = || snapshot.pod(content.podref.as_str()).is_none_or(is_going);
+        let is_going = || {
+            snapshot
+                .pod(content.podref.as_str())
+                .is_none_or(|pod| is_going(pod))
+        };
         if !is_reported || !are_known || !definitions.reserves(place) || is_going() {
             return None;
         }

@@ -17,6 +17,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::Reservation,
+    routes::slice_pools,
 };
 
 use crate::{
@@ -90,7 +91,7 @@ impl Index {
                 index.containers.entry(*id).or_default().push(at);
             }
         }
-        let slices = snapshot.slice_pools();
+        let slices = slice_pools(&snapshot.slices);
         for pool in snapshot.observed() {
             index.add_pool(snapshot, &slices, &pool);
         }
@@ -101,7 +102,7 @@ impl Index {
     fn add_pool(
         &mut self,
         snapshot: &Snapshot,
-        slices: &BTreeMap<PoolKey, Box<str>>,
+        slices: &HashMap<PoolKey, Box<str>>,
         pool: &ObservedPool,
     ) {
         let (key, range, number) = (pool.key(), pool.range, self.pools.len());

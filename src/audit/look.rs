@@ -21,7 +21,7 @@ use super::{
     filter::Filter,
     line::Line,
     name_few,
-    report::{Finding, Problem, Report, Source},
+    report::{Finding, Problem, Report},
 };
 use crate::snapshot::{Kind, Snapshot};
 
@@ -61,7 +61,7 @@ impl<'a> Look<'a> {
             assessor.describe(&mut finding, it);
             kept.push(Entry::new(verdict.to_owned(), finding));
         };
-        let report = audit_each(&assessor, Source::Cluster, made, each_row);
+        let report = audit_each(&assessor, made, each_row);
         Self {
             snapshot,
             filter,

@@ -56,7 +56,6 @@ use ipgc_core::{
 pub(crate) use self::changes::{State, changes, present};
 pub use self::confirm::{confirm, wants_confirmation};
 pub(crate) use self::look::Look;
-pub(crate) use self::pools::blind_namespaces;
 use self::{
     assess::{Assessor, Item, Judged},
     definitions::Definitions,
@@ -82,7 +81,7 @@ pub fn audit(
     if source == Source::Cluster {
         assessor = assessor.at(&made);
     }
-    let mut report = audit_each(&assessor, source, made, &mut |_| {});
+    let mut report = audit_each(&assessor, made, &mut |_| {});
     report.findings.retain(|it| filter.passes(it, snapshot));
     report.pools.retain(|pool| filter.passes_pool(pool));
     name_few(report.findings.iter_mut());
@@ -105,7 +104,6 @@ fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
 /// The same of all that there is, and `each_row` is shown each row of each pool.
 fn audit_each(
     assessor: &Assessor<'_>,
-    source: Source,
     made: String,
     each_row: &mut dyn FnMut(&Judged<'_>),
 ) -> Report {
@@ -114,7 +112,6 @@ fn audit_each(
     let mut audit = Audit {
         assessor,
         definitions: definitions.as_ref(),
-        source,
         findings: Vec::new(),
         exempt: 0,
         unwatched: 0,
@@ -128,21 +125,18 @@ fn audit_each(
         pools.push(usage);
     }
     if let Some(definitions) = &definitions {
-        audit
-            .findings
-            .extend(pods::findings(assessor, definitions, source));
+        audit.findings.extend(pods::findings(assessor, definitions));
     }
-    let blind = blind_namespaces(assessor);
     for it in assessor.orphans() {
-        let is_seen = |reserved: &Reservation| !blind.contains(&*reserved.namespace);
+        let is_seen = |reserved: &Reservation| !assessor.blind.contains(&*reserved.namespace);
         if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
             audit.findings.extend(assessor.finding(&it));
         }
     }
-    let gone = pools::gone_slices(assessor, &pools, source);
+    let gone = pools::gone_slices(assessor, &pools);
     audit.findings.extend(gone);
     audit.about_all();
-    let notes = audit.notes(split.rows(), blind.len());
+    let notes = audit.notes(split.rows());
     let mut findings = audit.findings;
     findings.sort_unstable_by(order);
     pools.sort_by_key(|pool| {
@@ -152,7 +146,7 @@ fn audit_each(
     Report {
         version: REPORT_VERSION,
         made,
-        source,
+        source: assessor.source,
         totals: Totals {
             pools: snapshot.pools.len(),
             rows: split.rows(),
@@ -184,7 +178,6 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
     definitions: Option<&'a Definitions<'a>>,
-    source: Source,
     findings: Vec<Finding>,
     // Rows that notes tell of.
     exempt: usize,
@@ -234,8 +227,12 @@ impl Audit<'_> {
                 findings.extend(pools::statics(definitions, place, led));
             }
             (Some(definitions), None) => {
-                let source = self.source;
-                findings.push(pools::without_definition(place, split, definitions, source));
+                findings.push(pools::without_definition(
+                    place,
+                    split,
+                    definitions,
+                    assessor.source,
+                ));
             }
             (None, _) => {}
         }
@@ -274,7 +271,8 @@ impl Audit<'_> {
         }
     }
 
-    fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
+    fn notes(&self, rows: usize) -> Vec<String> {
+        let blind = self.assessor.blind.len();
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(

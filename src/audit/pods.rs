@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipgc_core::{
-    address::pool_name,
+    address::{Range, pool_name},
     definitions::may_be_of,
     ipam::Ipam,
     pod::{ContainerState, PodState},
@@ -17,7 +17,6 @@ use super::{
     index::Place,
     report::{Finding, Problem, Source},
 };
-use crate::snapshot::{Kind, Unreadable};
 
 /// One address that a pod reports of a network of whereabouts.
 struct Use<'a> {
@@ -35,29 +34,15 @@ impl Use<'_> {
         self.ipam.network_name.as_deref()
     }
 
-    /// Whether a row of this use may be in this pool.
+    /// Whether a row of this use may be in this pool. Of a slice whose node is not known, any pool of its network will do.
     fn is_of(&self, place: &Place) -> bool {
-        if self.ipam.slices.is_none() {
-            return self.ipam.pool_names().any(|name| name == place.key.name);
-        }
-        let Some(range) = place.range.filter(|range| range.contains(self.address)) else {
-            return false;
+        let is_slice = self.ipam.slices.is_some();
+        let is_its = |range: Range| match is_slice {
+            true => range.contains(self.address),
+            false => self.ipam.ranges.contains(&range),
         };
-        if let Some(node) = &place.slice {
-            return place.key.name == self.ipam.slice_pool_name(node, range);
-        }
-        // The node of the slice is not known: any pool of its network will do.
-        self.network().is_none_or(|network| {
-            let rest = place.key.name.strip_prefix(network);
-            rest.is_some_and(|rest| rest.starts_with('-'))
-        })
-    }
-
-    /// Whether its address is in the range of this pool.
-    fn is_in(&self, place: &Place) -> bool {
-        place
-            .range
-            .is_some_and(|range| range.contains(self.address))
+        let may_be_slice = is_slice && place.slice.is_none();
+        place.range.is_some_and(is_its) && may_be_of(&place.networks, self.network(), may_be_slice)
     }
 
     /// The first pool that holds the address in its network.
@@ -84,7 +69,8 @@ impl Use<'_> {
     /// Says in which pool it is, or would be.
     fn name_pool(&self, finding: &mut Finding) {
         let mut places = self.assessor.index.pools.iter();
-        let would_hold = || places.find(|place| self.is_in(place) && self.is_of(place));
+        let has_address = |place: &Place| place.range.is_some_and(|it| it.contains(self.address));
+        let would_hold = || places.find(|place| has_address(place) && self.is_of(place));
         if let Some(place) = self.holder().or_else(would_hold) {
             finding.namespace = Some(place.key.namespace.clone());
             finding.pool = Some(place.key.name.clone());
@@ -102,13 +88,11 @@ impl Use<'_> {
 
     /// Whether the row would have been seen if there were one.
     fn all_is_seen(&self) -> bool {
-        let (snapshot, pools) = (self.assessor.snapshot, &self.assessor.index.pools);
-        let unreadable = |it: &Unreadable| it.kind == Kind::IpPool;
-        let nameless = |place: &Place| place.range.is_none();
+        let mut pools = self.assessor.index.pools.iter();
         // The pool may be in a namespace that was not looked at.
         let is_looked_at =
-            || snapshot.pools_of.is_none() || pools.iter().any(|place| self.is_of(place));
-        !snapshot.unreadable.iter().any(unreadable) && !pools.iter().any(nameless) && is_looked_at()
+            self.assessor.snapshot.pools_of.is_none() || pools.any(|place| self.is_of(place));
+        self.assessor.blind.is_empty() && is_looked_at
     }
 
     /// Whether there is a reservation of this address for this pod.
@@ -123,7 +107,7 @@ impl Use<'_> {
     }
 
     /// The finding about an address that no row holds for its pod, if it is one.
-    fn unallocated(&self, source: Source) -> Option<Finding> {
+    fn unallocated(&self) -> Option<Finding> {
         if !self.pod.is_running() || self.is_allocated() || !self.all_is_seen() {
             return None;
         }
@@ -133,7 +117,7 @@ impl Use<'_> {
                 format!("its pod lives, and the row in {} is another's", place.key),
             ),
             // The dump has pools before reservations before pods.
-            None if source == Source::Files && self.is_reserved() => Finding::new(
+            None if self.assessor.source == Source::Files && self.is_reserved() => Finding::new(
                 Problem::Unknown,
                 "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
             ),
@@ -162,11 +146,7 @@ pub fn is_going(pod: &PodState) -> bool {
 }
 
 /// The findings about pods that live.
-pub fn findings(
-    assessor: &Assessor<'_>,
-    definitions: &Definitions<'_>,
-    source: Source,
-) -> Vec<Finding> {
+pub fn findings(assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> Vec<Finding> {
     let mut uses = Vec::new();
     for pod in &assessor.snapshot.pods {
         if is_going(pod) || !pod.has_network() {
@@ -190,10 +170,7 @@ pub fn findings(
             }
         }
     }
-    let mut findings: Vec<_> = uses
-        .iter()
-        .filter_map(|one| one.unallocated(source))
-        .collect();
+    let mut findings: Vec<_> = uses.iter().filter_map(Use::unallocated).collect();
     let domain = |one: &Use<'_>| (one.ipam.network_name.clone(), one.address);
     uses.sort_by_cached_key(domain);
     let same = |a: &Use<'_>, b: &Use<'_>| (a.network(), a.address) == (b.network(), b.address);

@@ -26,7 +26,6 @@ use super::{Writer, report, row_of};
 use crate::{
     audit::{
         assess::{Assessor, Item},
-        blind_namespaces,
         filter::is_named,
         report::Finding,
     },
@@ -87,7 +86,6 @@ impl There {
         let pools = pools.filter(|pool| pool.exempts(address));
         // Whichever of its networks the pool is of.
         let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
-        let blind = blind_namespaces(assessor);
         let mut there = Self::default();
         assessor.each(|it| {
             let named = |reason: String| match &it.item {
@@ -133,7 +131,7 @@ impl There {
                 Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
                     if is_kept {
                         Err(Unknown::KeptOwner.to_string())
-                    } else if !is_row && blind.contains(&pool.namespace) {
+                    } else if !is_row && assessor.blind.contains(&pool.namespace) {
                         Err(
                             "a pool of its namespace cannot be read, and may have its row"
                                 .to_owned(),

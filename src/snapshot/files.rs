@@ -12,7 +12,7 @@ use std::{
 
 use ipgc_core::{address::excerpt, definitions::Definition};
 use kube::core::Selector;
-use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
 
 use super::{Kind, Object, Snapshot, gather::Gather, read_objects};
 
@@ -41,7 +41,7 @@ pub fn read(
     let mut done = 0;
     let mut gather = Gather::new(selector);
     let mut others = BTreeMap::<String, usize>::new();
-    let mut order = Order::default();
+    let mut order = Vec::new();
     for (file, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
         let source: Box<dyn Read> = if is_stdin(path) {
@@ -56,7 +56,11 @@ pub fn read(
         };
         let read = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
-                order.take(kind, file);
+                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod) {
+                    if order.last() != Some(&(file, kind)) {
+                        order.push((file, kind));
+                    }
+                }
                 return gather.object(kind, object.text);
             }
             refuse_list(object)?;
@@ -87,42 +91,18 @@ impl<R: Read> Read for Told<'_, R> {
     }
 }
 
-/// The order in which rows, reservations and pods were read. It is known only within one file.
-#[derive(Default)]
-struct Order {
-    file: Option<usize>,
-    pods_seen: bool,
-    is_reversed: bool,
-    is_divided: bool,
-}
-
-impl Order {
-    fn take(&mut self, kind: Kind, file: usize) {
-        match kind {
-            Kind::Pod => self.pods_seen = true,
-            Kind::IpPool | Kind::Reservation => self.is_reversed |= self.pods_seen,
-            _ => return,
-        }
-        self.is_divided |= *self.file.get_or_insert(file) != file;
+/// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and
+/// pods were read. It is known only within one file.
+fn unproven(order: &[(usize, Kind)]) -> Option<&'static str> {
+    if order.first().map(|(file, _)| file) != order.last().map(|(file, _)| file) {
+        return Some(
+            "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
+        );
     }
-
-    /// Why a pod that was born between the reads may look like one that is gone.
-    fn no_proof(&self) -> Option<&'static str> {
-        if self.is_divided {
-            return Some(
-                "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
-            );
-        }
-        self.is_reversed
-            .then_some("the pods were read before the IPPools or their reservations")
-    }
-}
-
-/// The members of a list or a table.
-#[derive(Deserialize)]
-struct Members {
-    items: Option<IgnoredAny>,
-    rows: Option<IgnoredAny>,
+    let mut behind_pods = order.iter().skip_while(|(_, kind)| *kind != Kind::Pod);
+    behind_pods
+        .any(|(_, kind)| *kind != Kind::Pod)
+        .then_some("the pods were read before the IPPools or their reservations")
 }
 
 /// The objects of a list within a list would be taken for absent.
@@ -131,8 +111,8 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
     if !(kind.ends_with("List") || kind == "Table") {
         return Ok(());
     }
-    let members: Members = serde_json::from_str(object.text).map_err(|error| error.to_string())?;
-    if members.items.is_none() && members.rows.is_none() {
+    let object: Value = serde_json::from_str(object.text).map_err(|error| error.to_string())?;
+    if object["items"].is_null() && object["rows"].is_null() {
         return Ok(());
     }
     let kind = excerpt(kind);
@@ -142,9 +122,9 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
 }
 
 /// Adds to a snapshot what the choice of the input means for it.
-fn finish(mut snapshot: Snapshot, order: &Order) -> Result<Snapshot, String> {
+fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, String> {
     if snapshot.no_proof.is_none() {
-        let reason = order.no_proof().or_else(|| of_one_node(&snapshot));
+        let reason = unproven(order).or_else(|| of_one_node(&snapshot));
         snapshot.no_proof = reason.map(Into::into);
     }
     if !snapshot.kinds.contains(&Kind::IpPool) {

@@ -11,11 +11,13 @@ use ipgc_core::{
     ipam::fault,
     pool::ObservedPool,
     reservation::Reservation,
+    routes::Slice,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Selector, SelectorExt};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Kind, NOW, Slice, Snapshot, Unreadable, labels::Labels};
+use super::{Kind, NOW, Snapshot, Unreadable};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     watch::{LeanNode, LeanPod, NadIndex},
@@ -33,39 +35,29 @@ pub(super) struct Gather {
     names: HashSet<(Kind, Box<str>)>,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    metadata: Option<Metadata>,
-}
-
-#[derive(Default, Deserialize)]
-struct Metadata {
-    name: Option<String>,
-    namespace: Option<String>,
-    #[serde(rename = "resourceVersion")]
-    version: Option<Box<str>>,
-    labels: Option<Labels>,
-}
-
-impl Metadata {
-    fn of(text: &str) -> Self {
-        let named = serde_json::from_str::<Named>(text).ok();
-        named.and_then(|named| named.metadata).unwrap_or_default()
+/// As much of it as can be read.
+fn metadata_of(text: &str) -> ObjectMeta {
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: ObjectMeta,
     }
+    let named = serde_json::from_str::<Named>(text).ok();
+    named.map(|named| named.metadata).unwrap_or_default()
+}
 
-    fn full_name(&self) -> String {
-        let name = self.name.as_deref().unwrap_or("without a name");
-        match &self.namespace {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        }
+fn name_of(text: &str) -> String {
+    let metadata = metadata_of(text);
+    let name = metadata.name.unwrap_or("without a name".to_owned());
+    match metadata.namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
     }
 }
 
 fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| {
         let (_, kind) = kind.type_of();
-        let name = Metadata::of(text).full_name();
+        let name = name_of(text);
         format!("{kind} {name} cannot be read: {error}")
     })
 }
@@ -96,7 +88,7 @@ impl Gather {
                 if let (Some(selector), Some(selected)) =
                     (&self.selector, &mut self.snapshot.selected)
                 {
-                    let labels = Metadata::of(text).labels.unwrap_or_default();
+                    let labels = metadata_of(text).labels.unwrap_or_default();
                     selected.extend(selector.matches(&labels).then(|| pod.podref.clone()));
                 }
                 self.snapshot.pods.push(pod.into());
@@ -111,10 +103,10 @@ impl Gather {
                 Ok(pool) => {
                     self.once(kind, &pool.key().to_string())?;
                     if pool.total_rows == 0
-                        && let Some(version) = Metadata::of(text).version
+                        && let Some(version) = metadata_of(text).resource_version
                     {
                         let empty = &mut self.snapshot.empty_pools;
-                        empty.insert(pool.key().clone(), version);
+                        empty.insert(pool.key().clone(), version.into());
                     }
                     self.snapshot.pools.push(text.into());
                 }
@@ -139,13 +131,13 @@ impl Gather {
             },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
-                    self.once(kind, &Metadata::of(text).full_name())?;
+                    self.once(kind, &name_of(text))?;
                     self.slices(&pool);
                 }
                 Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
             Kind::Definition => {
-                let name = Metadata::of(text).full_name();
+                let name = name_of(text);
                 self.once(kind, &name)?;
                 let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
                 let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
@@ -169,7 +161,7 @@ impl Gather {
     fn unreadable(&mut self, kind: Kind, text: &str, reason: &str) {
         self.snapshot.unreadable.push(Unreadable {
             kind,
-            name: Metadata::of(text).full_name(),
+            name: name_of(text),
             reason: excerpt(reason).to_owned(),
         });
     }
@@ -183,13 +175,15 @@ impl Gather {
                 continue;
             }
             match Range::parse(&slice.slice_range) {
-                Ok(range) => self.snapshot.slices.push(Slice {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    index,
-                    node: slice.node_name.as_str().into(),
-                    range,
-                }),
+                Ok(range) => {
+                    self.snapshot.slice_places.push(index);
+                    self.snapshot.slices.push(Slice {
+                        namespace: namespace.clone(),
+                        name: name.clone(),
+                        node: slice.node_name.as_str().into(),
+                        range,
+                    });
+                }
                 Err(error) => self.snapshot.unreadable.push(Unreadable {
                     kind: Kind::NodeSlicePool,
                     name: format!("{namespace}/{name}"),

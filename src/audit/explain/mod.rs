@@ -262,7 +262,6 @@ impl Asked<'_> {
     /// Of a node those rows and reservations are told that it holds, and all of those how many it would free to fence it.
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
-        let on_it = |pod: &PodState| pod.node.as_deref() == Some(name);
         if !snapshot.knows_node(name) {
             return Err(format!(
                 "nothing is known of node {name}: it is no node, and no pod is on it"
@@ -272,7 +271,7 @@ impl Asked<'_> {
         let mut split = Split::default();
         self.add(&mut explanation, |it| {
             if let Item::Row(..) = &it.item {
-                let is_its = snapshot.pod(it.owner()).is_some_and(on_it) || it.is_held_by(name);
+                let is_its = self.assessor.node_of(it.owner()) == Some(name) || it.is_held_by(name);
                 *split.of(it.verdict.word()) += usize::from(is_its);
             }
             it.is_held_by(name)

@@ -111,7 +111,10 @@ impl Asked<'_> {
     }
 
     pub(super) fn pod(&self, podref: &str) -> Option<PodReport> {
-        self.assessor.snapshot.pod(podref).map(pod_report)
+        self.assessor
+            .snapshot
+            .pod(podref)
+            .map(|pod| pod_report(pod))
     }
 
     pub(super) fn node_report(&self, name: &str) -> NodeReport {
