@@ -1,7 +1,7 @@
 //! The verdict on each row of a snapshot, and on each reservation without one: the facts are put together here, and core
 //! judges.
 //!
-//! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
+//! There is no history. No end of a pod was seen, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
 use std::{
@@ -46,7 +46,7 @@ pub struct Assessor<'s> {
     pub present: Option<Timestamp>,
     /// The namespaces in which a row may be that cannot be seen.
     pub blind: BTreeSet<String>,
-    /// Where the snapshot is from: files, unless a moment was told.
+    /// The source of the snapshot: files, unless a moment was told.
     pub source: Source,
 }
 
@@ -61,7 +61,7 @@ pub struct Judged<'a> {
     pub verdict: Verdict,
 }
 
-/// What is judged.
+/// The object of a verdict.
 pub enum Item<'a> {
     Row(&'a ObservedPool, &'a Row),
     /// With what its name tells.
@@ -267,10 +267,10 @@ impl<'s> Assessor<'s> {
             nodes: &self.nodes,
             slice: place.and_then(|place| place.slice.as_deref()),
             longest_grace: self.longest_grace,
-            // It was read after the rows, whole.
+            // The list of pods was read after the rows, whole.
             fresh: true,
         });
-        // Of nodes that are not known any may be silent, and run what is gone.
+        // A node that is not known may be silent, and may run a pod that is gone.
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {

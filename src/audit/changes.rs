@@ -127,7 +127,7 @@ pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
 }
 
 /// The lines that lead from one state to the next: first what went, then what came or changed, each in the order of a
-/// report. Of interest are chosen subjects that enter or leave a finding, or `all`.
+/// report. Told are chosen subjects that enter or leave a finding, or `all` that are chosen.
 pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Message> {
     let gone = before
         .iter()

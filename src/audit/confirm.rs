@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 /// Whether a finding may come of the order of the reads: what a pod reports was read after rows and reservations.
 fn is_surprising(finding: &Finding) -> bool {
     match finding.problem {
-        // Of a row or reservation the own pod is gone.
+        // The pod of such a row or reservation is gone.
         Problem::InUseTwice => finding.row.is_none() && finding.reservation.is_none(),
         Problem::InUseUnallocated | Problem::ReservationMissing => true,
         _ => false,

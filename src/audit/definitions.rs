@@ -1,5 +1,5 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
-//! to. It reads what was parsed, and decides nothing.
+//! to. Nothing is decided here.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -136,7 +136,7 @@ impl<'s> Definitions<'s> {
         if let Some(slices) = &section.slices {
             let mut known = snapshot.slices.iter();
             let mut unreadable = snapshot.unreadable.iter();
-            // Of slices that are not there any pool may be one.
+            // Any pool may be a slice that is not there.
             is_unknown |= !known.any(|slice| *slice.name == **slices)
                 || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
             for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {

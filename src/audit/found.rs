@@ -1,4 +1,4 @@
-//! What is judged as a finding: what is wrong, which row or reservation it is about, and whose that is.
+//! The finding that a verdict is: the problem, the row or reservation that it is about, and the owner of that.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl Assessor<'_> {
         // The status of a pod is written last: a pod that reports the address has all that it will have.
         let is_reported = it.verdict == Verdict::Held(Held::Reported);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
-        // Of a pod that goes the reservation goes with the row, and was read before it.
+        // The reservation of a pod that goes is removed with its row, and was read before the row.
         let is_going = || {
             snapshot
                 .pod(content.podref.as_str())
@@ -169,7 +169,7 @@ fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
         finding.nodes = Arc::clone(nodes);
     }
-    // Of a node that is at work the statement would not count.
+    // While a node is at work, the statement about it does not count.
     if stale.clearance.endless.is_none() {
         finding.command = words::declare_empty(it.holding());
     }

@@ -1,6 +1,6 @@
 //! One pass over all rows before any of them is judged: what a verdict on one row needs of all others.
 //!
-//! It reads the snapshot, and decides nothing.
+//! The pass reads the snapshot, and decides nothing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -212,7 +212,7 @@ impl Index {
 /// A pod that is there, and what would remain of it if it went now.
 pub fn living(pod: &PodState) -> Living {
     Living {
-        // Nobody saw how long it has run.
+        // A snapshot does not tell how long the pod has run.
         running_since: None,
         ..Live::new(pod.clone(), 0, Some(NOW), false, NOW).living()
     }

@@ -1,7 +1,7 @@
 //! An audit of a cluster as the [`State`] of a watch: the findings, and the rows with which nothing is wrong.
 //!
-//! Pure. Of the look before it takes what it may not forget: node and labels of pods that are gone, and what an object
-//! hides that cannot be read.
+//! Pure. The look before gives what may not be forgotten: node and labels of pods that are gone, and subjects that an
+//! object hides which cannot be read.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -34,12 +34,16 @@ impl Use<'_> {
         self.ipam.network_name.as_deref()
     }
 
-    /// Whether a row of this use may be in this pool. Of a slice whose node is not known, any pool of its network will do.
+    /// Whether a row of this use may be in this pool. Where the node of a slice is not known, each pool of the network may
+    /// have it.
     fn is_of(&self, place: &Place) -> bool {
         let is_slice = self.ipam.slices.is_some();
-        let is_its = |range: Range| match is_slice {
-            true => range.contains(self.address),
-            false => self.ipam.ranges.contains(&range),
+        let is_its = |range: Range| {
+            if is_slice {
+                range.contains(self.address)
+            } else {
+                self.ipam.ranges.contains(&range)
+            }
         };
         let may_be_slice = is_slice && place.slice.is_none();
         place.range.is_some_and(is_its) && may_be_of(&place.networks, self.network(), may_be_slice)

@@ -253,7 +253,7 @@ impl Stored {
     /// The row.
     #[must_use]
     pub fn value(&self) -> Value {
-        // It was made of one.
+        // The text was made of a value.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }

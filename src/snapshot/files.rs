@@ -56,10 +56,10 @@ pub fn read(
         };
         let read = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
-                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod) {
-                    if order.last() != Some(&(file, kind)) {
-                        order.push((file, kind));
-                    }
+                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
+                    && order.last() != Some(&(file, kind))
+                {
+                    order.push((file, kind));
                 }
                 return gather.object(kind, object.text);
             }
@@ -92,7 +92,7 @@ impl<R: Read> Read for Told<'_, R> {
 }
 
 /// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and
-/// pods were read. It is known only within one file.
+/// pods were read. This order is known only within one file.
 fn unproven(order: &[(usize, Kind)]) -> Option<&'static str> {
     if order.first().map(|(file, _)| file) != order.last().map(|(file, _)| file) {
         return Some(

@@ -93,7 +93,7 @@ pub async fn read(
     reader
         .read::<NodeSlicePool>(Kind::NodeSlicePool, of_pools)
         .await?;
-    // Of each pod that has a row, the row was read before.
+    // The row of each pod was read before the pod.
     reader.read::<Pod>(Kind::Pod, None).await?;
     reader.read::<Node>(Kind::Node, None).await?;
     reader

@@ -11,7 +11,7 @@
 //! | `neighbours` | other programs that free addresses in the cluster |
 //! | [`labels`] | label selectors |
 //!
-//! These modules only read. They use core's readers of pools, reservations and pods, and never judge.
+//! These modules only read, by core's readers of pools, reservations and pods, and never judge.
 
 pub mod files;
 mod gather;
@@ -201,7 +201,7 @@ impl Snapshot {
         })
     }
 
-    /// What the snapshot says about the presence of a pod.
+    /// The presence of a pod, as far as the snapshot tells.
     #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
         if let Some(pod) = self.pod(podref.as_str()) {

@@ -26,7 +26,7 @@ use crate::{
     report::CLAIMS_FORBIDDEN,
 };
 
-/// Objects to a page. They are large, and there may be thousands.
+/// Objects to a page: there may be thousands of large ones.
 const PAGE: u32 = 100;
 /// The programs of upstream that free addresses, by what stands in a pod template that runs them.
 const LOOP: &str = "ip-control-loop";
@@ -38,7 +38,7 @@ const LABELS: [&str; 3] = [
     "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
 ];
 
-/// What it means that something could not be asked.
+/// The meaning of a request that failed.
 const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is not known";
 
 fn name(object: &DynamicObject) -> String {
@@ -55,7 +55,7 @@ fn reconciles(object: &DynamicObject) -> bool {
         || object.name_any() == "whereabouts-reconciler"
 }
 
-/// What is to be told, one sentence each.
+/// The notes for people with all rights, one sentence each.
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
@@ -106,7 +106,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     notes
 }
 
-/// What is to be told by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
+/// The notes by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
 /// `CronJob` have no label that tells.
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();

@@ -5,10 +5,7 @@
 //! and more is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is read whole.
 //! This module knows no kind of objects, and no text makes it panic.
 
-use std::{
-    fmt,
-    io::{self, Read},
-};
+use std::{fmt, io::Read};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{
@@ -71,10 +68,6 @@ pub(super) fn read_made(
     Text::new(&mut json, "yaml", place).document(each)
 }
 
-fn unreadable(error: io::Error) -> String {
-    format!("cannot be read: {error}")
-}
-
 /// The error of a text that ends within an object or a list.
 pub(super) fn cut_off(place: &str) -> String {
     format!("ends in the middle of its text, at {place}: it was cut off")
@@ -88,7 +81,7 @@ pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> Stri
 /// A text that is read from its beginning to its end.
 struct Text<'s> {
     source: &'s mut dyn Read,
-    /// What the form is called that the text was made of, and a place in that: the text has read so many bytes.
+    /// The form that the text was made of, and the place in that form of a byte.
     form: &'static str,
     place: &'s dyn Fn(u64) -> String,
     /// The part of the text that is in memory.
@@ -145,7 +138,9 @@ impl<'s> Text<'s> {
         // Twice as much each time, so that a large object is parsed again a few times only.
         let wanted = self.bytes.len().max(CHUNK);
         let mut part = self.source.take(wanted as u64);
-        let read = part.read_to_end(&mut self.bytes).map_err(unreadable)?;
+        let read = part
+            .read_to_end(&mut self.bytes)
+            .map_err(|error| format!("cannot be read: {error}"))?;
         self.ended = read < wanted;
         Ok(read > 0)
     }
@@ -293,7 +288,7 @@ impl<'s> Text<'s> {
             return Err(self.syntax("it is UTF-16, not UTF-8"));
         }
         let read = self.source.read_to_end(&mut self.bytes);
-        read.map_err(unreadable)?;
+        read.map_err(|error| format!("cannot be read: {error}"))?;
         // With the white space before it: indentation counts.
         let text = str::from_utf8(&self.bytes).map_err(|error| {
             let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');

@@ -14,9 +14,9 @@ use super::objects::{Each, cut_off, read_made, syntax};
 /// One document.
 #[derive(Default)]
 struct Document {
-    /// It as JSON.
+    /// The JSON of the document.
     json: String,
-    /// Where objects begin in it, and on which lines of the YAML.
+    /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
     open: Vec<Open>,
 }
@@ -79,7 +79,8 @@ impl Document {
         Ok(())
     }
 
-    /// A collection ends. What is cut off within a list is YAML all the same, but lacks what kubectl writes behind `items`.
+    /// A collection ends. A list that was cut off is YAML all the same, but lacks the keys that kubectl writes behind
+    /// `items`.
     fn end(&mut self, bracket: char, line: usize) -> Result<(), String> {
         self.json.push(bracket);
         match self.open.pop() {

@@ -26,11 +26,11 @@ use serde::de::DeserializeOwned;
 use tokio::{sync::watch, time::timeout};
 use tracing::{debug, warn};
 
+pub(crate) use self::live::Live;
 pub use self::{
     freshness::Freshness,
     lean_node::LeanNode,
     lean_pod::LeanPod,
-    live::Live,
     nad_index::NadIndex,
     pod_index::{Others, PodIndex, Presumed, RowGlance},
     usage::Usage,

@@ -240,7 +240,7 @@ impl Asked<'_> {
         self.if_known(explanation, notes, nothing)
     }
 
-    /// Of a pool those rows are told that do not live.
+    /// Tells those rows of a pool that do not live.
     fn pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
@@ -259,7 +259,7 @@ impl Asked<'_> {
         explanation
     }
 
-    /// Of a node those rows and reservations are told that it holds, and all of those how many it would free to fence it.
+    /// Tells the rows and reservations that a node holds, and how many of all that are held a fence of it would free.
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
         if !snapshot.knows_node(name) {

@@ -23,7 +23,7 @@ impl Asked<'_> {
     pub(super) fn is_absent(&self, podref: &str) -> bool {
         match podref.parse::<PodRef>() {
             Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
-            // It names no pod that could be absent.
+            // The text names no pod that could be absent.
             Err(_) => false,
         }
     }
@@ -102,7 +102,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Where the name alone tells a mirror: the kubelet appends its node's.
+    /// Whether the name alone tells a mirror pod: the kubelet appends the name of its node.
     fn is_mirror(&self, podref: &PodRef) -> bool {
         let nodes = self.assessor.snapshot.nodes.keys();
         let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
