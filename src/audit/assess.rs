@@ -27,6 +27,7 @@ use ipgc_core::{
 use jiff::Timestamp;
 
 use super::{
+    definitions::{Definitions, Led},
     index::{Index, Place, living},
     report::Source,
 };
@@ -38,6 +39,8 @@ pub struct Assessor<'s> {
     pub snapshot: &'s Snapshot,
     /// The facts about all rows.
     pub index: Index,
+    /// The definitions, unless none were read.
+    pub definitions: Option<Definitions<'s>>,
     /// The waits.
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
@@ -134,6 +137,7 @@ impl<'s> Assessor<'s> {
         Self {
             blind: blind.map(str::to_owned).collect(),
             index,
+            definitions: Definitions::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
             present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
@@ -277,6 +281,11 @@ impl<'s> Assessor<'s> {
             stale.clearance.wait = Wait::For(Arc::default());
         }
         verdict
+    }
+
+    /// The definitions that lead to a pool, if there are some.
+    pub fn led(&self, place: &Place) -> Option<&Led<'s>> {
+        self.definitions.as_ref()?.to_pool(&place.key.name)
     }
 
     /// The node of a pod that is there.

@@ -11,7 +11,6 @@ use ipgc_core::{
 
 use super::{
     assess::{Assessor, Item, Judged},
-    definitions::Definitions,
     pods::is_going,
     report::{Finding, Problem, ReservationReport, RowReport, Stored},
     words,
@@ -103,8 +102,9 @@ impl Assessor<'_> {
 
     /// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it should
     /// have one.
-    pub fn unreserved(&self, definitions: &Definitions<'_>, it: &Judged<'_>) -> Option<Finding> {
+    pub fn unreserved(&self, it: &Judged<'_>) -> Option<Finding> {
         let (snapshot, place, content) = (self.snapshot, it.place?, it.content.as_ref()?);
+        let definitions = self.definitions.as_ref()?;
         // The status of a pod is written last: a pod that reports the address has all that it will have.
         let is_reported = it.verdict == Verdict::Held(Held::Reported);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();

@@ -108,10 +108,8 @@ fn audit_each(
     each_row: &mut dyn FnMut(&Judged<'_>),
 ) -> Report {
     let snapshot = assessor.snapshot;
-    let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor,
-        definitions: definitions.as_ref(),
         findings: Vec::new(),
         exempt: 0,
         unwatched: 0,
@@ -124,9 +122,7 @@ fn audit_each(
         split.add(usage.split);
         pools.push(usage);
     }
-    if let Some(definitions) = &definitions {
-        audit.findings.extend(pods::findings(assessor, definitions));
-    }
+    audit.findings.extend(pods::findings(assessor));
     for it in assessor.orphans() {
         let is_seen = |reserved: &Reservation| !assessor.blind.contains(&*reserved.namespace);
         if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
@@ -177,7 +173,6 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
 /// An audit while it lasts.
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
-    definitions: Option<&'a Definitions<'a>>,
     findings: Vec<Finding>,
     // Rows that notes tell of.
     exempt: usize,
@@ -204,9 +199,7 @@ impl Audit<'_> {
             }
             each_row(&it);
             self.findings.extend(assessor.finding(&it));
-            let definitions = self.definitions;
-            let unreserved = definitions.and_then(|all| assessor.unreserved(all, &it));
-            self.findings.extend(unreserved);
+            self.findings.extend(assessor.unreserved(&it));
             let range = place.range.zip(it.content.as_ref());
             if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
@@ -217,29 +210,26 @@ impl Audit<'_> {
         }
         let findings = &mut self.findings;
         findings.extend(pools::slice_of_several_nodes(assessor, place));
-        let led = self
-            .definitions
-            .and_then(|all| all.to_pool(&place.key.name));
+        let led = assessor.led(place);
         let usage = pools::usage(place, led, split);
-        match (self.definitions, led) {
-            (Some(definitions), Some(led)) => {
-                findings.extend(pools::full_parts(pool, place, led));
-                findings.extend(pools::statics(definitions, place, led));
-            }
-            (Some(definitions), None) => {
-                findings.push(pools::without_definition(
+        if let Some(led) = led {
+            findings.extend(pools::full_parts(pool, place, led));
+        }
+        if let Some(definitions) = &assessor.definitions {
+            findings.extend(match led {
+                Some(led) => pools::statics(definitions, place, led),
+                None => vec![pools::without_definition(
                     place,
                     split,
                     definitions,
                     assessor.source,
-                ));
-            }
-            (None, _) => {}
+                )],
+            });
         }
         // A pool that no definition leads to gives no address any more.
         let may_give =
             |all: &Definitions<'_>| led.is_some() || !all.may_lead(place, false).is_empty();
-        if self.definitions.is_none_or(may_give) {
+        if assessor.definitions.as_ref().is_none_or(may_give) {
             findings.extend(pools::nearly_full(place, &usage, led));
         }
         usage
@@ -280,14 +270,15 @@ impl Audit<'_> {
                 .gap()
                 .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
         );
-        if self.definitions.is_none() {
+        let definitions = self.assessor.definitions.as_ref();
+        if definitions.is_none() {
             notes.push(
                 "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
                  reservations and unused pools are not looked for"
                     .to_owned(),
             );
         }
-        let hidden = self.definitions.map(Definitions::blind).unwrap_or_default();
+        let hidden = definitions.map(Definitions::blind).unwrap_or_default();
         if !hidden.is_empty() {
             notes.push(format!(
                 "of what these definitions give, duplicates, addresses in use without a row and missing reservations are \

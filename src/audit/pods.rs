@@ -13,7 +13,6 @@ use ipgc_core::{
 
 use super::{
     assess::Assessor,
-    definitions::Definitions,
     index::Place,
     report::{Finding, Problem, Source},
 };
@@ -21,7 +20,6 @@ use super::{
 /// One address that a pod reports of a network of whereabouts.
 struct Use<'a> {
     assessor: &'a Assessor<'a>,
-    definitions: &'a Definitions<'a>,
     address: IpAddr,
     pod: &'a PodState,
     interface: &'a str,
@@ -64,7 +62,7 @@ impl Use<'_> {
             if owner == self.pod.podref.as_str() {
                 return self.is_of(place)
                     || may_be_of(&place.networks, self.network(), false)
-                    || self.definitions.to_pool(&place.key.name).is_none();
+                    || self.assessor.led(place).is_none();
             }
             !PodRef::is_valid(owner) && self.is_of(place)
         })
@@ -150,7 +148,10 @@ pub fn is_going(pod: &PodState) -> bool {
 }
 
 /// The findings about pods that live.
-pub fn findings(assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> Vec<Finding> {
+pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
+    let Some(definitions) = &assessor.definitions else {
+        return Vec::new();
+    };
     let mut uses = Vec::new();
     for pod in &assessor.snapshot.pods {
         if is_going(pod) || !pod.has_network() {
@@ -162,7 +163,6 @@ pub fn findings(assessor: &Assessor<'_>, definitions: &Definitions<'_>) -> Vec<F
                 let sections = definitions.giving(entry.network, *address);
                 let mut of = sections.map(|ipam| Use {
                     assessor,
-                    definitions,
                     address: *address,
                     pod,
                     interface: entry.interface,

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use ipgc_core::{
-    address::Range,
     ipam::handed_out,
     judge::Word,
     pool::{ObservedPool, PoolKey},
@@ -21,22 +20,18 @@ use super::{
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u128 = 90;
 
-/// How many addresses of a range are handed out at the most, by what leads to it.
-fn size(range: Range, led: Option<&Led<'_>>) -> Option<u64> {
-    let count = match led {
-        Some(led) => led.size(range)?,
-        None => handed_out(range, None)?,
-    };
-    Some(u64::try_from(count).unwrap_or(u64::MAX))
-}
-
 /// How full a pool is.
 pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
+    let size = |range| match led {
+        Some(led) => led.size(range),
+        None => handed_out(range, None),
+    };
+    let size = place.range.and_then(size);
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
-        size: place.range.and_then(|range| size(range, led)),
+        size: size.map(|size| u64::try_from(size).unwrap_or(u64::MAX)),
         split,
     }
 }
