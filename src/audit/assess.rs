@@ -4,13 +4,7 @@
 //! There is no history. No end of a pod was seen, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
@@ -188,21 +182,21 @@ impl<'s> Assessor<'s> {
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();
         known.add_definitions(&self.snapshot.definitions);
-        let mut places = BTreeMap::<(&str, Option<&str>), Vec<&Place>>::new();
         for place in &self.index.pools {
             known.add_pool(&place.networks, place.range);
-            for network in &place.networks {
-                let key = (place.key.namespace.as_str(), network.as_deref());
-                places.entry(key).or_default().push(place);
-            }
         }
-        let lone = self.index.without_row(self.snapshot);
-        lone.map(|reserved| {
+        let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
+        let lone = all.filter(|(_, has_row)| !**has_row);
+        lone.map(|(reserved, _)| {
             let reading = split(&reserved.name, &known);
             let place = reading.one().and_then(|(network, address)| {
-                let mut places = places.get(&(&*reserved.namespace, network))?.iter();
-                let fits = |place: &&&Place| place.range.is_some_and(|it| it.contains(address));
-                places.find(fits).copied()
+                let network = network.map(Into::into);
+                let mut places = self.index.pools.iter();
+                places.find(|place| {
+                    place.range.is_some_and(|it| it.contains(address))
+                        && place.key.namespace == *reserved.namespace
+                        && place.networks.contains(&network)
+                })
             });
             self.orphan(reserved, reading, place)
         })
@@ -261,7 +255,7 @@ impl<'s> Assessor<'s> {
             rows: rows.rows().max(1),
             interfaces: rows.interfaces().max(1),
             sighting: None,
-            siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
+            siblings: podref.and_then(|it| Some(self.index.siblings.get(it)?.as_slice())),
             others: &others.unwrap_or_default(),
             scope: Scope {
                 networks,

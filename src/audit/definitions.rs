@@ -4,7 +4,7 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{
-    address::Range,
+    address::{Range, pool_name},
     definitions::{self, Definition, may_be_of},
     ipam::{Ipam, Span, handed_out},
 };
@@ -21,7 +21,6 @@ pub struct Definitions<'s> {
 }
 
 /// The definitions that lead to a pool.
-#[derive(Debug, Default)]
 pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
@@ -120,14 +119,14 @@ impl<'s> Definitions<'s> {
 
     fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
         let network = section.network_name.as_deref();
-        let mut lead = |pool: String, span: &mut dyn Iterator<Item = Option<&'s Span>>| {
+        let mut lead = |pool: String, span: Option<&'s Span>| {
             let new = || Led {
                 reserves: true,
                 parts: Vec::new(),
             };
             let led = self.pools.entry(pool).or_insert_with(new);
             led.reserves &= section.reserves;
-            led.parts.extend(span.map(|span| (name, span)));
+            led.parts.push((name, span));
         };
         let is_broken = !section.problems.is_empty();
         // All of it is in a file on the nodes, the network maybe as well.
@@ -141,12 +140,11 @@ impl<'s> Definitions<'s> {
                 || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
             for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {
                 let pool = section.slice_pool_name(&slice.node, slice.range);
-                lead(pool, &mut [None].into_iter());
+                lead(pool, None);
             }
         } else {
-            for (pool, range) in section.pool_names().zip(&section.ranges) {
-                let spans = section.spans.iter().filter(|span| span.range == *range);
-                lead(pool, &mut spans.map(Some));
+            for span in &section.spans {
+                lead(pool_name(network, None, span.range), Some(span));
             }
         }
         if is_unknown || is_broken {

@@ -119,8 +119,7 @@ impl Assessor<'_> {
         }
         let mut others = None;
         let namespace = &place.key.namespace;
-        for at in snapshot.reservations_of(namespace, &place.networks, content.address) {
-            let found = &snapshot.reservations[at];
+        for (_, found) in snapshot.reservations_of(namespace, &place.networks, content.address) {
             if found.is_of(content) {
                 return None;
             }

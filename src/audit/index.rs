@@ -16,7 +16,6 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
-    reservation::Reservation,
     routes::slice_pools,
 };
 
@@ -35,9 +34,9 @@ pub struct Index {
     /// The rows of each address: the number of the pool, and the podref as it stands in the row.
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
-    has_row: Vec<bool>,
+    pub has_row: Vec<bool>,
     /// All rows of the pods that are there and do not report one of their rows.
-    siblings: HashMap<PodRef, Vec<RowContent>>,
+    pub siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
     reporters: HashMap<IpAddr, Vec<usize>>,
     /// The places of the pods that have a container with this id.
@@ -133,7 +132,7 @@ impl Index {
                     other = Some(pod.podref.clone());
                 }
             }
-            for at in snapshot.reservations_of(&key.namespace, &networks, address) {
+            for (at, _) in snapshot.reservations_of(&key.namespace, &networks, address) {
                 self.has_row[at] = true;
             }
             let held = self.held.entry(address).or_default();
@@ -175,11 +174,6 @@ impl Index {
         self.counts.get(podref).copied().unwrap_or_default()
     }
 
-    /// All rows of a pod that does not report some of them.
-    pub fn siblings_of(&self, podref: &PodRef) -> Option<&[RowContent]> {
-        self.siblings.get(podref).map(Vec::as_slice)
-    }
-
     /// Other pods than the row's own that report its address or have a container with its id.
     pub fn others_of(&self, snapshot: &Snapshot, row: &RowContent) -> Vec<Other> {
         let other = |at: &usize, has_id| Other {
@@ -200,12 +194,6 @@ impl Index {
     pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = (&Place, &str)> {
         let rows = self.held.get(&address).into_iter().flatten();
         rows.map(|(number, owner)| (&self.pools[*number], &**owner))
-    }
-
-    /// The reservations without a row.
-    pub fn without_row<'s>(&self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s Reservation> {
-        let all = snapshot.reservations.iter().zip(&self.has_row);
-        all.filter_map(|(reserved, has_row)| (!has_row).then_some(reserved))
     }
 }
 

@@ -1,7 +1,10 @@
 //! The addresses that live pods report, against those that are allocated: addresses that two of them have, and addresses
 //! that no row holds for them. A pod that may have given them back already is nobody's evidence.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    net::IpAddr,
+};
 
 use ipgc_core::{
     address::{Range, pool_name},
@@ -35,16 +38,14 @@ impl Use<'_> {
     /// Whether a row of this use may be in this pool. Where the node of a slice is not known, each pool of the network may
     /// have it.
     fn is_of(&self, place: &Place) -> bool {
-        let is_slice = self.ipam.slices.is_some();
-        let is_its = |range: Range| {
-            if is_slice {
-                range.contains(self.address)
-            } else {
-                self.ipam.ranges.contains(&range)
-            }
+        let (networks, network) = (&place.networks, self.network());
+        let Some(range) = place.range else {
+            return false;
         };
-        let may_be_slice = is_slice && place.slice.is_none();
-        place.range.is_some_and(is_its) && may_be_of(&place.networks, self.network(), may_be_slice)
+        if self.ipam.slices.is_none() {
+            return self.ipam.ranges.contains(&range) && may_be_of(networks, network, false);
+        }
+        range.contains(self.address) && may_be_of(networks, network, place.slice.is_none())
     }
 
     /// The first pool that holds the address in its network.
@@ -104,7 +105,7 @@ impl Use<'_> {
         self.assessor.index.pools.iter().any(|place| {
             let namespace = &place.key.namespace;
             let mut found = snapshot.reservations_of(namespace, &networks, self.address);
-            found.any(|at| snapshot.reservations[at].owner() == self.pod.podref.as_str())
+            found.any(|(_, it)| it.owner() == self.pod.podref.as_str())
         })
     }
 
@@ -175,41 +176,23 @@ pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
         }
     }
     let mut findings: Vec<_> = uses.iter().filter_map(Use::unallocated).collect();
-    let domain = |one: &Use<'_>| (one.ipam.network_name.clone(), one.address);
-    uses.sort_by_cached_key(domain);
-    let same = |a: &Use<'_>, b: &Use<'_>| (a.network(), a.address) == (b.network(), b.address);
-    for together in uses.chunk_by(same) {
-        findings.extend(duplicates(together));
+    // A section that does not reserve shares an address with all but its own pool.
+    let pools = |one: &Use<'_>| {
+        let pools = one.pool_names().map(|pool| (pool, one.address));
+        pools.collect::<Vec<_>>()
+    };
+    let reserving = uses.iter().filter(|one| one.ipam.reserves);
+    let reserved: HashSet<_> = reserving.flat_map(pools).collect();
+    let mut together = BTreeMap::<_, Vec<_>>::new();
+    for one in &uses {
+        let pools = pools(one);
+        let is_reserved = one.ipam.reserves || pools.iter().any(|it| reserved.contains(it));
+        let alone = pools.into_iter().next().filter(|_| !is_reserved);
+        let domain = (one.network(), one.address, alone);
+        together.entry(domain).or_default().push(one);
     }
+    findings.extend(together.values().filter_map(|uses| duplicate(uses)));
     findings
-}
-
-/// The uses of one address of one network. A definition that does not reserve
-/// shares it with all but its own pools.
-fn duplicates(together: &[Use<'_>]) -> Vec<Finding> {
-    // All that reserve are one group; others share a group where they share a pool.
-    let mut groups = vec![(BTreeSet::new(), Vec::new())];
-    let (reserving, others): (Vec<_>, Vec<_>) = together.iter().partition(|one| one.ipam.reserves);
-    for one in reserving.into_iter().chain(others) {
-        let pools: BTreeSet<_> = one.pool_names().collect();
-        let of_pool = |(all, _): &&mut (BTreeSet<_>, Vec<_>)| !pools.is_disjoint(all);
-        let at = if one.ipam.reserves {
-            groups.first_mut()
-        } else {
-            groups.iter_mut().find(of_pool)
-        };
-        match at {
-            Some((all, group)) => {
-                all.extend(pools);
-                group.push(one);
-            }
-            None => groups.push((pools, vec![one])),
-        }
-    }
-    groups
-        .iter()
-        .filter_map(|(_, group)| duplicate(group))
-        .collect()
 }
 
 fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {

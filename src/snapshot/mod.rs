@@ -186,18 +186,19 @@ impl Snapshot {
         self.pods.get(at)
     }
 
-    /// The places of the reservations of an address in these networks.
+    /// The reservations of an address in these networks, each with its place.
     pub fn reservations_of<'a>(
         &'a self,
         namespace: &'a str,
         networks: &'a Networks,
         address: IpAddr,
-    ) -> impl Iterator<Item = usize> + 'a {
+    ) -> impl Iterator<Item = (usize, &'a Reservation)> {
         let names = networks.iter();
         let names = names.flat_map(move |it| reservation_names(address, it.as_deref()));
         names.filter_map(move |name| {
             let by_name = |it: &Reservation| (&*it.namespace, &*it.name).cmp(&(namespace, &*name));
-            self.reservations.binary_search_by(by_name).ok()
+            let at = self.reservations.binary_search_by(by_name).ok()?;
+            Some((at, self.reservations.get(at)?))
         })
     }
 

@@ -65,7 +65,7 @@ impl Asked<'_> {
         let reservation = it.address.and_then(|address| {
             let namespace = &place.key.namespace;
             let mut found = snapshot.reservations_of(namespace, &place.networks, address);
-            found.next().map(|at| reported(&snapshot.reservations[at]))
+            found.next().map(|(_, it)| reported(it))
         });
         let content = it.content.as_ref();
         RowExplained {
