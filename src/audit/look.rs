@@ -3,15 +3,11 @@
 //! Pure. The look before gives what may not be forgotten: node and labels of pods that are gone, and subjects that an
 //! object hides which cannot be read.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 use ipgc_core::{
     evidence::Policy,
     judge::{Unknown, Verdict},
-    podref::PodRef,
 };
 
 use super::{
@@ -29,8 +25,6 @@ use crate::snapshot::{Kind, Snapshot};
 pub struct Look<'a> {
     snapshot: &'a Snapshot,
     filter: &'a Filter,
-    /// The pods that have the labels that are asked for.
-    selected: Option<HashSet<PodRef>>,
     /// The rows with which nothing is wrong unless there is a finding, each with its verdict in a word.
     kept: Vec<Entry>,
     /// All findings, whatever is asked for. They may be confirmed before they become a state.
@@ -39,14 +33,7 @@ pub struct Look<'a> {
 
 impl<'a> Look<'a> {
     /// Judges a snapshot; the report is of the moment `made`, RFC 3339.
-    pub fn new(
-        snapshot: &'a mut Snapshot,
-        policy: &Policy,
-        filter: &'a Filter,
-        made: String,
-    ) -> Self {
-        // All is judged, and then chosen: a subject that is no longer chosen is not gone.
-        let selected = mem::take(&mut snapshot.selected);
+    pub fn new(snapshot: &'a Snapshot, policy: &Policy, filter: &'a Filter, made: String) -> Self {
         let assessor = Assessor::new(snapshot, policy).at(&made);
         let mut kept = Vec::new();
         let each_row = &mut |it: &Judged<'_>| {
@@ -61,11 +48,11 @@ impl<'a> Look<'a> {
             assessor.describe(&mut finding, it);
             kept.push(Entry::new(verdict.to_owned(), finding));
         };
+        // All is judged, and then chosen: a subject that is no longer chosen is not gone.
         let report = audit_each(&assessor, made, each_row);
         Self {
             snapshot,
             filter,
-            selected,
             kept,
             report,
         }
@@ -119,7 +106,7 @@ impl<'a> Look<'a> {
                 None => before(podref).and_then(|entry| entry.line.node.clone()),
             };
         }
-        if let Some(selected) = &self.selected {
+        if let Some(selected) = &self.snapshot.selected {
             entry.selected = finding.pods.iter().any(|podref| {
                 let is_gone = self.snapshot.pod(podref).is_none();
                 let was_selected = || before(podref).is_some_and(|entry| entry.selected);
@@ -130,8 +117,9 @@ impl<'a> Look<'a> {
             finding.nodes = node.iter().map(|node| node.as_str().into()).collect();
         }
         // No label is asked for where there are no pools.
-        let is_selected =
-            self.selected.is_none() || entry.selected || finding.problem == Problem::NoPools;
+        let is_selected = self.snapshot.selected.is_none()
+            || entry.selected
+            || finding.problem == Problem::NoPools;
         entry.chosen = is_selected && self.filter.chooses(finding, node.as_deref());
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, pool_name},
+    address::pool_name,
     definitions::may_be_of,
     ipam::Ipam,
     pod::{ContainerState, PodState},
