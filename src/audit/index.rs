@@ -12,6 +12,7 @@ use ipgc_core::{
     address::{Range, excerpt},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
+    evidence::Sandboxes,
     id::IdTag,
     pod::PodState,
     podref::PodRef,
@@ -197,11 +198,14 @@ impl Index {
     }
 }
 
-/// A pod that is there, and what would remain of it if it went now.
+/// A pod that is there, and what would remain of it if it went now. How long it has run is not known.
 pub fn living(pod: &PodState) -> Living {
+    let is_at_its_end = pod.phase.is_terminal();
+    let live = is_at_its_end.then(|| Live::new(pod.clone(), 0, Some(NOW), false, NOW));
     Living {
-        // A snapshot does not tell how long the pod has run.
+        uid: pod.uid.clone(),
         running_since: None,
-        ..Live::new(pod.clone(), 0, Some(NOW), false, NOW).living()
+        completed: live.map(|live| live.into_ended(false, NOW).into()),
+        sandboxes: Sandboxes::default(),
     }
 }

@@ -2,7 +2,7 @@
 //! that no row holds for them. A pod that may have given them back already is nobody's evidence.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
 };
 
@@ -177,19 +177,23 @@ pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
     }
     let mut findings: Vec<_> = uses.iter().filter_map(Use::unallocated).collect();
     // A section that does not reserve shares an address with all but its own pool.
-    let pools = |one: &Use<'_>| {
-        let pools = one.pool_names().map(|pool| (pool, one.address));
-        pools.collect::<Vec<_>>()
-    };
-    let reserving = uses.iter().filter(|one| one.ipam.reserves);
-    let reserved: HashSet<_> = reserving.flat_map(pools).collect();
-    let mut together = BTreeMap::<_, Vec<_>>::new();
-    for one in &uses {
-        let pools = pools(one);
-        let is_reserved = one.ipam.reserves || pools.iter().any(|it| reserved.contains(it));
-        let alone = pools.into_iter().next().filter(|_| !is_reserved);
-        let domain = (one.network(), one.address, alone);
+    let mut together = BTreeMap::<_, Vec<&Use<'_>>>::new();
+    let (reserving, others): (Vec<_>, Vec<_>) = uses.iter().partition(|one| one.ipam.reserves);
+    for one in reserving {
+        let domain = (one.network(), one.address, None);
         together.entry(domain).or_default().push(one);
+    }
+    for one in others {
+        let own = one.pool_names().next();
+        let shares = |other: &&Use<'_>| other.pool_names().any(|pool| Some(pool) == own);
+        let reserved = together.get_mut(&(one.network(), one.address, None));
+        match reserved.filter(|uses| uses.iter().any(shares)) {
+            Some(uses) => uses.push(one),
+            None => {
+                let domain = (one.network(), one.address, own);
+                together.entry(domain).or_default().push(one);
+            }
+        }
     }
     findings.extend(together.values().filter_map(|uses| duplicate(uses)));
     findings
