@@ -22,10 +22,9 @@ mod usage;
 use self::{
     census::{Census, hash_of, hash_of_all},
     common::Common,
-    live::Live,
     showing::Showing,
 };
-pub use self::{others::Others, usage::Usage};
+pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     clearance::Living,
     definitions::{Definitions, Scope},

@@ -1,10 +1,10 @@
 //! The verdict on each row of a snapshot, and on each reservation without one: the facts are put together here, and core
 //! judges.
 //!
-//! There is no history. Nobody saw the pods end that are gone, each ready node has yet to show that its kubelet is at
+//! There is no history. No end of a pod was seen, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
@@ -14,14 +14,18 @@ use ipgc_core::{
     judge::{Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
     names::{KnownNetworks, Reading, split},
     node::Nodes,
-    pool::{ObservedPool, Row, RowContent, Unreadable},
+    pool::{self, ObservedPool, Row, RowContent},
     proof::Presence,
     reservation::Reservation,
 };
 use jiff::Timestamp;
 
-use super::index::{Index, Place, living};
-use crate::snapshot::{NOW, Snapshot};
+use super::{
+    definitions::{Definitions, Led},
+    index::{Index, Place, living},
+    report::Source,
+};
+use crate::snapshot::{Kind, NOW, Snapshot, Unreadable};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
@@ -29,12 +33,18 @@ pub struct Assessor<'s> {
     pub snapshot: &'s Snapshot,
     /// The facts about all rows.
     pub index: Index,
+    /// The definitions, unless none were read.
+    pub definitions: Option<Definitions<'s>>,
     /// The waits.
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
     /// The present by the clock that pods are stamped by: of files the latest stamp in them.
     pub present: Option<Timestamp>,
+    /// The namespaces in which a row may be that cannot be seen.
+    pub blind: BTreeSet<String>,
+    /// The source of the snapshot: files, unless a moment was told.
+    pub source: Source,
 }
 
 /// A row, or a reservation without one, and the verdict on it.
@@ -48,7 +58,7 @@ pub struct Judged<'a> {
     pub verdict: Verdict,
 }
 
-/// What is judged.
+/// The object of a verdict.
 pub enum Item<'a> {
     Row(&'a ObservedPool, &'a Row),
     /// With what its name tells.
@@ -95,7 +105,7 @@ impl Judged<'_> {
     /// Whether it is a reservation that says nothing of whose it is, and nothing that it may be somebody's: a person may
     /// have it deleted.
     pub fn names_no_pod(&self) -> bool {
-        let unreadable = Verdict::Unknown(Unknown::Unreadable(Unreadable::PodRef));
+        let unreadable = Verdict::Unknown(Unknown::Unreadable(pool::Unreadable::PodRef));
         matches!(self.item, Item::Reservation(..)) && self.verdict == unreadable
     }
 }
@@ -112,19 +122,29 @@ impl<'s> Assessor<'s> {
     /// Makes a snapshot ready.
     pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
         let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
+        let index = Index::of(snapshot);
+        let unreadable = snapshot.unreadable.iter();
+        let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);
+        let nameless = index.pools.iter().filter(|place| place.range.is_none());
+        let blind = unreadable.map(Unreadable::namespace);
+        let blind = blind.chain(nameless.map(|place| &*place.key.namespace));
         Self {
-            index: Index::of(snapshot),
+            blind: blind.map(str::to_owned).collect(),
+            index,
+            definitions: Definitions::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
             present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
+            source: Source::Files,
             snapshot,
             policy,
         }
     }
 
-    /// The same at this moment, RFC 3339.
+    /// The same of a cluster that was read at this moment, RFC 3339.
     pub fn at(mut self, moment: &str) -> Self {
         self.present = moment.parse().ok();
+        self.source = Source::Cluster;
         self
     }
 
@@ -162,21 +182,21 @@ impl<'s> Assessor<'s> {
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();
         known.add_definitions(&self.snapshot.definitions);
-        let mut places = BTreeMap::<(&str, Option<&str>), Vec<&Place>>::new();
         for place in &self.index.pools {
             known.add_pool(&place.networks, place.range);
-            for network in &place.networks {
-                let key = (place.key.namespace.as_str(), network.as_deref());
-                places.entry(key).or_default().push(place);
-            }
         }
-        let lone = self.index.without_row(self.snapshot);
-        lone.map(|reserved| {
+        let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
+        let lone = all.filter(|(_, has_row)| !**has_row);
+        lone.map(|(reserved, _)| {
             let reading = split(&reserved.name, &known);
             let place = reading.one().and_then(|(network, address)| {
-                let mut places = places.get(&(&*reserved.namespace, network))?.iter();
-                let fits = |place: &&&Place| place.range.is_some_and(|it| it.contains(address));
-                places.find(fits).copied()
+                let network = network.map(Into::into);
+                let mut places = self.index.pools.iter();
+                places.find(|place| {
+                    place.range.is_some_and(|it| it.contains(address))
+                        && place.key.namespace == *reserved.namespace
+                        && place.networks.contains(&network)
+                })
             });
             self.orphan(reserved, reading, place)
         })
@@ -235,7 +255,7 @@ impl<'s> Assessor<'s> {
             rows: rows.rows().max(1),
             interfaces: rows.interfaces().max(1),
             sighting: None,
-            siblings: podref.and_then(|podref| self.index.siblings_of(podref)),
+            siblings: podref.and_then(|it| Some(self.index.siblings.get(it)?.as_slice())),
             others: &others.unwrap_or_default(),
             scope: Scope {
                 networks,
@@ -245,16 +265,21 @@ impl<'s> Assessor<'s> {
             nodes: &self.nodes,
             slice: place.and_then(|place| place.slice.as_deref()),
             longest_grace: self.longest_grace,
-            // It was read after the rows, whole.
+            // The list of pods was read after the rows, whole.
             fresh: true,
         });
-        // Of nodes that are not known any may be silent, and run what is gone.
+        // A node that is not known may be silent, and may run a pod that is gone.
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {
             stale.clearance.wait = Wait::For(Arc::default());
         }
         verdict
+    }
+
+    /// The definitions that lead to a pool, if there are some.
+    pub fn led(&self, place: &Place) -> Option<&Led<'s>> {
+        self.definitions.as_ref()?.to_pool(&place.key.name)
     }
 
     /// The node of a pod that is there.

@@ -10,42 +10,32 @@ use super::{
     report::{Finding, Problem},
 };
 
-/// The subject of a verdict. It stays the same while the verdict changes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subject {
-    /// The problem, unless the subject is a row or a reservation itself.
-    pub problem: Option<Problem>,
-    /// Which row, reservation, pool or address.
-    pub about: String,
-    /// How many before it are alike.
-    pub nth: u32,
-}
-
 /// All that is known of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The verdict in a word: a problem, `live`, `unreported` or `exempt`.
-    pub verdict: &'static str,
-    /// The finding, or a row with which [nothing](Problem::Nothing) is wrong.
-    pub finding: Finding,
-    /// The node of its pod; of a pod that is gone the last known one.
-    pub node: Option<String>,
+    /// The line about it, without its past. The verdict is a problem, `live`, `unreported` or `exempt`.
+    pub line: Line,
     /// Whether its pod has the labels that are asked for; of a pod that is gone, whether it had them.
     pub selected: bool,
     /// Whether it has all that is asked for.
     pub chosen: bool,
 }
 
-/// All subjects.
-pub type State = BTreeMap<Subject, Entry>;
+/// All subjects, each by a text that stays the same while the verdict on it changes.
+pub type State = BTreeMap<String, Entry>;
 
 impl Entry {
     /// An entry of which only the verdict is known.
-    pub fn new(verdict: &'static str, finding: Finding) -> Self {
-        Self {
-            verdict,
-            finding,
+    pub fn new(verdict: String, subject: Finding) -> Self {
+        let line = Line {
+            at: String::new(),
+            verdict: Some(verdict),
+            was: None,
             node: None,
+            subject,
+        };
+        Self {
+            line,
             selected: false,
             chosen: false,
         }
@@ -60,45 +50,53 @@ impl Entry {
             detail,
             pods,
             ..
-        } = &self.finding;
+        } = &self.line.subject;
         let why = problem.is_nothing().then_some(detail);
-        (self.verdict, why, grade, cause, pods, self.chosen)
+        (&self.line.verdict, why, grade, cause, pods, self.chosen)
     }
 
-    /// The line about it, without its past.
-    fn line(&self, at: &str) -> Line {
+    /// Whether it is of interest: chosen, and a finding unless `all` is wanted.
+    fn is_wanted(&self, all: bool) -> bool {
+        self.chosen && (all || !self.line.subject.problem.is_nothing())
+    }
+
+    /// The line about it, with what it `was`.
+    fn told(&self, at: &str, was: Option<&Self>) -> Line {
         Line {
             at: at.to_owned(),
-            verdict: Some(self.verdict.to_owned()),
-            was: None,
-            node: self.node.clone(),
-            subject: self.finding.clone(),
+            was: was.map(|was| was.was().into()),
+            ..self.line.clone()
         }
     }
 
     fn was(&self) -> Was {
+        let Line {
+            verdict,
+            node,
+            subject,
+            ..
+        } = self.line.clone();
         Was {
-            verdict: self.verdict.to_owned(),
-            grade: self.finding.grade.clone(),
-            cause: self.finding.cause.clone(),
-            pods: self.finding.pods.clone(),
-            node: self.node.clone(),
+            verdict: verdict.unwrap_or_default(),
+            grade: subject.grade,
+            cause: subject.cause,
+            pods: subject.pods,
+            node,
         }
     }
 
     /// The line about it once it is no longer there.
-    fn gone(&self, at: &str, subject: &Subject) -> Line {
-        let found = self.finding.clone();
-        let is_row = subject.problem.is_none() && found.row.is_some();
-        let detail = if is_row {
+    fn gone(&self, at: &str) -> Line {
+        let told = self.told(at, Some(self));
+        let found = told.subject;
+        let detail = if found.row.is_some() && !found.problem.is_beside_a_row() {
             "the row is gone"
         } else {
             "no longer found"
         };
-        let node = self.node.as_deref().map(|node| [node.into()].into());
+        let node = told.node.as_deref().map(|node| [node.into()].into());
         Line {
             verdict: None,
-            was: Some(self.was()),
             subject: Finding {
                 row: found.row,
                 namespace: found.namespace,
@@ -109,49 +107,42 @@ impl Entry {
                 nodes: node.unwrap_or(found.nodes),
                 ..Finding::new(Problem::Nothing, detail)
             },
-            ..self.line(at)
+            ..told
         }
     }
 }
 
+/// In the order of a report.
+fn sorted<T>(mut all: Vec<T>, entry: impl Fn(&T) -> &Entry) -> Vec<T> {
+    all.sort_by(|a, b| order(&entry(a).line.subject, &entry(b).line.subject));
+    all
+}
+
 /// The lines of a first look: what there is of interest, and of `all` also rows with which nothing is wrong.
 pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
-    let wanted = state
-        .values()
-        .filter(|it| it.chosen && (all || !it.finding.problem.is_nothing()));
-    let mut wanted: Vec<_> = wanted.collect();
-    wanted.sort_by(|a, b| order(&a.finding, &b.finding));
-    wanted
-        .iter()
-        .map(|entry| Message::Present(entry.line(at)))
-        .collect()
+    let wanted = state.values().filter(|it| it.is_wanted(all));
+    let wanted = sorted(wanted.collect(), |it| it);
+    let lines = wanted.iter().map(|it| it.told(at, None));
+    lines.map(Message::Present).collect()
 }
 
 /// The lines that lead from one state to the next: first what went, then what came or changed, each in the order of a
-/// report. Of interest are chosen subjects that enter or leave a finding, or `all`.
+/// report. Told are chosen subjects that enter or leave a finding, or `all` that are chosen.
 pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Message> {
-    let is_wanted = |entry: &Entry| entry.chosen && (all || !entry.finding.problem.is_nothing());
     let gone = before
         .iter()
-        .filter(|(subject, _)| !after.contains_key(subject));
-    let mut gone: Vec<_> = gone.filter(|(_, entry)| is_wanted(entry)).collect();
-    gone.sort_by(|(_, a), (_, b)| order(&a.finding, &b.finding));
-    let mut others: Vec<_> = after
+        .filter(|(subject, it)| !after.contains_key(*subject) && it.is_wanted(all));
+    let gone = sorted(gone.map(|(_, it)| it).collect(), |it| it);
+    let gone = gone.into_iter().map(|it| Message::Gone(it.gone(at)));
+    let others = after
         .iter()
-        .map(|(subject, entry)| (before.get(subject), entry))
-        .filter(|(before, entry)| before.is_none_or(|before| before.stable() != entry.stable()))
-        .filter(|(before, entry)| is_wanted(entry) || before.is_some_and(is_wanted))
-        .collect();
-    others.sort_by(|(_, a), (_, b)| order(&a.finding, &b.finding));
-    let gone = gone
-        .into_iter()
-        .map(|(subject, entry)| Message::Gone(entry.gone(at, subject)));
-    let others = others.into_iter().map(|(before, entry)| match before {
-        None => Message::Appeared(entry.line(at)),
-        Some(before) => Message::Changed(Line {
-            was: Some(before.was()),
-            ..entry.line(at)
-        }),
+        .map(|(subject, it)| (before.get(subject), it))
+        .filter(|(was, it)| was.is_none_or(|was| was.stable() != it.stable()))
+        .filter(|(was, it)| it.is_wanted(all) || was.is_some_and(|was| was.is_wanted(all)));
+    let others = sorted(others.collect(), |(_, it)| *it);
+    let others = others.into_iter().map(|(was, it)| match was {
+        None => Message::Appeared(it.told(at, None)),
+        Some(_) => Message::Changed(it.told(at, was)),
     });
     gone.chain(others).collect()
 }

@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use ipgc_core::evidence::Policy;
 
 use super::{
-    audit,
-    filter::Filter,
-    report::{Finding, Problem, Report, Source},
+    assess::Assessor,
+    audit_each,
+    report::{Finding, Problem, Report},
 };
-use crate::snapshot::{Kind, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Whether a finding may come of the order of the reads: what a pod reports was read after rows and reservations.
 fn is_surprising(finding: &Finding) -> bool {
     match finding.problem {
-        // Of a row or reservation the own pod is gone.
+        // The pod of such a row or reservation is gone.
         Problem::InUseTwice => finding.row.is_none() && finding.reservation.is_none(),
         Problem::InUseUnallocated | Problem::ReservationMissing => true,
         _ => false,
@@ -30,13 +30,11 @@ pub fn wants_confirmation(report: &Report) -> bool {
 /// Drops the surprising findings that an audit of what was read again does not have: those of the same problem, the same
 /// address and one of its pods.
 pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
-    let (all, made) = (Filter::default(), report.made.clone());
-    let second = audit(again, policy, &all, Source::Cluster, made);
+    let made = report.made.clone();
+    let assessor = Assessor::new(again, policy).at(&made);
     // A pool that cannot be read any more proves no row.
-    let mut unreadable = again.unreadable.iter();
-    let mut pools = second.pools.iter();
-    let is_blind =
-        unreadable.any(|it| it.kind == Kind::IpPool) || pools.any(|pool| pool.range.is_none());
+    let is_blind = !assessor.blind.is_empty();
+    let second = audit_each(&assessor, made, &mut |_| {});
     let found: HashSet<_> = second
         .findings
         .iter()

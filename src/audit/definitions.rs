@@ -1,14 +1,11 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
-//! to. It reads what was parsed, and decides nothing.
+//! to. Nothing is decided here.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-};
+use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{
-    address::Range,
-    definitions::{Definition, may_be_of},
+    address::{Range, pool_name},
+    definitions::{self, Definition, may_be_of},
     ipam::{Ipam, Span, handed_out},
 };
 
@@ -17,23 +14,13 @@ use crate::snapshot::{Kind, Snapshot};
 
 /// The definitions, by what they lead to.
 pub struct Definitions<'s> {
-    /// By the name of a definition.
-    sections: BTreeMap<&'s str, Vec<Section<'s>>>,
+    all: &'s definitions::Definitions,
     /// By the name of a pool.
     pools: HashMap<String, Led<'s>>,
     blind: Vec<Blind<'s>>,
 }
 
-/// One IPAM section of a definition.
-pub struct Section<'s> {
-    /// Its fields.
-    pub ipam: &'s Ipam,
-    /// The names of its pools, but for those of slices.
-    pub pools: Vec<String>,
-}
-
 /// The definitions that lead to a pool.
-#[derive(Debug, Default)]
 pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
@@ -109,7 +96,7 @@ impl<'s> Definitions<'s> {
             return None;
         }
         let mut definitions = Self {
-            sections: BTreeMap::new(),
+            all: &snapshot.definitions,
             pools: HashMap::new(),
             blind: Vec::new(),
         };
@@ -123,11 +110,6 @@ impl<'s> Definitions<'s> {
                 });
                 continue;
             };
-            let known = sections.iter().map(|ipam| Section {
-                ipam,
-                pools: ipam.pool_names().collect(),
-            });
-            definitions.sections.insert(name, known.collect());
             for section in sections {
                 definitions.lead(name, section, snapshot);
             }
@@ -137,14 +119,14 @@ impl<'s> Definitions<'s> {
 
     fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
         let network = section.network_name.as_deref();
-        let mut lead = |pool: String, span: &mut dyn Iterator<Item = Option<&'s Span>>| {
+        let mut lead = |pool: String, span: Option<&'s Span>| {
             let new = || Led {
                 reserves: true,
                 parts: Vec::new(),
             };
             let led = self.pools.entry(pool).or_insert_with(new);
             led.reserves &= section.reserves;
-            led.parts.extend(span.map(|span| (name, span)));
+            led.parts.push((name, span));
         };
         let is_broken = !section.problems.is_empty();
         // All of it is in a file on the nodes, the network maybe as well.
@@ -153,17 +135,16 @@ impl<'s> Definitions<'s> {
         if let Some(slices) = &section.slices {
             let mut known = snapshot.slices.iter();
             let mut unreadable = snapshot.unreadable.iter();
-            // Of slices that are not there any pool may be one.
+            // Any pool may be a slice that is not there.
             is_unknown |= !known.any(|slice| *slice.name == **slices)
                 || unreadable.any(|it| it.kind == Kind::NodeSlicePool);
             for slice in snapshot.slices.iter().filter(|it| *it.name == **slices) {
                 let pool = section.slice_pool_name(&slice.node, slice.range);
-                lead(pool, &mut [None].into_iter());
+                lead(pool, None);
             }
         } else {
-            for (pool, range) in section.pool_names().zip(&section.ranges) {
-                let spans = section.spans.iter().filter(|span| span.range == *range);
-                lead(pool, &mut spans.map(Some));
+            for span in &section.spans {
+                lead(pool_name(network, None, span.range), Some(span));
             }
         }
         if is_unknown || is_broken {
@@ -201,16 +182,23 @@ impl<'s> Definitions<'s> {
     /// its name, its section and the range there. Its range was changed.
     pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
         let own = place.range?;
-        let mut sections = self.sections.iter().flat_map(|(name, sections)| {
-            let ipams = sections.iter().map(|section| section.ipam);
-            ipams.map(move |ipam| (*name, ipam))
-        });
-        sections.find_map(|(name, ipam)| {
+        self.sections().find_map(|(name, ipam)| {
             let mut ranges = ipam.ranges.iter();
             let range = ranges.find(|range| range.overlaps(own))?;
             let is_of = may_be_of(&place.networks, ipam.network_name.as_deref(), false);
             is_of.then_some((name, ipam, *range))
         })
+    }
+
+    /// All sections that can be read, each with the name of its definition.
+    fn sections(&self) -> impl Iterator<Item = (&'s str, &'s Ipam)> {
+        let all = self.all.iter();
+        all.flat_map(|(name, definition)| sections(definition).iter().map(|ipam| (&**name, ipam)))
+    }
+
+    /// The sections of the definition of this name.
+    fn sections_of(&self, name: &str) -> &'s [Ipam] {
+        self.all.get(name).map_or(&[], sections)
     }
 
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
@@ -225,31 +213,30 @@ impl<'s> Definitions<'s> {
 
     /// Whether a definition gives this address to each of its pods, beside those of its pools.
     pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
-        let mut sections = self.sections.get(definition).into_iter().flatten();
-        sections.any(|it| it.ipam.addresses.contains(&address))
+        let mut sections = self.sections_of(definition).iter();
+        sections.any(|ipam| ipam.addresses.contains(&address))
     }
 
     /// All such addresses that a pool may have, each with its definition.
     pub fn statics(&self, place: &Place) -> impl Iterator<Item = (&'s str, IpAddr)> {
-        let is_of = |section: &Section<'_>| {
-            let network = section.ipam.network_name.as_deref();
-            may_be_of(&place.networks, network, false)
-        };
-        let all = self.sections.iter();
-        let all = all.filter(move |(_, sections)| sections.iter().any(is_of));
-        all.flat_map(|(name, sections)| {
-            let all = sections.iter().flat_map(|it| &it.ipam.addresses);
-            all.map(|address| (*name, *address))
-        })
+        let is_of = |ipam: &Ipam| may_be_of(&place.networks, ipam.network_name.as_deref(), false);
+        let all = self.sections();
+        let all = all.filter(move |(name, _)| self.sections_of(name).iter().any(is_of));
+        all.flat_map(|(name, ipam)| ipam.addresses.iter().map(move |address| (name, *address)))
     }
 
     /// The sections that an address of a status entry may be given by: plugins of one list may have networks of their
     /// own.
-    pub fn sections(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &Section<'s>> {
-        let sections = self.sections.get(network).into_iter().flatten();
-        sections.filter(move |section| {
-            let mut ranges = section.ipam.ranges.iter();
-            ranges.any(|range| range.contains(address))
-        })
+    pub fn giving(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &'s Ipam> {
+        let sections = self.sections_of(network).iter();
+        sections.filter(move |ipam| ipam.ranges.iter().any(|range| range.contains(address)))
+    }
+}
+
+/// The sections of a definition that can be read.
+fn sections(definition: &Definition) -> &[Ipam] {
+    match definition {
+        Definition::Read(sections) => sections,
+        Definition::Invalid(_) => &[],
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use ipgc_core::pool::Row;
 
-use super::report::{Finding, PoolUsage};
+use super::report::{Finding, PoolUsage, Problem};
 use crate::snapshot::{Kind, Snapshot, Unreadable};
 
 /// The properties that are asked for: the flags of commands.
@@ -80,36 +80,33 @@ impl Filter {
     /// Whether a finding is of interest.
     #[must_use]
     pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
-        if snapshot.selected.is_none() && *self == Self::default() {
-            return true;
-        }
-        let nodes: Vec<_> = finding.nodes.iter().map(AsRef::as_ref).collect();
         let selected = snapshot.selected.as_ref();
         let mut pods = finding.pods.iter();
-        self.chooses((&finding.namespace, &finding.pool), &finding.pods, &nodes)
-            && selected.is_none_or(|selected| pods.any(|pod| selected.contains(pod.as_str())))
+        self.chooses(finding, None)
+            && selected.is_none_or(|selected| {
+                finding.problem == Problem::NoPools
+                    || pods.any(|pod| selected.contains(pod.as_str()))
+            })
     }
 
-    /// Whether something of this pool, these pods and these nodes is of interest. Labels are not asked for.
+    /// The same but for labels. Its pod is on this `node`, if that is known.
     #[must_use]
-    pub fn chooses(
-        &self,
-        (namespace, pool): (&Option<String>, &Option<String>),
-        pods: &[String],
-        nodes: &[&str],
-    ) -> bool {
+    pub fn chooses(&self, finding: &Finding, node: Option<&str>) -> bool {
         let is_pool = |wanted: &String| {
-            let namespace = namespace.as_deref().unwrap_or_default();
-            pool.as_ref()
-                .is_some_and(|name| is_named(wanted, namespace, name))
+            let namespace = finding.namespace.as_deref().unwrap_or_default();
+            let pool = finding.pool.as_deref();
+            pool.is_some_and(|pool| is_named(wanted, namespace, pool))
         };
-        let is_namespace = |wanted: &String| pods.iter().any(|pod| is_of(pod, wanted));
-        self.pool.as_ref().is_none_or(is_pool)
-            && self.namespace.as_ref().is_none_or(is_namespace)
-            && self
-                .node
-                .as_ref()
-                .is_none_or(|node| nodes.contains(&node.as_str()))
+        let is_namespace = |wanted: &String| finding.pods.iter().any(|pod| is_of(pod, wanted));
+        let is_node = |wanted: &String| {
+            let mut nodes = finding.nodes.iter().map(AsRef::as_ref).chain(node);
+            nodes.any(|node| node == wanted)
+        };
+        // Without pools nothing was looked at.
+        finding.problem == Problem::NoPools
+            || self.pool.as_ref().is_none_or(is_pool)
+                && self.namespace.as_ref().is_none_or(is_namespace)
+                && self.node.as_ref().is_none_or(is_node)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is judged as a finding: what is wrong, which row or reservation it is about, and whose that is.
+//! The finding that a verdict is: the problem, the row or reservation that it is about, and the owner of that.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use ipgc_core::{
 
 use super::{
     assess::{Assessor, Item, Judged},
-    definitions::Definitions,
     pods::is_going,
     report::{Finding, Problem, ReservationReport, RowReport, Stored},
     words,
@@ -103,20 +102,24 @@ impl Assessor<'_> {
 
     /// The finding about a row whose pod lives and reports it, and that has no reservation of its own though it should
     /// have one.
-    pub fn unreserved(&self, definitions: &Definitions<'_>, it: &Judged<'_>) -> Option<Finding> {
+    pub fn unreserved(&self, it: &Judged<'_>) -> Option<Finding> {
         let (snapshot, place, content) = (self.snapshot, it.place?, it.content.as_ref()?);
+        let definitions = self.definitions.as_ref()?;
         // The status of a pod is written last: a pod that reports the address has all that it will have.
         let is_reported = it.verdict == Verdict::Held(Held::Reported);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
-        // Of a pod that goes the reservation goes with the row, and was read before it.
-        let is_going = || snapshot.pod(content.podref.as_str()).is_none_or(is_going);
+        // The reservation of a pod that goes is removed with its row, and was read before the row.
+        let is_going = || {
+            snapshot
+                .pod(content.podref.as_str())
+                .is_none_or(|pod| is_going(pod))
+        };
         if !is_reported || !are_known || !definitions.reserves(place) || is_going() {
             return None;
         }
         let mut others = None;
         let namespace = &place.key.namespace;
-        for at in snapshot.reservations_of(namespace, &place.networks, content.address) {
-            let found = &snapshot.reservations[at];
+        for (_, found) in snapshot.reservations_of(namespace, &place.networks, content.address) {
             if found.is_of(content) {
                 return None;
             }
@@ -165,7 +168,7 @@ fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
         finding.nodes = Arc::clone(nodes);
     }
-    // Of a node that is at work the statement would not count.
+    // While a node is at work, the statement about it does not count.
     if stale.clearance.endless.is_none() {
         finding.command = words::declare_empty(it.holding());
     }

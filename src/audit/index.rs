@@ -1,6 +1,6 @@
 //! One pass over all rows before any of them is judged: what a verdict on one row needs of all others.
 //!
-//! It reads the snapshot, and decides nothing.
+//! The pass reads the snapshot, and decides nothing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,12 +12,13 @@ use ipgc_core::{
     address::{Range, excerpt},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
-    evidence::{Ended, Sandboxes, Trail},
+    evidence::Sandboxes,
     id::IdTag,
     pod::PodState,
     podref::PodRef,
+    pods::Live,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
-    reservation::Reservation,
+    routes::slice_pools,
 };
 
 use crate::snapshot::{NOW, Snapshot};
@@ -32,24 +33,13 @@ pub struct Index {
     /// The rows of each address: the number of the pool, and the podref as it stands in the row.
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
-    has_row: Vec<bool>,
+    pub has_row: Vec<bool>,
     /// All rows of the pods that are there and do not report one of their rows.
-    siblings: HashMap<PodRef, Vec<RowContent>>,
+    pub siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
     reporters: HashMap<IpAddr, Vec<usize>>,
     /// The places of the pods that have a container with this id.
     containers: BTreeMap<IdTag, Vec<usize>>,
-}
-
-/// The pod for which a row holds an address.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// The pod that is asked for.
-    Own,
-    /// Another pod.
-    Another,
-    /// The row names no pod.
-    Nobody,
 }
 
 /// A pool.
@@ -99,7 +89,7 @@ impl Index {
                 index.containers.entry(*id).or_default().push(at);
             }
         }
-        let slices = snapshot.slice_pools();
+        let slices = slice_pools(&snapshot.slices);
         for pool in snapshot.observed() {
             index.add_pool(snapshot, &slices, &pool);
         }
@@ -110,7 +100,7 @@ impl Index {
     fn add_pool(
         &mut self,
         snapshot: &Snapshot,
-        slices: &BTreeMap<PoolKey, Box<str>>,
+        slices: &HashMap<PoolKey, Box<str>>,
         pool: &ObservedPool,
     ) {
         let (key, range, number) = (pool.key(), pool.range, self.pools.len());
@@ -141,7 +131,7 @@ impl Index {
                     other = Some(pod.podref.clone());
                 }
             }
-            for at in snapshot.reservations_of(&key.namespace, &networks, address) {
+            for (at, _) in snapshot.reservations_of(&key.namespace, &networks, address) {
                 self.has_row[at] = true;
             }
             let held = self.held.entry(address).or_default();
@@ -183,11 +173,6 @@ impl Index {
         self.counts.get(podref).copied().unwrap_or_default()
     }
 
-    /// All rows of a pod that does not report some of them.
-    pub fn siblings_of(&self, podref: &PodRef) -> Option<&[RowContent]> {
-        self.siblings.get(podref).map(Vec::as_slice)
-    }
-
     /// Other pods than the row's own that report its address or have a container with its id.
     pub fn others_of(&self, snapshot: &Snapshot, row: &RowContent) -> Vec<Other> {
         let other = |at: &usize, has_id| Other {
@@ -204,47 +189,21 @@ impl Index {
         all.filter(|other| other.pod.podref != row.podref).collect()
     }
 
-    /// The pools that hold this address, and for whom.
-    pub fn holders(&self, address: IpAddr, podref: &str) -> impl Iterator<Item = (&Place, Holder)> {
+    /// The pools that hold this address, each with the podref as it stands in the row.
+    pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = (&Place, &str)> {
         let rows = self.held.get(&address).into_iter().flatten();
-        rows.map(move |(number, owner)| {
-            let holder = match &**owner {
-                owner if owner == podref => Holder::Own,
-                owner if PodRef::is_valid(owner) => Holder::Another,
-                _ => Holder::Nobody,
-            };
-            (&self.pools[*number], holder)
-        })
-    }
-
-    /// The reservations without a row.
-    pub fn without_row<'s>(&self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s Reservation> {
-        let all = snapshot.reservations.iter().zip(&self.has_row);
-        all.filter_map(|(reserved, has_row)| (!has_row).then_some(reserved))
+        rows.map(|(number, owner)| (&self.pools[*number], &**owner))
     }
 }
 
-/// A pod that is there, and what would remain of it if it went now.
+/// A pod that is there, and what would remain of it if it went now. How long it has run is not known.
 pub fn living(pod: &PodState) -> Living {
-    let completed = pod.phase.is_terminal().then(|| {
-        let mut trail = Trail::default();
-        trail.advance(pod);
-        Arc::new(Ended {
-            last: pod.clone(),
-            at: NOW,
-            watched: false,
-            settled: false,
-            stopped: trail.is_stopped(),
-            listed_at: Some(NOW),
-            born: None,
-            gap_at: None,
-            sandboxes: Sandboxes::default(),
-        })
-    });
+    let is_at_its_end = pod.phase.is_terminal();
+    let live = is_at_its_end.then(|| Live::new(pod.clone(), Some(NOW), false, NOW));
     Living {
         uid: pod.uid.clone(),
         running_since: None,
-        completed,
+        completed: live.map(|live| live.into_ended(false, NOW).into()),
         sandboxes: Sandboxes::default(),
     }
 }

@@ -52,7 +52,7 @@ pub struct Line {
     pub verdict: Option<String>,
     /// What it was before, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub was: Option<Was>,
+    pub was: Option<Box<Was>>,
     /// The node of its pod, or the last one that is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,

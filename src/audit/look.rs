@@ -1,26 +1,23 @@
 //! An audit of a cluster as the [`State`] of a watch: the findings, and the rows with which nothing is wrong.
 //!
-//! Pure. Of the look before it takes what it may not forget: node and labels of pods that are gone, and what an object
-//! hides that cannot be read.
+//! Pure. The look before gives what may not be forgotten: node and labels of pods that are gone, and subjects that an
+//! object hides which cannot be read.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 use ipgc_core::{
     evidence::Policy,
     judge::{Unknown, Verdict},
-    podref::PodRef,
 };
 
 use super::{
     assess::{Assessor, Judged},
     audit_each,
-    changes::{Entry, State, Subject},
+    changes::{Entry, State},
     filter::Filter,
+    line::Line,
     name_few,
-    report::{Finding, Problem, Report, Source},
+    report::{Finding, Problem, Report},
 };
 use crate::snapshot::{Kind, Snapshot};
 
@@ -28,24 +25,15 @@ use crate::snapshot::{Kind, Snapshot};
 pub struct Look<'a> {
     snapshot: &'a Snapshot,
     filter: &'a Filter,
-    /// The pods that have the labels that are asked for.
-    selected: Option<HashSet<PodRef>>,
     /// The rows with which nothing is wrong unless there is a finding, each with its verdict in a word.
-    kept: Vec<(&'static str, Finding)>,
+    kept: Vec<Entry>,
     /// All findings, whatever is asked for. They may be confirmed before they become a state.
     pub report: Report,
 }
 
 impl<'a> Look<'a> {
     /// Judges a snapshot; the report is of the moment `made`, RFC 3339.
-    pub fn new(
-        snapshot: &'a mut Snapshot,
-        policy: &Policy,
-        filter: &'a Filter,
-        made: String,
-    ) -> Self {
-        // All is judged, and then chosen: a subject that is no longer chosen is not gone.
-        let selected = mem::take(&mut snapshot.selected);
+    pub fn new(snapshot: &'a Snapshot, policy: &Policy, filter: &'a Filter, made: String) -> Self {
         let assessor = Assessor::new(snapshot, policy).at(&made);
         let mut kept = Vec::new();
         let each_row = &mut |it: &Judged<'_>| {
@@ -58,14 +46,13 @@ impl<'a> Look<'a> {
             };
             let mut finding = Finding::new(Problem::Nothing, detail);
             assessor.describe(&mut finding, it);
-            kept.push((verdict, finding));
+            kept.push(Entry::new(verdict.to_owned(), finding));
         };
-        let all = Filter::default();
-        let report = audit_each(&assessor, &all, Source::Cluster, made, each_row);
+        // All is judged, and then chosen: a subject that is no longer chosen is not gone.
+        let report = audit_each(&assessor, made, each_row);
         Self {
             snapshot,
             filter,
-            selected,
             kept,
             report,
         }
@@ -78,27 +65,27 @@ impl<'a> Look<'a> {
         for finding in mem::take(&mut self.report.findings) {
             let mut subject = subject_of(&finding);
             while state.contains_key(&subject) {
-                subject.nth += 1;
+                subject += " again";
             }
-            state.insert(subject, Entry::new(finding.problem.as_str(), finding));
+            state.insert(subject, Entry::new(finding.problem.to_string(), finding));
         }
-        for (verdict, finding) in mem::take(&mut self.kept) {
+        for entry in mem::take(&mut self.kept) {
             // The finding about a row that is held says more.
-            let entry = state.entry(subject_of(&finding));
-            entry.or_insert_with(|| Entry::new(verdict, finding));
+            let subject = subject_of(&entry.line.subject);
+            state.entry(subject).or_insert(entry);
         }
         let mut known = HashMap::new();
         for entry in before.values() {
-            if let [podref] = entry.finding.pods.as_slice() {
+            if let [podref] = entry.line.subject.pods.as_slice() {
                 known.insert(podref.as_str(), entry);
             }
         }
         for entry in state.values_mut() {
             self.complete(entry, &known);
         }
-        name_few(state.values_mut().map(|entry| &mut entry.finding));
+        name_few(state.values_mut().map(|entry| &mut entry.line.subject));
         for (subject, entry) in before {
-            if !state.contains_key(subject) && self.may_hide(&entry.finding) {
+            if !state.contains_key(subject) && self.may_hide(&entry.line.subject) {
                 state.insert(subject.clone(), entry.clone());
             }
         }
@@ -107,15 +94,19 @@ impl<'a> Look<'a> {
 
     /// Adds the node and the labels of its pod. A pod that is gone keeps those of the look before.
     fn complete(&self, entry: &mut Entry, known: &HashMap<&str, &Entry>) {
-        let finding = &mut entry.finding;
+        let Line {
+            node,
+            subject: finding,
+            ..
+        } = &mut entry.line;
         let before = |podref: &str| known.get(podref).copied();
         if let [podref] = finding.pods.as_slice() {
-            entry.node = match self.snapshot.pod(podref) {
+            *node = match self.snapshot.pod(podref) {
                 Some(pod) => pod.node.as_deref().map(str::to_owned),
-                None => before(podref).and_then(|entry| entry.node.clone()),
+                None => before(podref).and_then(|entry| entry.line.node.clone()),
             };
         }
-        if let Some(selected) = &self.selected {
+        if let Some(selected) = &self.snapshot.selected {
             entry.selected = finding.pods.iter().any(|podref| {
                 let is_gone = self.snapshot.pod(podref).is_none();
                 let was_selected = || before(podref).is_some_and(|entry| entry.selected);
@@ -123,16 +114,13 @@ impl<'a> Look<'a> {
             });
         }
         if finding.nodes.is_empty() {
-            let node = entry.node.iter();
-            finding.nodes = node.map(|node| node.as_str().into()).collect();
+            finding.nodes = node.iter().map(|node| node.as_str().into()).collect();
         }
-        let nodes = finding.nodes.iter().map(AsRef::as_ref);
-        let nodes: Vec<_> = nodes.chain(entry.node.as_deref()).collect();
-        let place = (&finding.namespace, &finding.pool);
-        let is_selected = self.selected.is_none() || entry.selected;
-        // No filter applies: without pools nothing was looked at.
-        entry.chosen = finding.problem == Problem::NoPools
-            || self.filter.chooses(place, &finding.pods, &nodes) && is_selected;
+        // No label is asked for where there are no pools.
+        let is_selected = self.snapshot.selected.is_none()
+            || entry.selected
+            || finding.problem == Problem::NoPools;
+        entry.chosen = is_selected && self.filter.chooses(finding, node.as_deref());
     }
 
     /// Whether an object that is there and cannot be read may hide this.
@@ -159,25 +147,20 @@ impl<'a> Look<'a> {
 }
 
 /// The subject of a finding, as if no other were alike.
-fn subject_of(finding: &Finding) -> Subject {
-    let mut problem = Some(finding.problem);
+fn subject_of(finding: &Finding) -> String {
+    let problem = finding.problem;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let pool = [text(&finding.namespace), text(&finding.pool)].join(" ");
     let address = text(&finding.address);
-    let is_beside = matches!(
-        finding.problem,
-        Problem::OutOfRange | Problem::ReservationMissing
-    );
-    let about = match (finding.problem, &finding.row, &finding.reservation) {
+    let about = match (problem, &finding.row, &finding.reservation) {
         (_, Some(row), _) => {
-            // The row itself may have another finding.
-            problem = problem.filter(|_| is_beside);
-            format!("row {} {}", row.pool_uid, row.key)
+            let row = format!("row {} {}", row.pool_uid, row.key);
+            if !problem.is_beside_a_row() {
+                return row;
+            }
+            row
         }
-        (_, None, Some(reservation)) => {
-            problem = None;
-            format!("reservation {}", reservation.uid)
-        }
+        (_, None, Some(reservation)) => return format!("reservation {}", reservation.uid),
         // Its pods change.
         (Problem::InUseTwice, ..) => address,
         (Problem::InUseUnallocated, ..) => {
@@ -190,9 +173,5 @@ fn subject_of(finding: &Finding) -> Subject {
         (Problem::Unreadable, ..) => format!("{pool} {}", finding.detail),
         _ => pool,
     };
-    Subject {
-        problem,
-        about,
-        nth: 0,
-    }
+    format!("{problem} {about}")
 }

@@ -56,7 +56,6 @@ use ipgc_core::{
 pub(crate) use self::changes::{State, changes, present};
 pub use self::confirm::{confirm, wants_confirmation};
 pub(crate) use self::look::Look;
-pub(crate) use self::pools::blind_namespaces;
 use self::{
     assess::{Assessor, Item, Judged},
     definitions::Definitions,
@@ -82,7 +81,9 @@ pub fn audit(
     if source == Source::Cluster {
         assessor = assessor.at(&made);
     }
-    let mut report = audit_each(&assessor, filter, source, made, &mut |_| {});
+    let mut report = audit_each(&assessor, made, &mut |_| {});
+    report.findings.retain(|it| filter.passes(it, snapshot));
+    report.pools.retain(|pool| filter.passes_pool(pool));
     name_few(report.findings.iter_mut());
     report
 }
@@ -100,21 +101,15 @@ fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
     }
 }
 
-/// The same, and `each_row` is shown each row of each pool.
+/// The same of all that there is, and `each_row` is shown each row of each pool.
 fn audit_each(
     assessor: &Assessor<'_>,
-    filter: &Filter,
-    source: Source,
     made: String,
     each_row: &mut dyn FnMut(&Judged<'_>),
 ) -> Report {
     let snapshot = assessor.snapshot;
-    let definitions = Definitions::of(snapshot);
     let mut audit = Audit {
         assessor,
-        filter,
-        definitions: definitions.as_ref(),
-        source,
         findings: Vec::new(),
         exempt: 0,
         unwatched: 0,
@@ -127,22 +122,19 @@ fn audit_each(
         split.add(usage.split);
         pools.push(usage);
     }
-    if let Some(definitions) = &definitions {
-        audit.add(pods::findings(assessor, definitions, source));
-    }
-    let blind = blind_namespaces(assessor);
+    audit.findings.extend(pods::findings(assessor));
     for it in assessor.orphans() {
-        let is_seen = |reserved: &Reservation| !blind.contains(&*reserved.namespace);
+        let is_seen = |reserved: &Reservation| !assessor.blind.contains(&*reserved.namespace);
         if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
-            audit.add(assessor.finding(&it));
+            audit.findings.extend(assessor.finding(&it));
         }
     }
-    audit.add(pools::gone_slices(assessor, &pools, source));
+    let gone = pools::gone_slices(assessor, &pools);
+    audit.findings.extend(gone);
     audit.about_all();
-    let notes = audit.notes(split.rows(), blind.len());
+    let notes = audit.notes(split.rows());
     let mut findings = audit.findings;
     findings.sort_unstable_by(order);
-    pools.retain(|pool| filter.passes_pool(pool));
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
         Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
@@ -150,7 +142,7 @@ fn audit_each(
     Report {
         version: REPORT_VERSION,
         made,
-        source,
+        source: assessor.source,
         totals: Totals {
             pools: snapshot.pools.len(),
             rows: split.rows(),
@@ -181,9 +173,6 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
 /// An audit while it lasts.
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
-    filter: &'a Filter,
-    definitions: Option<&'a Definitions<'a>>,
-    source: Source,
     findings: Vec<Finding>,
     // Rows that notes tell of.
     exempt: usize,
@@ -192,14 +181,6 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        let (filter, snapshot) = (self.filter, self.assessor.snapshot);
-        let passing = findings
-            .into_iter()
-            .filter(|it| filter.passes(it, snapshot));
-        self.findings.extend(passing);
-    }
-
     fn pool(
         &mut self,
         place: &Place,
@@ -217,42 +198,39 @@ impl Audit<'_> {
                 _ => {}
             }
             each_row(&it);
-            self.add(assessor.finding(&it));
-            let definitions = self.definitions;
-            self.add(definitions.and_then(|all| assessor.unreserved(all, &it)));
+            self.findings.extend(assessor.finding(&it));
+            self.findings.extend(assessor.unreserved(&it));
             let range = place.range.zip(it.content.as_ref());
             if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
                 assessor.describe(&mut finding, &it);
-                self.add([finding]);
+                self.findings.push(finding);
             }
         }
-        self.add(pools::slice_of_several_nodes(assessor, place));
-        let led = self
-            .definitions
-            .and_then(|all| all.to_pool(&place.key.name));
+        let findings = &mut self.findings;
+        findings.extend(pools::slice_of_several_nodes(assessor, place));
+        let led = assessor.led(place);
         let usage = pools::usage(place, led, split);
-        match (self.definitions, led) {
-            (Some(definitions), Some(led)) => {
-                self.add(pools::full_parts(pool, place, led));
-                self.add(pools::statics(definitions, place, led));
-            }
-            (Some(definitions), None) => {
-                self.add([pools::without_definition(
+        if let Some(led) = led {
+            findings.extend(pools::full_parts(pool, place, led));
+        }
+        if let Some(definitions) = &assessor.definitions {
+            findings.extend(match led {
+                Some(led) => pools::statics(definitions, place, led),
+                None => vec![pools::without_definition(
                     place,
                     split,
                     definitions,
-                    self.source,
-                )]);
-            }
-            (None, _) => {}
+                    assessor.source,
+                )],
+            });
         }
         // A pool that no definition leads to gives no address any more.
         let may_give =
             |all: &Definitions<'_>| led.is_some() || !all.may_lead(place, false).is_empty();
-        if self.definitions.is_none_or(may_give) {
-            self.add(pools::nearly_full(place, &usage, led));
+        if assessor.definitions.as_ref().is_none_or(may_give) {
+            findings.extend(pools::nearly_full(place, &usage, led));
         }
         usage
     }
@@ -268,7 +246,7 @@ impl Audit<'_> {
                 finding.namespace = Some(namespace.to_owned());
                 finding.pool = (unreadable.kind == Kind::IpPool).then(|| name.to_owned());
             }
-            self.add([finding]);
+            self.findings.push(finding);
         }
         let mut unreadable = snapshot.unreadable.iter();
         if snapshot.pools.is_empty() && !unreadable.any(|it| it.kind == Kind::IpPool) {
@@ -279,12 +257,12 @@ impl Audit<'_> {
             let detail = format!(
                 "there are no IPPools {place}: whereabouts keeps them elsewhere, or has given no address yet"
             );
-            // No filter applies: without pools nothing was looked at.
             self.findings.push(Finding::new(Problem::NoPools, detail));
         }
     }
 
-    fn notes(&self, rows: usize, blind: usize) -> Vec<String> {
+    fn notes(&self, rows: usize) -> Vec<String> {
+        let blind = self.assessor.blind.len();
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(
@@ -292,14 +270,15 @@ impl Audit<'_> {
                 .gap()
                 .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
         );
-        if self.definitions.is_none() {
+        let definitions = self.assessor.definitions.as_ref();
+        if definitions.is_none() {
             notes.push(
                 "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
                  reservations and unused pools are not looked for"
                     .to_owned(),
             );
         }
-        let hidden = self.definitions.map(Definitions::blind).unwrap_or_default();
+        let hidden = definitions.map(Definitions::blind).unwrap_or_default();
         if !hidden.is_empty() {
             notes.push(format!(
                 "of what these definitions give, duplicates, addresses in use without a row and missing reservations are \

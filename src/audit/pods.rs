@@ -1,131 +1,116 @@
 //! The addresses that live pods report, against those that are allocated: addresses that two of them have, and addresses
 //! that no row holds for them. A pod that may have given them back already is nobody's evidence.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ipgc_core::{
     address::pool_name,
     definitions::may_be_of,
+    ipam::Ipam,
     pod::{ContainerState, PodState},
     podref::PodRef,
 };
 
 use super::{
     assess::Assessor,
-    definitions::{Definitions, Section},
-    index::{Holder, Place},
+    index::Place,
     report::{Finding, Problem, Source},
 };
-use crate::snapshot::{Kind, Unreadable};
 
 /// One address that a pod reports of a network of whereabouts.
 struct Use<'a> {
     assessor: &'a Assessor<'a>,
-    definitions: &'a Definitions<'a>,
-    network: Option<&'a str>,
     address: IpAddr,
     pod: &'a PodState,
     interface: &'a str,
-    section: &'a Section<'a>,
+    /// The section of a definition that gave it.
+    ipam: &'a Ipam,
 }
 
 impl Use<'_> {
-    /// Whether a row of this use may be in this pool.
+    fn network(&self) -> Option<&str> {
+        self.ipam.network_name.as_deref()
+    }
+
+    /// Whether a row of this use may be in this pool. Where the node of a slice is not known, each pool of the network may
+    /// have it.
     fn is_of(&self, place: &Place) -> bool {
-        if self.section.ipam.slices.is_none() {
-            return self.section.pools.contains(&place.key.name);
-        }
-        let Some(range) = place.range.filter(|_| self.is_in(place)) else {
+        let (networks, network) = (&place.networks, self.network());
+        let Some(range) = place.range else {
             return false;
         };
-        if let Some(node) = &place.slice {
-            return place.key.name == self.section.ipam.slice_pool_name(node, range);
+        if self.ipam.slices.is_none() {
+            return self.ipam.ranges.contains(&range) && may_be_of(networks, network, false);
         }
-        // The node of the slice is not known: any pool of its network will do.
-        self.network.is_none_or(|network| {
-            let rest = place.key.name.strip_prefix(network);
-            rest.is_some_and(|rest| rest.starts_with('-'))
-        })
-    }
-
-    /// Whether its address is in the range of this pool.
-    fn is_in(&self, place: &Place) -> bool {
-        place
-            .range
-            .is_some_and(|range| range.contains(self.address))
-    }
-
-    /// The pools that hold the address, and for whom.
-    fn holders(&self) -> impl Iterator<Item = (&Place, Holder)> {
-        let podref = self.pod.podref.as_str();
-        self.assessor.index.holders(self.address, podref)
+        range.contains(self.address) && may_be_of(networks, network, place.slice.is_none())
     }
 
     /// The first pool that holds the address in its network.
     fn holder(&self) -> Option<&Place> {
-        let mut places = self.holders().map(|(place, _)| place);
+        let holders = self.assessor.index.holders(self.address);
+        let mut places = holders.map(|(place, _)| place);
         places.find(|place| self.is_of(place))
     }
 
     /// Whether a row of its pod has it, or one that names no pod, so that no other is given it. Its row stays in the pool
     /// that it was given of when its definition leads to another one by now.
     fn is_allocated(&self) -> bool {
-        self.holders().any(|(place, holder)| match holder {
-            Holder::Own => {
-                self.is_of(place)
-                    || may_be_of(&place.networks, self.network, false)
-                    || self.definitions.to_pool(&place.key.name).is_none()
+        let mut holders = self.assessor.index.holders(self.address);
+        holders.any(|(place, owner)| {
+            if owner == self.pod.podref.as_str() {
+                return self.is_of(place)
+                    || may_be_of(&place.networks, self.network(), false)
+                    || self.assessor.led(place).is_none();
             }
-            Holder::Nobody => self.is_of(place),
-            Holder::Another => false,
+            !PodRef::is_valid(owner) && self.is_of(place)
         })
     }
 
     /// Says in which pool it is, or would be.
     fn name_pool(&self, finding: &mut Finding) {
         let mut places = self.assessor.index.pools.iter();
-        let would_hold = || places.find(|place| self.is_in(place) && self.is_of(place));
+        let has_address = |place: &Place| place.range.is_some_and(|it| it.contains(self.address));
+        let would_hold = || places.find(|place| has_address(place) && self.is_of(place));
         if let Some(place) = self.holder().or_else(would_hold) {
             finding.namespace = Some(place.key.namespace.clone());
             finding.pool = Some(place.key.name.clone());
-        } else if self.section.ipam.slices.is_none() {
+        } else if self.ipam.slices.is_none() {
             finding.pool = self.pool_names().next();
         }
     }
 
     /// The names of the pools of the ranges that have the address.
     fn pool_names(&self) -> impl Iterator<Item = String> {
-        let ranges = self.section.ipam.ranges.iter();
+        let ranges = self.ipam.ranges.iter();
         let ranges = ranges.filter(|range| range.contains(self.address));
-        ranges.map(|range| pool_name(self.network, None, *range))
+        ranges.map(|range| pool_name(self.network(), None, *range))
     }
 
     /// Whether the row would have been seen if there were one.
     fn all_is_seen(&self) -> bool {
-        let (snapshot, pools) = (self.assessor.snapshot, &self.assessor.index.pools);
-        let unreadable = |it: &Unreadable| it.kind == Kind::IpPool;
-        let nameless = |place: &Place| place.range.is_none();
+        let mut pools = self.assessor.index.pools.iter();
         // The pool may be in a namespace that was not looked at.
         let is_looked_at =
-            || snapshot.pools_of.is_none() || pools.iter().any(|place| self.is_of(place));
-        !snapshot.unreadable.iter().any(unreadable) && !pools.iter().any(nameless) && is_looked_at()
+            self.assessor.snapshot.pools_of.is_none() || pools.any(|place| self.is_of(place));
+        self.assessor.blind.is_empty() && is_looked_at
     }
 
     /// Whether there is a reservation of this address for this pod.
     fn is_reserved(&self) -> bool {
-        let (snapshot, networks) = (
-            self.assessor.snapshot,
-            [self.network.map(Into::into)].into(),
-        );
+        let snapshot = self.assessor.snapshot;
+        let networks = [self.network().map(Into::into)].into();
         self.assessor.index.pools.iter().any(|place| {
             let namespace = &place.key.namespace;
             let mut found = snapshot.reservations_of(namespace, &networks, self.address);
-            found.any(|at| snapshot.reservations[at].owner() == self.pod.podref.as_str())
+            found.any(|(_, it)| it.owner() == self.pod.podref.as_str())
         })
     }
 
     /// The finding about an address that no row holds for its pod, if it is one.
-    fn unallocated(&self, source: Source) -> Option<Finding> {
+    fn unallocated(&self) -> Option<Finding> {
         if !self.pod.is_running() || self.is_allocated() || !self.all_is_seen() {
             return None;
         }
@@ -135,7 +120,7 @@ impl Use<'_> {
                 format!("its pod lives, and the row in {} is another's", place.key),
             ),
             // The dump has pools before reservations before pods.
-            None if source == Source::Files && self.is_reserved() => Finding::new(
+            None if self.assessor.source == Source::Files && self.is_reserved() => Finding::new(
                 Problem::Unknown,
                 "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
             ),
@@ -164,11 +149,10 @@ pub fn is_going(pod: &PodState) -> bool {
 }
 
 /// The findings about pods that live.
-pub fn findings(
-    assessor: &Assessor<'_>,
-    definitions: &Definitions<'_>,
-    source: Source,
-) -> Vec<Finding> {
+pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
+    let Some(definitions) = &assessor.definitions else {
+        return Vec::new();
+    };
     let mut uses = Vec::new();
     for pod in &assessor.snapshot.pods {
         if is_going(pod) || !pod.has_network() {
@@ -177,15 +161,13 @@ pub fn findings(
         for entry in pod.status.entries() {
             let given = entry.addresses.iter();
             for address in given.filter(|it| !definitions.is_static(entry.network, **it)) {
-                let sections = definitions.sections(entry.network, *address);
-                let mut of = sections.map(|section| Use {
+                let sections = definitions.giving(entry.network, *address);
+                let mut of = sections.map(|ipam| Use {
                     assessor,
-                    definitions,
-                    network: section.ipam.network_name.as_deref(),
                     address: *address,
                     pod,
                     interface: entry.interface,
-                    section,
+                    ipam,
                 });
                 let Some(first) = of.next() else { continue };
                 let own = of.find(|other| !first.is_allocated() && other.is_allocated());
@@ -193,48 +175,27 @@ pub fn findings(
             }
         }
     }
-    let mut findings: Vec<_> = uses
-        .iter()
-        .filter_map(|one| one.unallocated(source))
-        .collect();
-    uses.sort_by_key(|one| (one.network, one.address));
-    let same = |a: &Use<'_>, b: &Use<'_>| (a.network, a.address) == (b.network, b.address);
-    for together in uses.chunk_by(same) {
-        findings.extend(duplicates(together));
+    let mut findings: Vec<_> = uses.iter().filter_map(Use::unallocated).collect();
+    // A section that does not reserve shares an address with all but its own pool.
+    let mut together = BTreeMap::<_, Vec<&Use<'_>>>::new();
+    let (reserving, others): (Vec<_>, Vec<_>) = uses.iter().partition(|one| one.ipam.reserves);
+    for one in reserving {
+        let domain = (one.network(), one.address, None);
+        together.entry(domain).or_default().push(one);
     }
-    findings
-}
-
-/// The uses of one address of one network. A definition that does not reserve
-/// shares it with all but its own pools.
-fn duplicates(together: &[Use<'_>]) -> Vec<Finding> {
-    if together.len() < 2 {
-        return Vec::new();
-    }
-    // All that reserve are one group; others share a group where they share a pool.
-    let mut groups = vec![(BTreeSet::new(), Vec::new())];
-    let (reserving, others): (Vec<_>, Vec<_>) =
-        together.iter().partition(|one| one.section.ipam.reserves);
-    for one in reserving.into_iter().chain(others) {
-        let pools: BTreeSet<_> = one.pool_names().collect();
-        let of_pool = |(all, _): &&mut (BTreeSet<_>, Vec<_>)| !pools.is_disjoint(all);
-        let at = if one.section.ipam.reserves {
-            groups.first_mut()
+    for one in others {
+        let own = one.pool_names().next();
+        let shares = |other: &&Use<'_>| other.pool_names().any(|pool| Some(pool) == own);
+        let reserved = together.get_mut(&(one.network(), one.address, None));
+        if let Some(uses) = reserved.filter(|uses| uses.iter().any(shares)) {
+            uses.push(one);
         } else {
-            groups.iter_mut().find(of_pool)
-        };
-        match at {
-            Some((all, group)) => {
-                all.extend(pools);
-                group.push(one);
-            }
-            None => groups.push((pools, vec![one])),
+            let domain = (one.network(), one.address, own);
+            together.entry(domain).or_default().push(one);
         }
     }
-    groups
-        .iter()
-        .filter_map(|(_, group)| duplicate(group))
-        .collect()
+    findings.extend(together.values().filter_map(|uses| duplicate(uses)));
+    findings
 }
 
 fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {
@@ -245,7 +206,7 @@ fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {
         return None;
     }
     let first = together[0];
-    let network = match first.network {
+    let network = match first.network() {
         Some(name) => format!("network {name}"),
         None => "the network without a name".to_owned(),
     };

@@ -1,12 +1,12 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{collections::HashSet, fmt};
+use std::fmt;
 
 use ipgc_core::{
-    address::Range,
     ipam::handed_out,
     judge::Word,
     pool::{ObservedPool, PoolKey},
+    routes::{Slice, slice_pools},
 };
 
 use super::{
@@ -16,27 +16,22 @@ use super::{
     report::{Finding, PoolUsage, Problem, Source, Split},
     words,
 };
-use crate::snapshot::{Kind, Slice};
 
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u128 = 90;
 
-/// How many addresses of a range are handed out at the most, by what leads to it.
-fn size(range: Range, led: Option<&Led<'_>>) -> Option<u64> {
-    let count = match led {
-        Some(led) => led.size(range)?,
-        None => handed_out(range, None)?,
-    };
-    Some(u64::try_from(count).unwrap_or(u64::MAX))
-}
-
 /// How full a pool is.
 pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
+    let size = |range| match led {
+        Some(led) => led.size(range),
+        None => handed_out(range, None),
+    };
+    let size = place.range.and_then(size);
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
-        size: place.range.and_then(|range| size(range, led)),
+        size: size.map(|size| u64::try_from(size).unwrap_or(u64::MAX)),
         split,
     }
 }
@@ -233,28 +228,26 @@ impl Place {
 }
 
 /// The findings about slices of nodes that are gone. `usages` are those of all pools, in the order of the index.
-pub fn gone_slices(assessor: &Assessor<'_>, usages: &[PoolUsage], source: Source) -> Vec<Finding> {
+pub fn gone_slices(assessor: &Assessor<'_>, usages: &[PoolUsage]) -> Vec<Finding> {
     let snapshot = assessor.snapshot;
     if !snapshot.knows_nodes() {
         return Vec::new();
     }
-    let slices = snapshot.slices.iter();
-    let gone = slices.filter(|slice| !snapshot.nodes.contains_key(&slice.node));
-    gone.map(|slice| gone_slice(assessor, slice, usages, source))
+    let slices = snapshot.slices.iter().zip(&snapshot.slice_places);
+    let gone = slices.filter(|(slice, _)| !snapshot.nodes.contains_key(&slice.node));
+    gone.map(|(slice, index)| gone_slice(assessor, slice, *index, usages))
         .collect()
 }
 
 fn gone_slice(
     assessor: &Assessor<'_>,
     slice: &Slice,
+    index: usize,
     usages: &[PoolUsage],
-    source: Source,
 ) -> Finding {
-    let names = slice.pool_names();
+    let of_slice = slice_pools(std::slice::from_ref(slice));
     let mut all = assessor.index.pools.iter().zip(usages);
-    let found = all.find(|(place, _)| {
-        place.key.namespace == slice.namespace && names.contains(&place.key.name)
-    });
+    let found = all.find(|(place, _)| of_slice.contains_key(&place.key));
     let pool = found.map(|(place, _)| place);
     let count = found.map_or(0, |(_, usage)| usage.split.rows());
     let Slice {
@@ -267,14 +260,14 @@ fn gone_slice(
     if count > 0 {
         detail =
             format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
-    } else if source == Source::Files {
+    } else if assessor.source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");
     } else if is_proven {
         command = match pool.map(Place::delete) {
             Some(delete) => delete
-                .zip(words::unassign(slice))
+                .zip(words::unassign(slice, index))
                 .map(|(delete, unassign)| format!("{delete} && {unassign}")),
-            None => words::unassign(slice),
+            None => words::unassign(slice, index),
         };
     }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
@@ -283,19 +276,4 @@ fn gone_slice(
     finding.nodes = [node.clone()].into();
     finding.command = command;
     finding
-}
-
-/// The namespaces in which a row may be that cannot be seen.
-pub fn blind_namespaces(assessor: &Assessor<'_>) -> HashSet<String> {
-    let unreadable = assessor.snapshot.unreadable.iter();
-    let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);
-    let of_names = unreadable.filter_map(|it| Some(it.name.split_once('/')?.0.to_owned()));
-    let places = assessor
-        .index
-        .pools
-        .iter()
-        .filter(|place| place.range.is_none());
-    of_names
-        .chain(places.map(|place| place.key.namespace.clone()))
-        .collect()
 }

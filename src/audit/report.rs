@@ -3,7 +3,7 @@
 //! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
 //! not known of a finding is left out.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,30 +163,17 @@ impl Problem {
         *self == Self::Nothing
     }
 
-    /// The word in tables and in JSON.
+    /// Whether a row that has this finding may have another one, about itself.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InUseTwice => "in-use-twice",
-            Self::InUseUnallocated => "in-use-unallocated",
-            Self::ReservationMissing => "reservation-missing",
-            Self::StaticInPool => "static-in-pool",
-            Self::NearlyFull => "nearly-full",
-            Self::NoPools => "no-pools",
-            Self::HeldUnfenced => "held-unfenced",
-            Self::Unreported => "unreported",
-            Self::Stale => "stale",
-            Self::Leftover => "leftover",
-            Self::ReservationOrphaned => "reservation-orphaned",
-            Self::OutOfRange => "out-of-range",
-            Self::Unreadable => "unreadable",
-            Self::Unknown => "unknown",
-            Self::PoolSuperseded => "pool-superseded",
-            Self::PoolWithoutDefinition => "pool-without-definition",
-            Self::SliceOfGoneNode => "slice-of-gone-node",
-            Self::SliceOfSeveralNodes => "slice-of-several-nodes",
-            Self::Nothing => "-",
-        }
+    pub fn is_beside_a_row(self) -> bool {
+        matches!(self, Self::OutOfRange | Self::ReservationMissing)
+    }
+}
+
+/// The word in JSON.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -266,7 +253,7 @@ impl Stored {
     /// The row.
     #[must_use]
     pub fn value(&self) -> Value {
-        // It was made of one.
+        // The text was made of a value.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }

@@ -29,7 +29,7 @@ type Column = (&'static str, usize, bool, fn(&Finding) -> Option<String>);
 /// All columns, in the order of `-o wide`.
 const COLUMNS: [Column; 14] = [
     ("FINDING", 0, true, |it| {
-        Some(it.problem.as_str().to_owned())
+        (!it.problem.is_nothing()).then(|| it.problem.to_string())
     }),
     ("ADDRESS", 15, true, |it| it.address.clone()),
     ("POOL", 20, true, |it| {

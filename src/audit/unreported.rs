@@ -130,7 +130,7 @@ impl Assessor<'_> {
 
     /// Whether the row has the sandbox of one that its pod reports.
     fn is_unplugged(&self, row: &RowContent, pod: &PodState) -> bool {
-        let mut siblings = self.index.siblings_of(&row.podref).into_iter().flatten();
+        let mut siblings = self.index.siblings.get(&row.podref).into_iter().flatten();
         siblings.any(|it| it.sandbox == row.sandbox && pod.status.has_address(it.address))
     }
 }

@@ -7,6 +7,7 @@ use ipgc_core::{
     judge::{Cause, Stale},
     podref::PodRef,
     pool::PoolKey,
+    routes::Slice,
 };
 use jiff::{
     SignedDuration,
@@ -14,10 +15,7 @@ use jiff::{
 };
 
 pub use crate::report::names;
-use crate::{
-    report::NAMED,
-    snapshot::{NOW, Slice},
-};
+use crate::{report::NAMED, snapshot::NOW};
 
 /// `3m30s`.
 #[must_use]
@@ -133,11 +131,10 @@ pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
 
 /// Takes a slice away from a node, if it still is that node's.
 #[must_use]
-pub fn unassign(slice: &Slice) -> Option<String> {
+pub fn unassign(slice: &Slice, index: usize) -> Option<String> {
     let Slice {
         namespace,
         name,
-        index,
         node,
         ..
     } = slice;

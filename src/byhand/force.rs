@@ -26,7 +26,6 @@ use super::{NotDone, Writer, report, row_of};
 use crate::{
     audit::{
         assess::{Assessor, Item},
-        blind_namespaces,
         filter::is_named,
         report::Finding,
     },
@@ -85,7 +84,6 @@ impl There {
         let pools = pools.filter(|pool| pool.exempts(address));
         // A pool exempts the address in all networks of its namespace.
         let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
-        let blind = blind_namespaces(assessor);
         let mut there = Self::default();
         assessor.each(|it| {
             let named = |reason: String| match &it.item {
@@ -131,7 +129,7 @@ impl There {
                     let hidden = "a pool of its namespace cannot be read, and may have its row";
                     if is_kept {
                         Err(Unknown::KeptOwner.to_string())
-                    } else if !is_row && blind.contains(&pool.namespace) {
+                    } else if !is_row && assessor.blind.contains(&pool.namespace) {
                         Err(hidden.to_owned())
                     } else {
                         Ok(Forced::Unreadable(Unreadable {

@@ -62,7 +62,7 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
     let picks = report.findings.iter().filter(wanted).map(|finding| {
         pick(finding, false).map_err(|reason| {
             let address = finding.address.as_deref().unwrap_or("?");
-            let problem = finding.problem.as_str();
+            let problem = finding.problem;
             format!("its finding {problem} about {address} cannot be used: {reason}")
         })
     });

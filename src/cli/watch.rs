@@ -246,12 +246,12 @@ impl Watch {
         &self,
         client: &Client,
         scan: &mut Scan,
-        mut snapshot: Snapshot,
+        snapshot: Snapshot,
         before: &State,
         at: &str,
     ) -> Result<(State, Report), LiveError> {
         scan.known.extend(&snapshot.kinds);
-        let mut look = Look::new(&mut snapshot, &self.policy, &self.filter, at.to_owned());
+        let mut look = Look::new(&snapshot, &self.policy, &self.filter, at.to_owned());
         if wants_confirmation(&look.report) {
             let again = live::read_again(client, scan).await?;
             confirm(&mut look.report, &again, &self.policy);

@@ -6,13 +6,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{File, Metadata},
-    io::{Read, stdin},
+    io::{self, Read, stdin},
     path::{Path, PathBuf},
 };
 
 use ipgc_core::{address::excerpt, definitions::Definition};
 use kube::core::Selector;
-use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
 
 use super::{Kind, Object, Snapshot, gather::Gather, read_objects};
 
@@ -37,13 +37,11 @@ pub fn read(
         metadata.map(|metadata| metadata.len())
     };
     let total = files.iter().map(size).sum();
+    let mut progress = |read| progress(read, total);
     let mut done = 0;
-    let mut gather = Gather::default();
-    if selector.is_some() {
-        gather.select([]);
-    }
+    let mut gather = Gather::new(selector);
     let mut others = BTreeMap::<String, usize>::new();
-    let mut order = Order::default();
+    let mut order = Vec::new();
     for (file, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
         let source: Box<dyn Read> = if is_stdin(path) {
@@ -51,60 +49,60 @@ pub fn read(
         } else {
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
-        let mut tell = |read: u64| progress(done + read, total);
-        let read = read_objects(source, &mut tell, &mut |object| {
+        let source = Told {
+            source,
+            done: &mut done,
+            progress: &mut progress,
+        };
+        let read = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
-                order.take(kind, file);
-                return gather.object(kind, object.text, selector);
+                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
+                    && order.last() != Some(&(file, kind))
+                {
+                    order.push((file, kind));
+                }
+                return gather.object(kind, object.text);
             }
             refuse_list(object)?;
             *others.entry(object.kind.to_string()).or_default() += 1;
             Ok(())
         });
-        done += read.map_err(|error| named(error.to_string()))?;
+        read.map_err(named)?;
     }
     let others = others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
     gather.snapshot.notes.extend(notes);
-    finish(gather.end()?, &order)
+    finish(gather.end(), &order)
 }
 
-/// The order in which rows, reservations and pods were read. It is known only within one file.
-#[derive(Default)]
-struct Order {
-    file: Option<usize>,
-    pods_seen: bool,
-    is_reversed: bool,
-    is_divided: bool,
+/// A file that tells how much was read, those before it included.
+struct Told<'t, R> {
+    source: R,
+    done: &'t mut u64,
+    progress: &'t mut dyn FnMut(u64),
 }
 
-impl Order {
-    fn take(&mut self, kind: Kind, file: usize) {
-        match kind {
-            Kind::Pod => self.pods_seen = true,
-            Kind::IpPool | Kind::Reservation => self.is_reversed |= self.pods_seen,
-            _ => return,
-        }
-        self.is_divided |= *self.file.get_or_insert(file) != file;
-    }
-
-    /// Why a pod that was born between the reads may look like one that is gone.
-    fn no_proof(&self) -> Option<&'static str> {
-        if self.is_divided {
-            return Some(
-                "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
-            );
-        }
-        self.is_reversed
-            .then_some("the pods were read before the IPPools or their reservations")
+impl<R: Read> Read for Told<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        *self.done += read as u64;
+        (self.progress)(*self.done);
+        Ok(read)
     }
 }
 
-/// The members of a list or a table.
-#[derive(Deserialize)]
-struct Members {
-    items: Option<IgnoredAny>,
-    rows: Option<IgnoredAny>,
+/// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and
+/// pods were read. This order is known only within one file.
+fn unproven(order: &[(usize, Kind)]) -> Option<&'static str> {
+    if order.first().map(|(file, _)| file) != order.last().map(|(file, _)| file) {
+        return Some(
+            "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
+        );
+    }
+    let mut behind_pods = order.iter().skip_while(|(_, kind)| *kind != Kind::Pod);
+    behind_pods
+        .any(|(_, kind)| *kind != Kind::Pod)
+        .then_some("the pods were read before the IPPools or their reservations")
 }
 
 /// The objects of a list within a list would be taken for absent.
@@ -113,8 +111,8 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
     if !(kind.ends_with("List") || kind == "Table") {
         return Ok(());
     }
-    let members: Members = serde_json::from_str(object.text).map_err(|error| error.to_string())?;
-    if members.items.is_none() && members.rows.is_none() {
+    let object: Value = serde_json::from_str(object.text).map_err(|error| error.to_string())?;
+    if object["items"].is_null() && object["rows"].is_null() {
         return Ok(());
     }
     let kind = excerpt(kind);
@@ -124,9 +122,9 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
 }
 
 /// Adds to a snapshot what the choice of the input means for it.
-fn finish(mut snapshot: Snapshot, order: &Order) -> Result<Snapshot, String> {
+fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, String> {
     if snapshot.no_proof.is_none() {
-        let reason = order.no_proof().or_else(|| of_one_node(&snapshot));
+        let reason = unproven(order).or_else(|| of_one_node(&snapshot));
         snapshot.no_proof = reason.map(Into::into);
     }
     if !snapshot.kinds.contains(&Kind::IpPool) {

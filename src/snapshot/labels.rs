@@ -1,6 +1,6 @@
 //! Label selectors in the words of kubectl: `app=web`, `app!=web`, `app in (a, b)`, `app notin (a)`, `app`, `!app`.
 //!
-//! What they mean is kube's to say; here they are read, and nothing else.
+//! They are only read here; kube says which labels they choose.
 
 use std::collections::BTreeMap;
 

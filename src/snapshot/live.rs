@@ -5,15 +5,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use ipgc_core::{patch::Answer, podref::PodRef};
+use ipgc_core::patch::Answer;
 use k8s_openapi::{
     api::core::v1::{Node, Pod},
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
-use kube::{
-    Client, Resource,
-    api::{ListParams, PartialObjectMeta},
-};
+use kube::{Client, Resource, api::ListParams};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -21,7 +18,7 @@ use super::{Kind, Snapshot, gather::Gather, neighbours};
 use crate::{
     access::{Right, Scope},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
-    calls::{CallError, call, list, next_page},
+    calls::{CallError, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
 
@@ -46,21 +43,12 @@ pub struct Scan {
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// A right is missing.
-    #[error("not allowed to {0}")]
-    Forbidden(Right),
-    /// The kind is not known to the API server.
-    #[error("the API server knows no {0}: whereabouts is not installed")]
-    NotInstalled(Kind),
-    /// The kind was found before.
-    #[error("the API server knows no {0} any more")]
-    NoLonger(Kind),
     /// A request failed.
     #[error("cannot list {0}: {1}")]
     Call(Kind, CallError),
-    /// An object cannot be read, or was read twice.
+    /// A right or a kind is missing, or an object cannot be read or was read twice.
     #[error("{0}")]
-    Object(String),
+    Other(String),
 }
 
 impl LiveError {
@@ -69,7 +57,7 @@ impl LiveError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Call(_, error) => error.retry_after(),
-            _ => None,
+            Self::Other(_) => None,
         }
     }
 }
@@ -94,29 +82,29 @@ pub async fn read(
     let mut reader = Reader {
         client,
         scan,
-        gather: Gather::default(),
+        gather: Gather::new(scan.selector.as_ref()),
         progress,
     };
-    // Of each pod that has a row, the row was read before.
-    for kind in [
-        Kind::Reservation,
-        Kind::IpPool,
-        Kind::NodeSlicePool,
-        Kind::Pod,
-        Kind::Node,
-        Kind::Definition,
-    ] {
-        reader.read(kind).await?;
-    }
-    if let Some(selector) = &scan.selector {
-        reader.select(selector).await?;
-    }
-    let Reader { mut gather, .. } = reader;
+    let of_pools = scan.pool_namespace.as_deref();
+    reader
+        .read::<Reservation>(Kind::Reservation, of_pools)
+        .await?;
+    reader.read::<IpPool>(Kind::IpPool, of_pools).await?;
+    reader
+        .read::<NodeSlicePool>(Kind::NodeSlicePool, of_pools)
+        .await?;
+    // The row of each pod was read before the pod.
+    reader.read::<Pod>(Kind::Pod, None).await?;
+    reader.read::<Node>(Kind::Node, None).await?;
+    reader
+        .read::<NetworkAttachmentDefinition>(Kind::Definition, None)
+        .await?;
+    let mut gather = reader.gather;
     if !scan.only_objects {
-        let notes = neighbours::notes(client, scan.pool_namespace.as_deref()).await;
+        let notes = neighbours::notes(client, of_pools).await;
         gather.snapshot.notes.extend(notes);
     }
-    let mut snapshot = gather.end().map_err(LiveError::Object)?;
+    let mut snapshot = gather.end();
     if !scan.only_objects && !snapshot.reservations.is_empty() {
         match neighbours::claims_forbidden(client).await {
             Some(namespaces) => snapshot.claims_forbidden = namespaces,
@@ -156,20 +144,8 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    async fn read(&mut self, kind: Kind) -> Result<(), LiveError> {
-        let namespace = self.scan.pool_namespace.as_deref();
-        match kind {
-            Kind::IpPool => self.kind::<IpPool>(kind, namespace).await,
-            Kind::Reservation => self.kind::<Reservation>(kind, namespace).await,
-            Kind::NodeSlicePool => self.kind::<NodeSlicePool>(kind, namespace).await,
-            Kind::Pod => self.kind::<Pod>(kind, None).await,
-            Kind::Node => self.kind::<Node>(kind, None).await,
-            Kind::Definition => self.kind::<NetworkAttachmentDefinition>(kind, None).await,
-        }
-    }
-
     /// Reads all objects of a kind. Pages of pools are sized by their bytes.
-    async fn kind<K: Resource<DynamicType = ()>>(
+    async fn read<K: Resource<DynamicType = ()>>(
         &mut self,
         kind: Kind,
         namespace: Option<&str>,
@@ -196,8 +172,8 @@ impl Reader<'_> {
             }
             self.gather.snapshot.kinds.insert(kind);
             for item in items {
-                let taken = self.gather.object(kind, item.get(), None);
-                taken.map_err(LiveError::Object)?;
+                let taken = self.gather.object(kind, item.get());
+                taken.map_err(LiveError::Other)?;
             }
             (self.progress)(kind, count);
         }
@@ -212,21 +188,29 @@ impl Reader<'_> {
         error: CallError,
     ) -> Result<(), LiveError> {
         match error.answer() {
-            Answer::Forbidden if !is_unknown_caller(&error) => Err(LiveError::Forbidden(Right {
-                verb: "list",
-                group: K::group(&()),
-                resource: K::plural(&()),
-                scope: match (kind, namespace) {
-                    (Kind::Node, _) => Scope::Cluster,
-                    (_, Some(namespace)) => Scope::Namespace(namespace.to_owned()),
-                    (_, None) => Scope::AllNamespaces,
-                },
-                name: None,
-            })),
+            Answer::Forbidden if !is_unknown_caller(&error) => {
+                let right = Right {
+                    verb: "list",
+                    group: K::group(&()),
+                    resource: K::plural(&()),
+                    scope: match (kind, namespace) {
+                        (Kind::Node, _) => Scope::Cluster,
+                        (_, Some(namespace)) => Scope::Namespace(namespace.to_owned()),
+                        (_, None) => Scope::AllNamespaces,
+                    },
+                    name: None,
+                };
+                Err(LiveError::Other(format!("not allowed to {right}")))
+            }
             // A proxy before the server may say so too, but then pods are not found either.
-            Answer::Gone if self.scan.known.contains(&kind) => Err(LiveError::NoLonger(kind)),
+            Answer::Gone if self.scan.known.contains(&kind) => {
+                let reason = format!("the API server knows no {kind} any more");
+                Err(LiveError::Other(reason))
+            }
             Answer::Gone => match kind {
-                Kind::IpPool => Err(LiveError::NotInstalled(kind)),
+                Kind::IpPool => Err(LiveError::Other(format!(
+                    "the API server knows no {kind}: whereabouts is not installed"
+                ))),
                 Kind::Pod | Kind::Node => Err(LiveError::Call(kind, error)),
                 Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
                     let note = format!("the API server knows no {kind}");
@@ -236,24 +220,5 @@ impl Reader<'_> {
             },
             _ => Err(LiveError::Call(kind, error)),
         }
-    }
-
-    /// Asks the API server for the names of the pods with these labels.
-    async fn select(&mut self, selector: &kube::core::Selector) -> Result<(), LiveError> {
-        self.gather.select([]);
-        let api = kube::Api::<Pod>::all(self.client.clone());
-        let mut next = Some(ListParams::default().labels_from(selector).limit(SOME));
-        while let Some(params) = next {
-            let page = call(api.list_metadata(&params)).await;
-            let page = page.map_err(|error| LiveError::Call(Kind::Pod, error))?;
-            next = next_page(&params, &page.metadata);
-            let podref = |pod: PartialObjectMeta<Pod>| {
-                let metadata = pod.metadata;
-                PodRef::new(&metadata.namespace?, &metadata.name?).ok()
-            };
-            self.gather
-                .select(page.items.into_iter().filter_map(podref));
-        }
-        Ok(())
     }
 }

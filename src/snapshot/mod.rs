@@ -11,7 +11,7 @@
 //! | `neighbours` | other programs that free addresses in the cluster |
 //! | [`labels`] | label selectors |
 //!
-//! These modules only read. They use core's readers of pools, reservations and pods, and never judge.
+//! These modules only read, by core's readers of pools, reservations and pods, and never judge.
 
 pub mod files;
 mod gather;
@@ -29,7 +29,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, pool_name, reservation_names},
+    address::reservation_names,
     definitions::{Definitions, Networks},
     node::{NodeState, Nodes},
     pod::PodState,
@@ -37,12 +37,13 @@ use ipgc_core::{
     pool::{ObservedPool, PoolKey},
     proof::Presence,
     reservation::Reservation,
+    routes::Slice,
     time::Moment,
 };
 
 use crate::report::names;
 
-pub use self::objects::{Object, Place, ReadError, read_objects};
+pub use self::objects::{Object, read_objects};
 
 /// The kinds that a snapshot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,29 +76,35 @@ impl Kind {
     /// `apiVersion` and `kind`.
     #[must_use]
     pub fn type_of(self) -> (&'static str, &'static str) {
+        let [version, kind, _] = self.names();
+        (version, kind)
+    }
+
+    /// `apiVersion`, `kind`, and the name that kubectl takes.
+    fn names(self) -> [&'static str; 3] {
         const WHEREABOUTS: &str = "whereabouts.cni.cncf.io/v1alpha1";
         match self {
-            Self::IpPool => (WHEREABOUTS, "IPPool"),
-            Self::Reservation => (WHEREABOUTS, "OverlappingRangeIPReservation"),
-            Self::NodeSlicePool => (WHEREABOUTS, "NodeSlicePool"),
-            Self::Pod => ("v1", "Pod"),
-            Self::Node => ("v1", "Node"),
-            Self::Definition => ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"),
+            Self::IpPool => [WHEREABOUTS, "IPPool", "ippools"],
+            Self::Reservation => [
+                WHEREABOUTS,
+                "OverlappingRangeIPReservation",
+                "overlappingrangeipreservations",
+            ],
+            Self::NodeSlicePool => [WHEREABOUTS, "NodeSlicePool", "nodeslicepools"],
+            Self::Pod => ["v1", "Pod", "pods"],
+            Self::Node => ["v1", "Node", "nodes"],
+            Self::Definition => [
+                "k8s.cni.cncf.io/v1",
+                "NetworkAttachmentDefinition",
+                "network-attachment-definitions",
+            ],
         }
     }
 }
 
-/// The name that kubectl takes.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::IpPool => "ippools",
-            Self::Reservation => "overlappingrangeipreservations",
-            Self::NodeSlicePool => "nodeslicepools",
-            Self::Pod => "pods",
-            Self::Node => "nodes",
-            Self::Definition => "network-attachment-definitions",
-        })
+        f.write_str(self.names()[2])
     }
 }
 
@@ -115,6 +122,8 @@ pub struct Snapshot {
     pub reservations: Vec<Reservation>,
     /// The slices of nodes.
     pub slices: Vec<Slice>,
+    /// The place of each in `status.allocations` of its NodeSlicePool.
+    pub slice_places: Vec<usize>,
     /// The pods, in the order of their podrefs.
     pub pods: Vec<Arc<PodState>>,
     /// The nodes by name.
@@ -141,30 +150,6 @@ pub struct Snapshot {
     pub claims_forbidden: BTreeSet<String>,
 }
 
-/// One node's part of a NodeSlicePool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// `metadata.namespace` of the NodeSlicePool.
-    pub namespace: String,
-    /// `metadata.name` of it.
-    pub name: String,
-    /// Its place in `status.allocations`.
-    pub index: usize,
-    /// The node.
-    pub node: Box<str>,
-    /// The part.
-    pub range: Range,
-}
-
-impl Slice {
-    /// The pools that it may be, by the two names that whereabouts gives them.
-    #[must_use]
-    pub fn pool_names(&self) -> [String; 2] {
-        let name = |network| pool_name(network, Some(&self.node), self.range);
-        [name(Some(&self.name)), name(None)]
-    }
-}
-
 /// An object that is there and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
@@ -174,6 +159,15 @@ pub struct Unreadable {
     pub name: String,
     /// The fault.
     pub reason: String,
+}
+
+impl Unreadable {
+    /// Its namespace; empty where that cannot be read.
+    pub(crate) fn namespace(&self) -> &str {
+        self.name
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace)
+    }
 }
 
 impl Snapshot {
@@ -186,35 +180,32 @@ impl Snapshot {
 
     /// The pod of this name.
     #[must_use]
-    pub fn pod(&self, podref: &str) -> Option<&PodState> {
-        self.shared_pod(podref).map(AsRef::as_ref)
-    }
-
-    fn shared_pod(&self, podref: &str) -> Option<&Arc<PodState>> {
+    pub fn pod(&self, podref: &str) -> Option<&Arc<PodState>> {
         let by_name = |pod: &Arc<PodState>| pod.podref.as_str().cmp(podref);
         let at = self.pods.binary_search_by(by_name).ok()?;
         self.pods.get(at)
     }
 
-    /// The places of the reservations of an address in these networks.
+    /// The reservations of an address in these networks, each with its place.
     pub fn reservations_of<'a>(
         &'a self,
         namespace: &'a str,
         networks: &'a Networks,
         address: IpAddr,
-    ) -> impl Iterator<Item = usize> + 'a {
+    ) -> impl Iterator<Item = (usize, &'a Reservation)> {
         let names = networks.iter();
         let names = names.flat_map(move |it| reservation_names(address, it.as_deref()));
         names.filter_map(move |name| {
             let by_name = |it: &Reservation| (&*it.namespace, &*it.name).cmp(&(namespace, &*name));
-            self.reservations.binary_search_by(by_name).ok()
+            let at = self.reservations.binary_search_by(by_name).ok()?;
+            Some((at, self.reservations.get(at)?))
         })
     }
 
-    /// What the snapshot says about the presence of a pod.
+    /// The presence of a pod, as far as the snapshot tells.
     #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
-        if let Some(pod) = self.shared_pod(podref.as_str()) {
+        if let Some(pod) = self.pod(podref.as_str()) {
             return Presence::Present(Some(Arc::clone(pod)));
         }
         if let Some(reason) = &self.no_proof {
@@ -272,27 +263,5 @@ impl Snapshot {
             nodes.suspect(self.nodes.keys().map(|name| &**name), NOW);
         }
         nodes
-    }
-
-    /// The pools that are provably one node's slice, unless two nodes give the same name.
-    #[must_use]
-    pub fn slice_pools(&self) -> BTreeMap<PoolKey, Box<str>> {
-        let mut nodes = BTreeMap::<PoolKey, Option<Box<str>>>::new();
-        for slice in &self.slices {
-            for name in slice.pool_names() {
-                let key = PoolKey {
-                    namespace: slice.namespace.clone(),
-                    name,
-                };
-                let node = nodes.entry(key).or_insert_with(|| Some(slice.node.clone()));
-                if node.as_deref() != Some(&*slice.node) {
-                    *node = None;
-                }
-            }
-        }
-        let proven = nodes.into_iter();
-        proven
-            .filter_map(|(key, node)| Some((key, node?)))
-            .collect()
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     report::CLAIMS_FORBIDDEN,
 };
 
-/// Objects to a page. They are large, and there may be thousands.
+/// Objects to a page: there may be thousands of large ones.
 const PAGE: u32 = 100;
 /// The programs of upstream that free addresses, by what stands in a pod template that runs them.
 const LOOP: &str = "ip-control-loop";
@@ -38,7 +38,7 @@ const LABELS: [&str; 3] = [
     "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
 ];
 
-/// What it means that something could not be asked.
+/// The meaning of a request that failed.
 const NOT_KNOWN: &str = "so whether whereabouts' own loop or reconciler runs is not known";
 
 fn name(object: &DynamicObject) -> String {
@@ -50,12 +50,29 @@ fn runs(object: &DynamicObject, program: &str) -> bool {
     object.data["spec"].to_string().contains(program)
 }
 
-fn reconciles(object: &DynamicObject) -> bool {
-    RECONCILERS.iter().any(|program| runs(object, program))
-        || object.name_any() == "whereabouts-reconciler"
+/// The notes about an object: that it runs upstream's loop, and that it runs a reconciler.
+fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 2] {
+    let is_reconciler = RECONCILERS.iter().any(|program| runs(object, program))
+        || object.name_any() == "whereabouts-reconciler";
+    // Up to that version its pods run the reconciler as well, each at the same second.
+    let own_loop = runs(object, LOOP).then(|| {
+        format!(
+            "whereabouts' own loop runs beside ipgc ({kind} {}); it is needed no more, and up to whereabouts 0.9.3 \
+             it is its reconciler, too, which frees addresses of pods that live",
+            name(object)
+        )
+    });
+    let reconciler = is_reconciler.then(|| {
+        format!(
+            "whereabouts' reconciler runs beside ipgc ({kind} {}); it frees addresses by rules of its own, \
+             those of pods that live among them: scale it to 0 or suspend it",
+            name(object)
+        )
+    });
+    [own_loop, reconciler]
 }
 
-/// What is to be told, one sentence each.
+/// The notes for people with all rights, one sentence each.
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
@@ -69,11 +86,8 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
         let read = each(client, resource, all, |object| {
             let spec = &object.data["spec"];
             let is_off = spec["replicas"] == 0 || spec["suspend"] == true;
-            if runs(&object, LOOP) && !is_off {
-                notes.push(own_loop(&kind, &name(&object)));
-            }
-            if reconciles(&object) && !is_off {
-                notes.push(beside(&kind, &name(&object)));
+            if !is_off {
+                notes.extend(about(&kind, &object).into_iter().flatten());
             }
         });
         if read.await.is_none() {
@@ -106,11 +120,10 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     notes
 }
 
-/// What is to be told by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
+/// The notes by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
 /// `CronJob` have no label that tells.
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (mut loops, mut reconcilers) = (None, None);
+    let mut first = [None, None];
     let mut is_known = true;
     for label in LABELS {
         // There is one on each node, all alike; what else has the label is few.
@@ -120,18 +133,16 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
             let labelled = page(client, &ApiResource::erase::<Pod>(&()), &labelled).await;
             is_known &= labelled.is_some();
             for pod in labelled.into_iter().flatten() {
-                if runs(&pod, LOOP) {
-                    loops.get_or_insert_with(|| own_loop("pod", &name(&pod)));
-                }
-                if reconciles(&pod) {
-                    reconcilers.get_or_insert_with(|| beside("pod", &name(&pod)));
+                for (first, note) in first.iter_mut().zip(about("pod", &pod)) {
+                    *first = first.take().or(note);
                 }
             }
         }
     }
-    let unknown = || format!("pods cannot be listed by label, {NOT_KNOWN}");
-    let unknown = (!is_known).then(unknown);
-    notes.extend(loops.into_iter().chain(reconcilers).chain(unknown));
+    let mut notes: Vec<_> = first.into_iter().flatten().collect();
+    if !is_known {
+        notes.push(format!("pods cannot be listed by label, {NOT_KNOWN}"));
+    }
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
         match page(client, &ApiResource::erase::<IpPool>(&()), &others).await {
@@ -183,21 +194,6 @@ async fn page(
         }),
         page => page.ok(),
     }
-}
-
-/// Up to that version its pods run the reconciler as well, each at the same second.
-fn own_loop(kind: &str, name: &str) -> String {
-    format!(
-        "whereabouts' own loop runs beside ipgc ({kind} {name}); it is needed no more, and up to whereabouts 0.9.3 \
-         it is its reconciler, too, which frees addresses of pods that live"
-    )
-}
-
-fn beside(kind: &str, name: &str) -> String {
-    format!(
-        "whereabouts' reconciler runs beside ipgc ({kind} {name}); it frees addresses by rules of its own, \
-         those of pods that live among them: scale it to 0 or suspend it"
-    )
 }
 
 /// Shows all objects of a kind; `None` where they cannot all be read.

@@ -5,10 +5,7 @@
 //! and more is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is read whole.
 //! This module knows no kind of objects, and no text makes it panic.
 
-use std::{
-    fmt,
-    io::{self, Read},
-};
+use std::{fmt, io::Read};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{
@@ -42,111 +39,51 @@ pub struct Object<'t> {
 /// Takes each object. An error is one line that says what is wrong with the object.
 pub type Each<'e> = dyn FnMut(&Object<'_>) -> Result<(), String> + 'e;
 
-/// A place in a text: the byte in JSON, the line in YAML.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The number of bytes before it.
-    Byte(u64),
-    /// Its line, from 1 on.
-    Line(usize),
-}
-
-impl Place {
-    /// The form that the text was read as.
-    fn form(self) -> &'static str {
-        match self {
-            Self::Byte(_) => "json",
-            Self::Line(_) => "yaml",
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Byte(at) => write!(f, "byte {at}"),
-            Self::Line(at) => write!(f, "line {at}"),
-        }
-    }
-}
-
-/// Why a text is no dump.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The source failed.
-    #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// The text is no JSON or YAML, or has something else than objects.
-    #[error("is not what kubectl get -o {} writes, at {at}: {reason}", at.form())]
-    Syntax {
-        /// The beginning of the part that cannot be read.
-        at: Place,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The text ends within an object or a list.
-    #[error("ends in the middle of its text, at {0}: it was cut off")]
-    Cut(Place),
-    /// The text is one page of a list.
-    #[error("is only a part of a list, which was asked for with a limit")]
-    Page,
-    /// An object is larger than any that a cluster can store.
-    #[error("has an object of more than 64 MB at {0}")]
-    TooLarge(Place),
-    /// An object was refused.
-    #[error("object at {at}: {reason}")]
-    Object {
-        /// The beginning of the object.
-        at: Place,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-impl ReadError {
-    /// The same error with the line of YAML that the byte of JSON was made of.
-    pub(super) fn placed(mut self, line: impl Fn(u64) -> Place) -> Self {
-        if let Self::Syntax { at, .. }
-        | Self::Object { at, .. }
-        | Self::Cut(at)
-        | Self::TooLarge(at) = &mut self
-            && let Place::Byte(byte) = *at
-        {
-            *at = line(byte);
-        }
-        self
-    }
-}
-
-/// Reads all objects of a text, and returns its length. `progress` is told now and then how much was read.
+/// Reads all objects of a text.
 ///
 /// # Errors
-/// See [`ReadError`]. An error of `each` gets the place of the object.
-pub fn read_objects(
-    mut source: impl Read,
-    progress: &mut dyn FnMut(u64),
-    each: &mut Each<'_>,
-) -> Result<u64, ReadError> {
-    let mut text = Text::new(&mut source, progress);
-    let mut documents = 0;
-    while let Some(next) = text.next_document(documents == 0)? {
-        documents += 1;
-        if documents == 1 && next != b'{' {
-            documents = text.yaml(each)?;
-            break;
+/// One line that names the place: the byte in JSON, the line in YAML.
+pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<(), String> {
+    let mut text = Text::new(&mut source, "json", &|byte| format!("byte {byte}"));
+    let mut is_first = true;
+    while let Some(next) = text.next_document(is_first)? {
+        if is_first && next != b'{' {
+            return text.yaml(each);
         }
+        is_first = false;
         text.document(each)?;
     }
-    match documents {
-        0 => Err(ReadError::Cut(text.place())),
-        _ => Ok(text.at()),
+    if is_first {
+        return Err(text.cut());
     }
+    Ok(())
+}
+
+/// Reads the JSON that a document of YAML was made. `place` names the line that a byte of it was made of.
+pub(super) fn read_made(
+    mut json: &[u8],
+    place: &dyn Fn(u64) -> String,
+    each: &mut Each<'_>,
+) -> Result<(), String> {
+    Text::new(&mut json, "yaml", place).document(each)
+}
+
+/// The error of a text that ends within an object or a list.
+pub(super) fn cut_off(place: &str) -> String {
+    format!("ends in the middle of its text, at {place}: it was cut off")
+}
+
+/// The error of a text that has something else than objects.
+pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> String {
+    format!("is not what kubectl get -o {form} writes, at {place}: {reason}")
 }
 
 /// A text that is read from its beginning to its end.
 struct Text<'s> {
     source: &'s mut dyn Read,
-    progress: &'s mut dyn FnMut(u64),
+    /// The form that the text was made of, and the place in that form of a byte.
+    form: &'static str,
+    place: &'s dyn Fn(u64) -> String,
     /// The part of the text that is in memory.
     bytes: Vec<u8>,
     /// The unread part of `bytes` begins here.
@@ -157,10 +94,11 @@ struct Text<'s> {
 }
 
 impl<'s> Text<'s> {
-    fn new(source: &'s mut dyn Read, progress: &'s mut dyn FnMut(u64)) -> Self {
+    fn new(source: &'s mut dyn Read, form: &'static str, place: &'s dyn Fn(u64) -> String) -> Self {
         Self {
             source,
-            progress,
+            form,
+            place,
             bytes: Vec::new(),
             start: 0,
             dropped: 0,
@@ -168,45 +106,47 @@ impl<'s> Text<'s> {
         }
     }
 
-    fn at(&self) -> u64 {
-        self.dropped + self.start as u64
+    /// The place of what is read next.
+    fn here(&self) -> String {
+        (self.place)(self.dropped + self.start as u64)
     }
 
-    fn place(&self) -> Place {
-        Place::Byte(self.at())
+    fn cut(&self) -> String {
+        cut_off(&self.here())
+    }
+
+    fn syntax(&self, reason: impl fmt::Display) -> String {
+        syntax(self.form, &self.here(), reason)
     }
 
     fn unread(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    fn syntax(&self, reason: impl Into<String>) -> ReadError {
-        let (at, reason) = (self.place(), reason.into());
-        ReadError::Syntax { at, reason }
-    }
-
     /// Reads on; false at the end.
-    fn more(&mut self) -> Result<bool, ReadError> {
+    fn more(&mut self) -> Result<bool, String> {
         if self.ended {
             return Ok(false);
         }
         if self.unread().len() > LARGEST_OBJECT {
-            return Err(ReadError::TooLarge(self.place()));
+            let place = self.here();
+            return Err(format!("has an object of more than 64 MB at {place}"));
         }
         self.bytes.drain(..self.start);
-        self.dropped = self.at();
+        self.dropped += self.start as u64;
         self.start = 0;
         // Twice as much each time, so that a large object is parsed again a few times only.
         let wanted = self.bytes.len().max(CHUNK);
         let mut part = self.source.take(wanted as u64);
-        let read = part.read_to_end(&mut self.bytes)?;
+        let read = part
+            .read_to_end(&mut self.bytes)
+            .map_err(|error| format!("cannot be read: {error}"))?;
         self.ended = read < wanted;
-        (self.progress)(self.dropped + self.bytes.len() as u64);
         Ok(read > 0)
     }
 
     /// The next byte after white space, which stays unread; `None` at the end.
-    fn peek(&mut self) -> Result<Option<u8>, ReadError> {
+    fn peek(&mut self) -> Result<Option<u8>, String> {
         loop {
             let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
             if let Some(blank) = self.unread().iter().position(is_text) {
@@ -221,7 +161,7 @@ impl<'s> Text<'s> {
     }
 
     /// The first byte of the next document, which stays unread; `None` at the end.
-    fn next_document(&mut self, is_first: bool) -> Result<Option<u8>, ReadError> {
+    fn next_document(&mut self, is_first: bool) -> Result<Option<u8>, String> {
         loop {
             let next = self.peek()?;
             while self.unread().len() < BYTE_ORDER_MARK.len() && self.more()? {}
@@ -234,19 +174,19 @@ impl<'s> Text<'s> {
     }
 
     /// Takes this byte, after white space.
-    fn expect(&mut self, wanted: u8) -> Result<(), ReadError> {
+    fn expect(&mut self, wanted: u8) -> Result<(), String> {
         match self.peek()? {
             Some(byte) if byte == wanted => {
                 self.start += 1;
                 Ok(())
             }
             Some(_) => Err(self.syntax(format!("expected {:?}", char::from(wanted)))),
-            None => Err(ReadError::Cut(self.place())),
+            None => Err(self.cut()),
         }
     }
 
     /// Takes a comma and returns true, or takes the closing byte.
-    fn goes_on(&mut self, closing: u8) -> Result<bool, ReadError> {
+    fn goes_on(&mut self, closing: u8) -> Result<bool, String> {
         if self.peek()? == Some(b',') {
             self.start += 1;
             return Ok(true);
@@ -255,7 +195,7 @@ impl<'s> Text<'s> {
     }
 
     /// Takes the next value, and what is wanted of it.
-    fn value<T: DeserializeOwned>(&mut self) -> Result<(T, &str), ReadError> {
+    fn value<T: DeserializeOwned>(&mut self) -> Result<(T, &str), String> {
         loop {
             self.peek()?;
             let mut values = Deserializer::from_slice(self.unread()).into_iter();
@@ -264,25 +204,22 @@ impl<'s> Text<'s> {
             match value {
                 // A number may go on in what is not read yet.
                 Some(Ok(value)) if self.ended || length < self.unread().len() => {
-                    let from = self.start;
-                    self.start += length;
-                    let text = std::str::from_utf8(&self.bytes[from..self.start]);
-                    let text = text.map_err(|error| ReadError::Syntax {
-                        at: Place::Byte(self.dropped + from as u64),
-                        reason: error.to_string(),
-                    });
-                    return Ok((value, text?));
+                    let end = self.start + length;
+                    let text = str::from_utf8(&self.bytes[self.start..end]);
+                    let text = text.map_err(|error| self.syntax(error))?;
+                    self.start = end;
+                    return Ok((value, text));
                 }
-                Some(Err(error)) if !error.is_eof() => return Err(self.syntax(error.to_string())),
-                _ if self.ended => return Err(ReadError::Cut(self.place())),
+                Some(Err(error)) if !error.is_eof() => return Err(self.syntax(error)),
+                _ if self.ended => return Err(self.cut()),
                 _ => self.more()?,
             };
         }
     }
 
     /// Reads one document of JSON: a list or an object.
-    fn document(&mut self, each: &mut Each<'_>) -> Result<(), ReadError> {
-        let at = self.place();
+    fn document(&mut self, each: &mut Each<'_>) -> Result<(), String> {
+        let here = self.here();
         self.expect(b'{')?;
         let mut list = Type::default();
         let (mut is_list, mut is_page) = (false, false);
@@ -314,17 +251,18 @@ impl<'s> Text<'s> {
             goes_on = self.goes_on(b'}')?;
         }
         match (is_list, is_page) {
-            (true, true) => Err(ReadError::Page),
+            (true, true) => {
+                Err("is only a part of a list, which was asked for with a limit".to_owned())
+            }
             (true, false) => Ok(()),
             (false, _) => {
                 let text = format!("{{{}}}", members.join(","));
-                let given = give(&list, &text, &Type::default(), each);
-                given.map_err(|reason| ReadError::Object { at, reason })
+                give(&here, &list, &text, &Type::default(), each)
             }
         }
     }
 
-    fn items(&mut self, list: &Type, each: &mut Each<'_>) -> Result<(), ReadError> {
+    fn items(&mut self, list: &Type, each: &mut Each<'_>) -> Result<(), String> {
         if self.peek()? != Some(b'[') {
             // Go writes an empty list as null.
             return match self.value()? {
@@ -336,39 +274,27 @@ impl<'s> Text<'s> {
         let mut goes_on = self.peek()? != Some(b']') || self.goes_on(b']')?;
         while goes_on {
             self.peek()?;
-            let at = self.place();
+            let here = self.here();
             let (own, text) = self.value()?;
-            let given = give(&own, text, list, each);
-            given.map_err(|reason| ReadError::Object { at, reason })?;
+            give(&here, &own, text, list, each)?;
             goes_on = self.goes_on(b']')?;
         }
         Ok(())
     }
 
-    /// Reads all that is left as YAML, and returns the number of its documents.
-    fn yaml(&mut self, each: &mut Each<'_>) -> Result<usize, ReadError> {
+    /// Reads all that is left as YAML.
+    fn yaml(&mut self, each: &mut Each<'_>) -> Result<(), String> {
         if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = self.unread() {
             return Err(self.syntax("it is UTF-16, not UTF-8"));
         }
-        self.source.read_to_end(&mut self.bytes)?;
-        (self.progress)(self.bytes.len() as u64);
+        let read = self.source.read_to_end(&mut self.bytes);
+        read.map_err(|error| format!("cannot be read: {error}"))?;
         // With the white space before it: indentation counts.
-        let text = std::str::from_utf8(&self.bytes).map_err(|error| {
+        let text = str::from_utf8(&self.bytes).map_err(|error| {
             let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
-            ReadError::Syntax {
-                at: Place::Line(lines.count()),
-                reason: error.to_string(),
-            }
+            syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
-        let mut count = 0;
-        yaml::documents(text, |document| {
-            count += 1;
-            let mut json = document.json.as_bytes();
-            let read = Text::new(&mut json, &mut |_| {}).document(each);
-            read.map_err(|error| error.placed(|byte| document.line(byte)))
-        })?;
-        self.start = self.bytes.len();
-        Ok(count)
+        yaml::read(text, each)
     }
 }
 
@@ -390,15 +316,24 @@ impl Type {
 }
 
 /// Gives an object with its type, which stands in it or in its list.
-fn give(own: &Type, text: &str, list: &Type, each: &mut Each<'_>) -> Result<(), String> {
-    let (version, kind) = match (&own.version, &own.kind, list.of_items()) {
-        (Some(version), Some(kind), _) => (version.as_str(), kind.as_str()),
-        (_, _, Some(of_items)) => of_items,
-        _ => return Err("it has no apiVersion and kind".to_owned()),
+fn give(
+    here: &str,
+    own: &Type,
+    text: &str,
+    list: &Type,
+    each: &mut Each<'_>,
+) -> Result<(), String> {
+    let given = match (&own.version, &own.kind, list.of_items()) {
+        (Some(version), Some(kind), _) => Some((version.as_str(), kind.as_str())),
+        (_, _, of_items) => of_items,
     };
-    each(&Object {
-        version,
-        kind,
-        text,
-    })
+    let given = match given {
+        Some((version, kind)) => each(&Object {
+            version,
+            kind,
+            text,
+        }),
+        None => Err("it has no apiVersion and kind".to_owned()),
+    };
+    given.map_err(|reason| format!("object at {here}: {reason}"))
 }

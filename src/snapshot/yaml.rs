@@ -4,19 +4,19 @@
 //! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other
 //! is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt};
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
-use super::{Place, ReadError};
+use super::objects::{Each, cut_off, read_made, syntax};
 
 /// One document.
 #[derive(Default)]
-pub(super) struct Document {
-    /// It as JSON.
-    pub(super) json: String,
-    /// Where objects begin in it, and on which lines of the YAML.
+struct Document {
+    /// The JSON of the document.
+    json: String,
+    /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
     open: Vec<Open>,
 }
@@ -30,16 +30,16 @@ enum Open {
 
 impl Document {
     /// The line of what begins at this byte of the JSON, or around it.
-    pub(super) fn line(&self, byte: u64) -> Place {
+    fn line(&self, byte: u64) -> String {
         let after = self.lines.partition_point(|(begin, _)| *begin <= byte);
         let begins = after.checked_sub(1).and_then(|at| self.lines.get(at));
-        Place::Line(begins.map_or(1, |(_, line)| *line))
+        line_of(begins.map_or(1, |(_, line)| *line))
     }
 
     /// A value comes: a key may not be one.
-    fn value(&mut self, line: usize) -> Result<(), ReadError> {
+    fn value(&mut self, line: usize) -> Result<(), String> {
         match self.open.last_mut() {
-            Some(Open::Map(_, true)) => return Err(syntax(line, "a key is no text")),
+            Some(Open::Map(_, true)) => return Err(wrong(line, "a key is no text")),
             Some(Open::Map(_, is_key)) => *is_key = true,
             Some(Open::List) if !self.json.ends_with('[') => self.json.push(','),
             Some(Open::List) | None => {}
@@ -51,7 +51,7 @@ impl Document {
         Ok(())
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), ReadError> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), String> {
         if let Some(Open::Map(keys, is_key @ true)) = self.open.last_mut() {
             *is_key = false;
             if !self.json.ends_with('{') {
@@ -64,7 +64,7 @@ impl Document {
             } else {
                 let reason =
                     format!("{text:?} is there twice; `---` has to stand between documents");
-                Err(syntax(line, reason))
+                Err(wrong(line, reason))
             };
         }
         self.value(line)?;
@@ -79,43 +79,42 @@ impl Document {
         Ok(())
     }
 
-    /// A collection ends. What is cut off within a list is YAML all the same, but lacks what kubectl writes behind `items`.
-    fn end(&mut self, bracket: char, line: usize) -> Result<(), ReadError> {
+    /// A collection ends. A list that was cut off is YAML all the same, but lacks the keys that kubectl writes behind
+    /// `items`.
+    fn end(&mut self, bracket: char, line: usize) -> Result<(), String> {
         self.json.push(bracket);
         match self.open.pop() {
             Some(Open::Map(keys, _)) if self.open.is_empty() && keys.contains("items") => {
                 let is_whole = keys.contains("kind") && keys.contains("metadata");
-                is_whole
-                    .then_some(())
-                    .ok_or(ReadError::Cut(Place::Line(line)))
+                is_whole.then_some(()).ok_or(cut_off(&line_of(line)))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Makes each document of a text JSON.
-pub(super) fn documents(
-    text: &str,
-    mut each: impl FnMut(&Document) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
+/// Reads all objects of a text.
+pub(super) fn read(text: &str, each: &mut Each<'_>) -> Result<(), String> {
     let mut document = Document::default();
+    let mut is_empty = true;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| syntax(error.marker().line(), error.info()))?;
+        let (event, span) = event.map_err(|error| wrong(error.marker().line(), error.info()))?;
         let line = span.start.line();
         match event {
             Event::DocumentStart(..) => document = Document::default(),
             // Nothing between two separators is no document.
             Event::DocumentEnd if document.json == "null" => {}
-            Event::DocumentEnd if document.json.starts_with('{') => each(&document)?,
+            Event::DocumentEnd if document.json.starts_with('{') => {
+                is_empty = false;
+                read_made(document.json.as_bytes(), &|byte| document.line(byte), each)?;
+            }
             Event::DocumentEnd => {
-                let (at, reason) = (document.line(0), "it is no object".into());
-                return Err(ReadError::Syntax { at, reason });
+                return Err(syntax("yaml", &document.line(0), "it is no object"));
             }
             Event::Scalar(_, _, _, Some(_))
             | Event::SequenceStart(_, _, Some(_))
-            | Event::MappingStart(_, _, Some(_)) => return Err(syntax(line, "it has a tag")),
-            Event::Alias(_) => return Err(syntax(line, "it has an alias")),
+            | Event::MappingStart(_, _, Some(_)) => return Err(wrong(line, "it has a tag")),
+            Event::Alias(_) => return Err(wrong(line, "it has an alias")),
             Event::Scalar(text, style, ..) => document.scalar(&text, style, line)?,
             Event::SequenceStart(..) => {
                 document.value(line)?;
@@ -132,6 +131,9 @@ pub(super) fn documents(
             _ => {}
         }
     }
+    if is_empty {
+        return Err(cut_off(&line_of(text.lines().count())));
+    }
     Ok(())
 }
 
@@ -139,9 +141,10 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn syntax(line: usize, reason: impl Into<String>) -> ReadError {
-    ReadError::Syntax {
-        at: Place::Line(line),
-        reason: reason.into(),
-    }
+fn line_of(line: usize) -> String {
+    format!("line {line}")
+}
+
+fn wrong(line: usize, reason: impl fmt::Display) -> String {
+    syntax("yaml", &line_of(line), reason)
 }

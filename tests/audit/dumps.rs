@@ -1,6 +1,6 @@
 //! A dump as text: however large it is, however it is indented, wherever it is cut or changed.
 
-use ipgc::snapshot::{ReadError, read_objects};
+use ipgc::snapshot::read_objects;
 use proptest::prelude::*;
 
 use super::*;
@@ -99,7 +99,7 @@ fn what_is_wrong_far_into_a_dump_is_named_with_its_place() {
     assert!(error.contains("it was cut off"), "{error}");
 }
 
-fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
+fn read(text: &[u8], at_a_time: usize) -> Result<usize, String> {
     /// Gives a few bytes at a time.
     struct Slow<'t>(&'t [u8], usize);
     impl std::io::Read for Slow<'_> {
@@ -112,7 +112,7 @@ fn read(text: &[u8], at_a_time: usize) -> Result<usize, ReadError> {
         }
     }
     let mut count = 0;
-    read_objects(Slow(text, at_a_time), &mut |_| {}, &mut |_| {
+    read_objects(Slow(text, at_a_time), &mut |_| {
         count += 1;
         Ok(())
     })?;
@@ -128,7 +128,7 @@ fn a_dump_that_was_cut_off_is_an_error_wherever_that_was() {
         .chain(text.len() - 40..text.len())
     {
         let error = read(&text.as_bytes()[..length], 4_096).unwrap_err();
-        assert!(matches!(error, ReadError::Cut(_)), "{length}: {error}");
+        assert!(error.contains("it was cut off"), "{length}: {error}");
     }
 }
 

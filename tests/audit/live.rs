@@ -311,7 +311,7 @@ async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
 }
 
 #[tokio::test]
-async fn the_api_server_chooses_pods_by_their_labels() {
+async fn pods_are_chosen_by_their_labels() {
     let server = server();
     server.put(pod("web-1", 1).label("app", "web").build());
     server.put(pod("db-1", 2).label("app", "db").build());

@@ -18,7 +18,7 @@ fn objects(text: &str) -> Vec<(String, Value)> {
         all.push((object.kind.to_string(), value));
         Ok(())
     };
-    read_objects(text.as_bytes(), &mut |_| {}, &mut each).unwrap();
+    read_objects(text.as_bytes(), &mut each).unwrap();
     all
 }
 

@@ -39,6 +39,7 @@ pub struct Live {
 
 impl Live {
     /// A pod that is seen for the first time, in this state; `watched` unless a list showed it.
+    #[must_use]
     pub fn new(state: PodState, listed_at: Option<Moment>, watched: bool, now: Moment) -> Self {
         let mut live = Self {
             trail: Trail::default(),
@@ -90,6 +91,7 @@ impl Live {
     }
 
     /// What is known of it while it lives.
+    #[must_use]
     pub fn living(&self) -> Living {
         let completed = self
             .terminal_since
@@ -103,6 +105,7 @@ impl Live {
     }
 
     /// What remains of it when it ends at `at`.
+    #[must_use]
     pub fn into_ended(self, watched: bool, at: Moment) -> Ended {
         Ended {
             at,

@@ -6,23 +6,18 @@ use rstest::rstest;
 
 use super::*;
 
-fn row(key: u8) -> Subject {
-    Subject {
-        problem: None,
-        about: format!("row pool {key}"),
-        nth: 0,
-    }
+fn row(key: u8) -> String {
+    format!("row pool {key}")
 }
 
-fn kept(verdict: &'static str, why: &str, pod: &str) -> Entry {
+fn kept(verdict: &str, why: &str, pod: &str) -> Entry {
     let mut finding = Finding::new(Problem::Nothing, why);
     finding.address = Some("10.0.0.1".to_owned());
     finding.pods = vec![pod.to_owned()];
-    Entry {
-        node: Some("n1".to_owned()),
-        chosen: true,
-        ..Entry::new(verdict, finding)
-    }
+    let mut entry = Entry::new(verdict.to_owned(), finding);
+    entry.line.node = Some("n1".to_owned());
+    entry.chosen = true;
+    entry
 }
 
 fn live() -> Entry {
@@ -37,12 +32,17 @@ fn found(problem: Problem, change: impl FnOnce(&mut Finding)) -> Entry {
     change(&mut finding);
     Entry {
         chosen: true,
-        ..Entry::new(problem.as_str(), finding)
+        ..Entry::new(problem.to_string(), finding)
     }
 }
 
 fn stale() -> Entry {
     found(Problem::Stale, |_| {})
+}
+
+fn without_node(mut entry: Entry) -> Entry {
+    entry.line.node = None;
+    entry
 }
 
 fn unchosen(entry: Entry) -> Entry {
@@ -82,9 +82,9 @@ fn each_part_of_a_verdict_makes_a_change(#[case] before: Entry, #[case] after: E
 #[case::wait(found(Problem::Stale, |it| it.wait_seconds = Some(1)))]
 #[case::words(found(Problem::Stale, |it| it.detail = "otherwise".to_owned()))]
 #[case::nodes(found(Problem::Stale, |it| it.nodes = ["n2".into()].into()))]
-#[case::node(Entry { node: None, ..stale() })]
 fn what_runs_on_is_no_change(#[case] after: Entry) {
     assert_eq!(events(Some(stale()), Some(after), true), []);
+    assert_eq!(events(Some(live()), Some(without_node(live())), true), []);
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn any_state() -> impl Strategy<Value = State> {
 proptest! {
     #[test]
     fn each_difference_of_what_is_chosen_is_one_line(before in any_state(), after in any_state()) {
-        let subjects = before.keys().chain(after.keys().filter(|it| !before.contains_key(it)));
-        let differs = |subject: &&Subject| {
-            let (before, after) = (before.get(subject), after.get(subject));
+        let subjects = before.keys().chain(after.keys().filter(|it| !before.contains_key(*it)));
+        let differs = |subject: &&String| {
+            let (before, after) = (before.get(*subject), after.get(*subject));
             let is_chosen = before.is_some_and(|it| it.chosen) || after.is_some_and(|it| it.chosen);
             is_chosen && before.map(Entry::stable) != after.map(Entry::stable)
         };

@@ -188,15 +188,29 @@ impl Asked<'_> {
         let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
-        let is_known = !explanation.rows.is_empty()
-            || !explanation.reservations.is_empty()
-            || !explanation.reported_by.is_empty()
-            || explanation.notes.len() > notes;
-        is_known.then_some(explanation).ok_or_else(|| {
-            self.nothing(format!(
-                "nothing is known of {address}: no row, no reservation and no pod has it"
-            ))
-        })
+        self.if_known(
+            explanation,
+            notes,
+            "no row, no reservation and no pod has it",
+        )
+    }
+
+    /// The explanation, unless it tells nothing of its subject: no more than these notes.
+    fn if_known(
+        &self,
+        told: Explanation,
+        notes: usize,
+        reason: &str,
+    ) -> Result<Explanation, String> {
+        let is_known = told.pod.is_some()
+            || !told.rows.is_empty()
+            || !told.reservations.is_empty()
+            || !told.reported_by.is_empty()
+            || told.notes.len() > notes;
+        if is_known {
+            return Ok(told);
+        }
+        Err(self.nothing(format!("nothing is known of {}: {reason}", told.subject)))
     }
 
     fn name(&self, name: &str) -> Result<Explanation, String> {
@@ -222,18 +236,11 @@ impl Asked<'_> {
                 ));
             }
         }
-        let is_known = explanation.pod.is_some()
-            || !explanation.rows.is_empty()
-            || !explanation.reservations.is_empty()
-            || explanation.notes.len() > notes;
-        is_known.then_some(explanation).ok_or_else(|| {
-            self.nothing(format!(
-                "nothing is known of {name}: there is no such pod or pool, and no row or reservation of it"
-            ))
-        })
+        let nothing = "there is no such pod or pool, and no row or reservation of it";
+        self.if_known(explanation, notes, nothing)
     }
 
-    /// Of a pool those rows are told that do not live.
+    /// Tells those rows of a pool that do not live.
     fn pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
@@ -252,10 +259,9 @@ impl Asked<'_> {
         explanation
     }
 
-    /// Of a node those rows and reservations are told that it holds, and all of those how many it would free to fence it.
+    /// Tells the rows and reservations that a node holds, and how many of all that are held a fence of it would free.
     fn node(&self, name: &str) -> Result<Explanation, String> {
         let snapshot = self.assessor.snapshot;
-        let on_it = |pod: &PodState| pod.node.as_deref() == Some(name);
         if !snapshot.knows_node(name) {
             return Err(format!(
                 "nothing is known of node {name}: it is no node, and no pod is on it"
@@ -265,7 +271,7 @@ impl Asked<'_> {
         let mut split = Split::default();
         self.add(&mut explanation, |it| {
             if let Item::Row(..) = &it.item {
-                let is_its = snapshot.pod(it.owner()).is_some_and(on_it) || it.is_held_by(name);
+                let is_its = self.assessor.node_of(it.owner()) == Some(name) || it.is_held_by(name);
                 *split.of(it.verdict.word()) += usize::from(is_its);
             }
             it.is_held_by(name)

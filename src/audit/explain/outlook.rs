@@ -14,7 +14,7 @@ use crate::audit::{
 pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
     let (policy, podref) = (assessor.policy, it.owner());
     let pod = assessor.snapshot.pod(podref);
-    // Of one that is gone nobody knows its own.
+    // The own grace of a pod that is gone is not known.
     let grace = match pod {
         Some(pod) => pod.termination_grace,
         None => Some(assessor.longest_grace),

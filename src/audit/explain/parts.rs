@@ -23,7 +23,7 @@ impl Asked<'_> {
     pub(super) fn is_absent(&self, podref: &str) -> bool {
         match podref.parse::<PodRef>() {
             Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
-            // It names no pod that could be absent.
+            // The text names no pod that could be absent.
             Err(_) => false,
         }
     }
@@ -65,7 +65,7 @@ impl Asked<'_> {
         let reservation = it.address.and_then(|address| {
             let namespace = &place.key.namespace;
             let mut found = snapshot.reservations_of(namespace, &place.networks, address);
-            found.next().map(|at| reported(&snapshot.reservations[at]))
+            found.next().map(|(_, it)| reported(it))
         });
         let content = it.content.as_ref();
         RowExplained {
@@ -102,7 +102,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Where the name alone tells a mirror: the kubelet appends its node's.
+    /// Whether the name alone tells a mirror pod: the kubelet appends the name of its node.
     fn is_mirror(&self, podref: &PodRef) -> bool {
         let nodes = self.assessor.snapshot.nodes.keys();
         let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
@@ -111,7 +111,10 @@ impl Asked<'_> {
     }
 
     pub(super) fn pod(&self, podref: &str) -> Option<PodReport> {
-        self.assessor.snapshot.pod(podref).map(pod_report)
+        self.assessor
+            .snapshot
+            .pod(podref)
+            .map(|pod| pod_report(pod))
     }
 
     pub(super) fn node_report(&self, name: &str) -> NodeReport {
