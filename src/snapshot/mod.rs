@@ -6,6 +6,7 @@
 //! | `gather` | takes objects of JSON in, and makes a snapshot of them |
 //! | `objects` | the objects of a dump, one at a time |
 //! | `yaml` | a dump in YAML, made JSON |
+//! | `wrong` | the errors of a text that is no dump |
 //! | [`files`] | reads a snapshot from files |
 //! | [`live`] | reads a snapshot from the API server, in quorum reads |
 //! | `neighbours` | other programs that free addresses in the cluster |
@@ -19,6 +20,7 @@ pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
 mod objects;
+mod wrong;
 mod yaml;
 
 use std::{

@@ -14,7 +14,10 @@ use serde::{
 };
 use serde_json::Deserializer;
 
-use super::yaml;
+use super::{
+    wrong::{cut_off, syntax},
+    yaml,
+};
 
 /// Some programs of Windows begin each text with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -57,25 +60,6 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<(), St
         return Err(text.cut());
     }
     Ok(())
-}
-
-/// Reads the JSON that a document of YAML was made. `place` names the line that a byte of it was made of.
-pub(super) fn read_made(
-    mut json: &[u8],
-    place: &dyn Fn(u64) -> String,
-    each: &mut Each<'_>,
-) -> Result<(), String> {
-    Text::new(&mut json, "yaml", place).document(each)
-}
-
-/// The error of a text that ends within an object or a list.
-pub(super) fn cut_off(place: &str) -> String {
-    format!("ends in the middle of its text, at {place}: it was cut off")
-}
-
-/// The error of a text that has something else than objects.
-pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> String {
-    format!("is not what kubectl get -o {form} writes, at {place}: {reason}")
 }
 
 /// A text that is read from its beginning to its end.
@@ -294,7 +278,9 @@ impl<'s> Text<'s> {
             let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
-        yaml::read(text, each)
+        yaml::documents(text, |mut json, place| {
+            Text::new(&mut json, "yaml", place).document(each)
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use std::{collections::HashSet, fmt};
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
-use super::objects::{Each, cut_off, read_made, syntax};
+use super::wrong::{cut_off, syntax};
 
 /// One document.
 #[derive(Default)]
@@ -93,8 +93,12 @@ impl Document {
     }
 }
 
-/// Reads all objects of a text.
-pub(super) fn read(text: &str, each: &mut Each<'_>) -> Result<(), String> {
+/// Gives each document of a text as JSON, with a function that names the line of the text which a byte of the JSON was
+/// made of.
+pub(super) fn documents(
+    text: &str,
+    mut each: impl FnMut(&[u8], &dyn Fn(u64) -> String) -> Result<(), String>,
+) -> Result<(), String> {
     let mut document = Document::default();
     let mut is_empty = true;
     for event in Parser::new_from_str(text) {
@@ -106,7 +110,7 @@ pub(super) fn read(text: &str, each: &mut Each<'_>) -> Result<(), String> {
             Event::DocumentEnd if document.json == "null" => {}
             Event::DocumentEnd if document.json.starts_with('{') => {
                 is_empty = false;
-                read_made(document.json.as_bytes(), &|byte| document.line(byte), each)?;
+                each(document.json.as_bytes(), &|byte| document.line(byte))?;
             }
             Event::DocumentEnd => {
                 return Err(syntax("yaml", &document.line(0), "it is no object"));
