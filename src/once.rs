@@ -1,6 +1,7 @@
-//! A run that ends by itself: one survey of all addresses, what may be freed at once or within a wait, and a summary.
+//! `ipgc run --once`: one sweep, frees the addresses that may be freed at once or within `--wait`, prints a summary, and
+//! ends.
 //!
-//! This is the run of `ipgc run` with every guard of it, stopped when nothing more is to be done in time.
+//! It is the same run as `ipgc run`, with all guards. It is stopped when nothing more can be done in time.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -13,29 +14,29 @@ use crate::{
     run::{Phase, Running},
 };
 
-/// How long the rights, the first lists and the survey may take, each. A million addresses take less than a minute.
+/// Longest time for the check of the rights, for the first LISTs, and for the sweep, each. A million addresses take less than a minute.
 pub const SURVEY: Duration = Duration::from_mins(5);
-/// How long the Lease is waited for. One that a copy left behind when it was killed expires in less.
+/// Longest wait for the Lease. The Lease of a copy that was killed expires earlier.
 const ELECTION: Duration = Duration::from_secs(30);
-/// How long work may go on that was begun in time.
+/// Longest time for work that was begun before the end of the wait.
 const BEGUN: Duration = Duration::from_mins(1);
 
 /// The work of such a run, and what it left.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The findings of the survey.
+    /// The findings of the sweep.
     pub survey: Arc<SweepReport>,
-    /// Whether nothing was written.
+    /// Whether it was a dry run, which writes nothing.
     pub dry_run: bool,
     /// Addresses that were freed, or would have been.
     pub freed: u64,
     /// Reservations that were removed.
     pub reservations: u64,
-    /// Pods with addresses or reservations that may not go yet, counted in each pool.
+    /// Pods with addresses or reservations that may not be freed yet. A pod with rows in two pools counts twice.
     pub waiting: usize,
-    /// Those of them with reservations that are marked, and are deleted by the next run.
+    /// Those of these pods whose reservations are marked. The next run deletes the reservations.
     pub marked: usize,
-    /// Addresses and reservations that were to go, and could not be removed.
+    /// Addresses and reservations that should have been freed, and could not be removed.
     pub failed: u64,
 }
 

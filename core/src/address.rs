@@ -187,7 +187,7 @@ pub fn may_reserve(name: &str, address: IpAddr) -> bool {
 }
 
 /// Every name under which the reservation of `address` may be stored, the usual one first.
-/// What is found under such a name still has to be parsed.
+/// An object that is found under such a name still has to be parsed.
 #[must_use]
 pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> {
     let mut texts = Vec::with_capacity(3);

@@ -35,7 +35,7 @@ impl Batch {
         self.works.keys().cloned().collect()
     }
 
-    /// What is known of the owners at this moment, who have these rows in the pool. `is_heard` as in [`Evidence::of`].
+    /// The knowledge of the owners at this moment, who have these rows in the pool. `is_heard` as in [`Evidence::of`].
     #[must_use]
     pub fn known(
         &self,
@@ -153,7 +153,7 @@ impl Batch {
         self.confirm_if(|removed| !rows.contains_key(removed.row.key()))
     }
 
-    /// What is to be known of rows that are gone and whose reservations are not done, this turn's and
+    /// Something about each row that is gone and whose reservation is not done, this turn's and
     /// earlier ones'.
     #[must_use]
     pub fn gone<T>(&self, what: impl Fn(&PodRef, &Removed) -> T) -> Vec<T> {

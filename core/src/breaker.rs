@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// What the last sweep found, as far as it concerns the breaker.
+/// The findings of the last sweep that concern the breaker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
     assessed: Option<Moment>,

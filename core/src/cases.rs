@@ -1,7 +1,7 @@
-//! All open work: a case is one owner in one pool. Here is when each case is looked at next.
+//! The open cases, and when each is due. A case is one owner (the podref of rows) in one pool.
 //!
-//! A case waits for a moment or for a node; or it is queued for its pool, or in flight. It is
-//! opened by the end of a pod or by a sweep, and closed when nothing is left to do. Nothing here looks at evidence.
+//! A case waits until a moment, or for a change of a node; or it is queued for its pool, or in flight. The end of a pod or
+//! a sweep opens it. It is closed when nothing is left to do. Nothing here reads evidence.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -15,44 +15,46 @@ use crate::{clearance::union, podref::PodRef, pool::PoolKey, time::Moment, work:
 /// The pool and the owner.
 pub type CaseKey = (PoolKey, PodRef);
 
-/// A case that waits for a node is looked at after so long even if nothing was heard of the node: it may have changed
-/// between the look and the wait.
+/// A case that waits for a node is due after this time even without news of the node: the node may have changed between
+/// the look and the wait.
 const LOOK_AT_NODES: Duration = Duration::from_mins(1);
-/// The same for a case that goes anyway when its wait is over: of a mass each would read its pool every minute.
+/// The same for a case that also waits until a moment. It is longer: after a mass delete each such case would otherwise
+/// read its pool every minute.
 const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
 
-/// What became of a case in flight.
+/// The result of the turn for a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing of the owner is left in the pool that may go.
+    /// The pool has no row of the owner that may be freed.
     Done,
-    /// Something may go later.
+    /// Some rows or reservations may be freed later.
     Waiting(Waiting),
     /// Something failed.
     Retry {
         /// The failure, in one sentence.
         reason: String,
-        /// Not sooner than this.
+        /// The least wait until the next try.
         at_least: Duration,
-        /// What else may go later, whatever becomes of this one.
+        /// Other rows or reservations of the case that may be freed later, whatever the failure.
         later: Waiting,
     },
-    /// We may not write at present, or are shutting down; no failure of the case.
+    /// Writing is not allowed at present, or the run is shutting down. No failure of the case, which is due after this
+    /// wait.
     Postponed(Duration),
 }
 
-/// What a case waits for.
+/// The things that a case waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// This moment, if there is one.
+    /// A moment, if there is one.
     pub until: Option<Moment>,
     /// Something to happen on one of these nodes, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
-    /// Whether that only brings the moment forward.
+    /// Whether a change of the node only brings the moment forward.
     pub goes_anyway: bool,
 }
 
-/// What becomes of a case that was given back.
+/// The next step of a case that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is closed.
@@ -181,7 +183,7 @@ impl Outcome {
         })
     }
 
-    /// What two outcomes of one case come to: a failure first, then the one that comes first.
+    /// Two outcomes of one case as one: a failure first, then the one that comes first.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

@@ -1,8 +1,8 @@
-//! When a row may go, and how well it is known that nobody answers on its address.
+//! When a row may be freed, and how well it is known that no running sandbox has its address.
 //!
-//! A row names no incarnation, so everyone who may have had it is asked: each incarnation that was
-//! seen, by its end and by the standing of its node; and whoever nobody saw, by all nodes that may
-//! still run its sandbox. The row waits for the last of them (docs/safety.md, Hazard B).
+//! A row names a pod but no uid, so each incarnation of the pod that may have had the row counts: one that the watch
+//! showed, by its end and by the state of its node; one that the watch never showed, by all nodes that may still run its
+//! sandbox. The row is not freed before all of them are known to be gone (docs/safety.md, Hazard B).
 
 mod wait;
 
@@ -21,28 +21,28 @@ use crate::{
 
 pub use crate::time::{LOOK_AGAIN, look_again};
 
-/// What is known of a row's pod and of the nodes, besides the row and the presence of its pod.
+/// The facts about a row's pod and the nodes. The row itself and the presence of its pod are given separately.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// The known incarnations of the podref that ended, in the order of their ends.
+    /// The ended incarnations of the podref, in the order of their ends.
     pub ended: &'a [Arc<Ended>],
-    /// The incarnation that lives, as far as the watch tells.
+    /// The live incarnation, by the watch.
     pub living: Option<Living>,
-    /// How many DELs the kubelet has to do for the podref: one for each of its rows.
+    /// How many CNI DELs the end of the pod takes: one for each of its rows.
     pub rows: usize,
-    /// Of how many interfaces there are rows of the podref in all pools, as far as they were counted.
+    /// The number of interfaces with rows of the podref, over all pools, as far as sweeps counted them.
     pub interfaces: usize,
     /// Earlier observations of the row; without any, it is seen for the first time.
     pub sighting: Option<Sighting>,
-    /// All rows of the podref in any pool, where they were looked for.
+    /// All rows of the podref in any pool; none if they were not looked for.
     pub siblings: Option<&'a [RowContent]>,
-    /// Other pods that may answer on the row's address.
+    /// Other pods that may use the row's address.
     pub others: &'a [Other],
-    /// Which reports of the address are about the row.
+    /// The networks and the range of the pool: reports of the address in other networks are not about the row.
     pub scope: Scope<'a>,
-    /// The nodes.
+    /// The nodes, and whether their kubelets are at work.
     pub nodes: &'a Nodes,
-    /// The node whose slice the pool provably is.
+    /// The node that the pool belongs to alone (`node_slice_size`), if that is proven.
     pub slice: Option<&'a str>,
     /// The longest termination grace of any pod: that of a pod that nobody saw.
     pub longest_grace: Duration,
@@ -75,7 +75,7 @@ pub struct Living {
     pub sandboxes: Sandboxes,
 }
 
-/// What all the evidence about a row comes to.
+/// The conclusion of all evidence about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clearance {
     /// The worst grade of all who may have had the row.
@@ -145,7 +145,7 @@ impl Clearance {
 pub struct Subject<'a> {
     /// The row.
     pub row: &'a RowContent,
-    /// What is known of its pod.
+    /// The facts about its pod.
     pub facts: &'a Facts<'a>,
     /// The waits.
     pub policy: &'a Policy,
@@ -225,7 +225,7 @@ impl Subject<'_> {
         self.facts.sighting.map_or(self.now, |seen| seen.first)
     }
 
-    /// What the termination grace of a pod may be whose own is not known.
+    /// The longest termination grace that a pod may have whose own is not known.
     fn longest_grace(&self) -> Duration {
         self.facts.longest_grace.max(DEFAULT_POD_GRACE)
     }
@@ -283,7 +283,7 @@ impl Subject<'_> {
         scheduled.is_empty() || scheduled.iter().any(|end| end.last.name_may_return)
     }
 
-    /// What to wait for on behalf of those whom nobody saw; nothing where there can be none.
+    /// The wait for incarnations that were never seen; none where there can be no such incarnation.
     fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
         if !Self::may_return(scheduled) {
             return None;

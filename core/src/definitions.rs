@@ -15,7 +15,7 @@ use crate::{
     pod::PodState,
 };
 
-/// What is known of one definition.
+/// One definition, as far as it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
     /// Its whereabouts sections; none when it uses another IPAM.

@@ -31,7 +31,7 @@ impl Default for Timing {
     }
 }
 
-/// What a Lease said when it was read.
+/// A Lease as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'r> {
     /// Its resourceVersion, which any write changes.
@@ -42,7 +42,7 @@ pub struct Record<'r> {
     pub duration: Duration,
 }
 
-/// What to do about a Lease that was read.
+/// The next step after a Lease was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Somebody else holds it.

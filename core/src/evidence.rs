@@ -41,7 +41,7 @@ pub struct Policy {
     pub keep_podrefs: Vec<Glob>,
 }
 
-/// What becomes of the rows of a pod that is gone while its node is silent and not fenced.
+/// The treatment of rows whose pod is gone while its node is silent and not fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfenced {
     /// They are held until the node is back, or fenced.
@@ -111,7 +111,7 @@ impl Policy {
     }
 }
 
-/// What the states of one incarnation, seen one after the other, say about its sandbox.
+/// The evidence about the sandbox of one incarnation, from its states, one after the other.
 // Independent facts, not the states of a machine.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

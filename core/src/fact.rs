@@ -1,4 +1,4 @@
-//! What must be true of a pod when a reservation of its goes: it is asked for again after the claim.
+//! The fact about a pod that must hold when its reservation is deleted: the pod is read again after the claim.
 //!
 //! Decides about the answer to that question, and asks nobody.
 
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::{definitions::Scope, judge::Cause, proof::Presence};
 
-/// What must be true of the pod of a reservation when it goes.
+/// The fact about the pod of a reservation that must hold when the reservation is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// It is absent.

@@ -25,7 +25,7 @@ pub struct Asked {
     epoch: u64,
 }
 
-/// What the version of a list says.
+/// The meaning of the version of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Time goes on.

@@ -23,7 +23,7 @@ pub struct Ipam {
     pub network_name: Option<Box<str>>,
     /// The ranges, masked. Empty where only the node's flat file has one, which we cannot see.
     pub ranges: Box<[Range]>,
-    /// What each range entry hands out, in the order of the configuration: those of one range may differ.
+    /// The addresses that each range entry hands out, in the order of the configuration: those of one range may differ.
     pub spans: Box<[Span]>,
     /// `addresses`: each pod gets them beside those of the ranges, and they have no row.
     pub addresses: Box<[IpAddr]>,
@@ -31,7 +31,7 @@ pub struct Ipam {
     pub reserves: bool,
     /// Where `node_slice_size` is set: the name of the NodeSlicePool that cuts the range up.
     pub slices: Option<Box<str>>,
-    /// What could not be read, one sentence each.
+    /// The parts that could not be read: why, in one sentence each.
     pub problems: Box<[String]>,
 }
 
@@ -207,7 +207,7 @@ fn without_zeros(text: &str) -> String {
     shorter
 }
 
-/// What is passed over of this range: ranges or single addresses. By one that is neither, the plugin gives out nothing.
+/// The parts of this range that are excluded: ranges or single addresses. With one that is neither, the plugin gives out nothing.
 fn excluded(range: Range, texts: &[String]) -> Box<[Range]> {
     let excluded = |text: &String| {
         let single = || {
@@ -225,7 +225,7 @@ fn excluded(range: Range, texts: &[String]) -> Box<[Range]> {
     all.unwrap_or_else(|| [range].into())
 }
 
-/// What is wrong with a text of JSON, and where, without any of the values in it: configurations of CNI plugins may
+/// The fault of a text of JSON, and its place, without any of the values in it: configurations of CNI plugins may
 /// hold tokens and passwords, and what is said here ends in logs and reports.
 #[must_use]
 pub fn fault(error: &serde_json::Error) -> String {

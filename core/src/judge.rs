@@ -31,7 +31,7 @@ use crate::{
     time::Moment,
 };
 
-/// What is to become of a row.
+/// The verdict on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A pod may answer on it.
@@ -43,7 +43,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What becomes of it by the word of a person that nobody answers on the address: a pod that runs
+    /// The verdict if a person says that nobody answers on the address: a pod that runs
     /// without using it does not keep it any more.
     #[must_use]
     pub fn forced(self, now: Moment) -> Self {
@@ -88,7 +88,7 @@ pub enum Held {
 /// A row that nobody needs any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// What made it stale.
+    /// The cause that made it stale.
     pub cause: Cause,
     /// When it may go, and how well it is known that no sandbox answers.
     pub clearance: Clearance,
@@ -108,7 +108,7 @@ impl Stale {
     }
 }
 
-/// What made a row stale.
+/// The cause that made a row stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Rules 2 and 3: its pod was deleted.

@@ -1,7 +1,8 @@
-//! Everything that is known beside the API server's answers, and the one place where the facts for a verdict are put
-//! together.
+//! The memory of a run: pods and nodes by their watches, first observations, the breaker, the pools of the last sweep. And
+//! the one place where the [`Facts`] about a row are built.
 //!
-//! Plain and synchronous. It decides nothing; [`crate::judge`] does, by the [`Facts`] that it gets here.
+//! Synchronous, without requests. Nothing is decided here: [`crate::judge`] decides, by these facts. The answers to the
+//! requests of a turn are not kept.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,21 +29,22 @@ use crate::{
 };
 use jiff::Timestamp;
 
-/// Everything that is known.
+/// The memory of a run.
 pub struct Evidence {
-    /// Pods that live and ends of others.
+    /// The live pods, and the ends of pods that are gone.
     pub pods: PodIndex,
-    /// Nodes.
+    /// The nodes, and whether their kubelets are at work.
     pub nodes: Nodes,
-    /// When rows and reservations were first observed as they are.
+    /// When each row and reservation was first observed with its present content.
     pub first_seen: Sightings,
-    /// The breaker.
+    /// The breaker: it stops frees when too many rows have lost their pods unseen.
     pub breaker: Breaker,
-    /// When the breaker opens.
+    /// The limits above which the breaker opens.
     pub limits: Limits,
-    /// Pools that are one node's slice.
+    /// Pools of one node (whereabouts' `node_slice_size`), and the node. A pool is not among them once a row shows that
+    /// a pod of another node uses it.
     pub slices: HashMap<PoolKey, Box<str>>,
-    /// The pools that are one node's slice by their names, whether or not rows show otherwise.
+    /// The same by the names of the pools alone.
     pub slices_by_name: HashMap<PoolKey, Box<str>>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
     pub overlaps: Overlaps,
@@ -76,7 +78,7 @@ impl Overlaps {
     }
 }
 
-/// What is known of a podref when its rows are judged.
+/// The facts about a podref when its rows are judged.
 pub struct Known {
     /// Its incarnations, in the order of their ends.
     pub ended: Vec<Arc<Ended>>,
@@ -165,7 +167,7 @@ impl Evidence {
         }
     }
 
-    /// What is known of a podref at this moment: from the index, and from `own`, incarnations that
+    /// The facts about a podref at this moment: from the index, and from `own`, incarnations that
     /// the index may have forgotten. It has `here` rows in the pool at hand. `is_heard` says whether the watch of pods
     /// is fresh.
     #[must_use]

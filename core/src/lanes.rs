@@ -1,9 +1,10 @@
-//! Group commit: the cases of a pool gather while its earlier ones are at work, and are one batch together.
+//! The lane of a pool is its queue: while one batch of the pool is at work, new cases of the pool gather, and are the next
+//! batch.
 //!
 //! A mass delete costs a few patches for each pool and not one for each pod: a patch on a large pool costs the server the
-//! same, however many rows it removes. A case that comes alone to an idle pool waits for nothing. After a batch the lane of
-//! the pool pauses, in proportion to the time that the requests on the pool took, and then gathers as long as more cases
-//! are about to be due. All lanes that gather end that at the same beat, so that their proofs share a list.
+//! same, however many rows it removes. A single case of an idle pool begins at once. After a batch the lane pauses, in
+//! proportion to the time that the requests on the pool took. Then it gathers as long as more cases will be due soon. All
+//! lanes that gather stop at the same tick of a common timer, so that one LIST of pods serves the proofs of all.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,37 +14,36 @@ use std::{
 
 use crate::{cases::CaseKey, pool::PoolKey, time::Moment};
 
-/// Least pause after a batch: cases that are due within it are one batch.
+/// Shortest pause after a batch: cases that are due within it are one batch.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause, on a server that takes many seconds for a patch.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Pause for each second that the requests on the pool took, so that they keep the server busy for a
-/// quarter of the time at the most.
+/// Seconds of pause for each second that the requests on the pool took, so that they keep the server busy for a quarter
+/// of the time at most.
 const PAUSE_FOR_WORK: u32 = 3;
-/// Cases that are due so soon are waited for.
+/// A lane that gathers waits for cases that are due within this time.
 const SOON: Duration = Duration::from_millis(500);
-/// The first batch waits no longer than that for cases that come together with its first one.
+/// Longest time that the first batch of an idle pool waits for more cases.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// Cases that are due so soon come together with the first.
+/// The first batch waits for cases that are due within this time after its first case.
 const AT_ONCE: Duration = Duration::from_millis(10);
-/// How often a lane that gathers looks whether more are coming.
+/// How often a lane that gathers checks whether more cases are coming.
 const LOOK: Duration = Duration::from_millis(100);
-/// So many cases are enough: a patch of them costs hardly more than one of a single row, and more would
-/// only wait longer.
+/// A batch begins with this number of cases. A larger one would not be cheaper for each row, only later.
 const MANY: usize = 250;
-/// Gathering ends with each of these beats at the latest. A batch of each pool is three requests: with ten
-/// pools and pods that go for minutes, shorter beats would cost more than five requests for a hundred rows.
+/// Time between two ticks of the common timer, at which all gathering ends. A batch of a pool is three requests. With ten
+/// pools, in a mass delete that takes minutes, a shorter time would cost more than five requests for a hundred rows.
 const BEAT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 enum Stage {
-    /// The first cases of an idle pool gather, until then.
+    /// The first cases of an idle pool gather, until this moment.
     First(Moment),
     /// The batch with this number is at work.
     Busy(u64),
     /// The pause after a batch.
     Paused,
-    /// After the pause, within this beat.
+    /// After the pause, until the tick with the next number.
     Gathering(u128),
 }
 

@@ -56,7 +56,7 @@ impl KnownNetworks {
     }
 }
 
-/// What the name of a reservation tells.
+/// The meaning of the name of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading<'n> {
     /// The network, if there is one, and the address.

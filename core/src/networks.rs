@@ -14,7 +14,7 @@ pub const FIRST_INTERFACE: &str = "eth0";
 /// The network of an entry that tells what the kubelet reports in `status.podIPs`.
 const POD_IPS: &str = "status.podIPs";
 
-/// What the network-status annotation of a pod says.
+/// The network-status annotation of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Status {
     /// There is no such annotation (yet).
@@ -26,7 +26,7 @@ pub enum Status {
     Valid(Reported),
 }
 
-/// What multus reported of a pod's interfaces.
+/// The interfaces of a pod that multus reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reported {
     /// The interfaces. Those of pods of one controller are equal, so that one list can serve all of them.
@@ -222,7 +222,7 @@ pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
     Some(address.parse::<IpAddr>().ok()?.to_canonical())
 }
 
-/// What the networks annotation of a pod asks for.
+/// The networks annotation of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// It does not parse; multus would not have started the pod.

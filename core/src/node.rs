@@ -22,7 +22,7 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 /// A kubelet whose Lease was not seen to change for so long is silent.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
-/// What we keep of a Node object.
+/// The facts about a Node object that are kept.
 // Independent facts, not the states of a machine.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -91,7 +91,7 @@ pub struct Node {
     suspect: Option<Suspect>,
 }
 
-/// What was seen of a kubelet's Lease.
+/// The observations of a kubelet's Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lease {
     version: Option<Box<str>>,
@@ -159,7 +159,7 @@ struct Suspect {
     confirmed: Duration,
 }
 
-/// What is known of the node of an incarnation that ended.
+/// The standing of the node of an incarnation that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is fenced: no sandbox runs there.
@@ -259,7 +259,7 @@ impl Node {
         if !(in_series && changed && ready) {
             return;
         }
-        // What it has shown so far stays shown, also if the next changes are further apart.
+        // A sign of life that it has shown stays, also if the next changes are further apart.
         self.end_stretch(seen);
         self.lease.beat = Some(match self.lease.beat {
             Some(beat) if seen.since(beat.last) <= SILENCE => Beat {
@@ -303,7 +303,7 @@ impl Node {
         self.lease.beat.map_or(Moment::EPOCH, |beat| beat.last)
     }
 
-    /// What is known of it with regard to an incarnation that ended at `end`.
+    /// Its standing with regard to an incarnation that ended at `end`.
     #[must_use]
     pub fn standing(&self, end: Moment, now: Moment) -> Standing {
         let Some(state) = &self.state else {

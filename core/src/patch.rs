@@ -88,14 +88,14 @@ fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'
     }
     let removes = operations.len() > 1;
     if removes && !pool.has_applied_fields {
-        // What the API server takes for the wish to keep none ("Clearing managedFields" in its documentation of
+        // The API server takes this for the wish to keep none ("Clearing managedFields" in its documentation of
         // server-side apply). Whether there are any does not matter.
         operations.push(add(&["metadata", "managedFields"], json!([{}])));
     }
     Patch(operations)
 }
 
-/// What an answer of the API server to a write means.
+/// The meaning of an answer of the API server to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 2xx: done.

@@ -23,7 +23,7 @@ use crate::{
     work::{Work, Works},
 };
 
-/// Most pools and slices for which it is remembered that a sweep was asked for.
+/// Upper limit of the pools and slices that are remembered, since a sweep was asked for because of them.
 const REMEMBERED: usize = 10_000;
 /// How long the evidence of an incarnation is kept after its end at the least.
 const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
@@ -61,7 +61,7 @@ pub enum Input {
     TurnLost(PoolKey, u64),
 }
 
-/// What a sweep found of an owner.
+/// The findings of a sweep about an owner.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The pools with rows that may go, and the names of reservations of the owner that have no
@@ -89,7 +89,7 @@ pub enum Effect {
 pub struct GivenBack {
     /// The case.
     pub key: CaseKey,
-    /// What becomes of it.
+    /// Its next step.
     pub next: Next,
     /// The failure, if there was one, in one sentence.
     pub failure: Option<String>,

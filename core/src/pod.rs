@@ -1,4 +1,4 @@
-//! What we keep of a pod: the few facts that decide about its rows.
+//! The few facts about a pod that decide about its rows.
 //!
 //! One [`PodState`] is one state of one incarnation, stripped. Where it comes from (a watch, a GET,
 //! a file) is the caller's affair.
@@ -99,9 +99,9 @@ pub struct PodState {
     pub name_may_return: bool,
     /// `spec.terminationGracePeriodSeconds`.
     pub termination_grace: Option<Duration>,
-    /// What it got of multus.
+    /// Its network-status annotation: the interfaces that multus reports.
     pub status: Status,
-    /// What it asked multus for.
+    /// Its networks annotation: the networks that it asks multus for.
     pub request: Request,
     /// The default network that it asked for in place of the cluster's, as multus names it.
     pub default_network: Option<Box<str>>,

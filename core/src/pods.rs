@@ -1,8 +1,8 @@
-//! The pods that can have rows, and the ends of those that are gone.
+//! The live pods that can have rows in IPPools, and the ends of pods that are gone.
 //!
-//! Plain and synchronous: the informer applies what it sees and gets back the incarnations that
-//! ended by it. Everything is keyed by uid, so that a pod which comes back under its old name is
-//! another incarnation. The index never asks the API server, and it never decides.
+//! Synchronous, without requests. The informer applies each event of its watch, and gets back the incarnations that ended
+//! by this event. An incarnation is one pod object, by its uid: a pod that comes back under its old name is another one.
+//! Nothing is decided here about rows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -88,7 +88,7 @@ pub struct RowGlance<'r> {
     pub scope: Scope<'r>,
 }
 
-/// What the watch tells of the pod of a name, before anybody asks the API server.
+/// The pod of a name as the watch shows it, before the API server is asked.
 #[derive(Debug)]
 pub enum Presumed {
     /// None of that name exists.
@@ -273,7 +273,7 @@ impl PodIndex {
         self.longest_grace
     }
 
-    /// What the watch tells of the pod of a name.
+    /// The pod of a name as the watch shows it.
     #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
         match self.live.get(podref) {
@@ -344,7 +344,7 @@ impl PodIndex {
         }
     }
 
-    /// What the pods that live use of these definitions' networks, after a sweep has seen all rows, whose notes are
+    /// The addresses that live pods use of these definitions' networks, after a sweep has seen all rows, whose notes are
     /// forgotten. `is_swept` says whether it would have seen the row of an address in a network.
     pub fn usage(
         &mut self,
@@ -373,7 +373,7 @@ impl PodIndex {
         self.census.count(podref)
     }
 
-    /// What is known of a podref's incarnations, in the order of their ends.
+    /// The known incarnations of a podref, in the order of their ends.
     #[must_use]
     pub fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
         self.ended.get(podref).cloned().unwrap_or_default()

@@ -10,7 +10,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{pod::PodState, podref::PodRef, pool::ObservedPool};
 
-/// What a quorum read says about a pod.
+/// The answer of a quorum read about a pod.
 #[derive(Clone, Debug)]
 pub enum Presence {
     /// NotFound, or not in a complete LIST.
@@ -60,7 +60,7 @@ impl<'a> Proof<'a> {
         self.observed
     }
 
-    /// What was learned about a pod; [`Presence::Unknown`] where nobody asked.
+    /// The presence of a pod; [`Presence::Unknown`] where it was not asked for.
     #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
         self.presence

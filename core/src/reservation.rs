@@ -106,7 +106,7 @@ impl<T: Deref<Target = str>> Reservation<T> {
         }
     }
 
-    /// What says whose it is: its owner; where there is none, the id of its sandbox.
+    /// The text that says whose it is: its owner; where there is none, the id of its sandbox.
     #[must_use]
     pub fn whose(&self) -> &str {
         match &self.sandbox {

@@ -104,9 +104,9 @@ impl KnownPools {
 pub struct Routes {
     /// Pools, each with how it was found.
     pub pools: BTreeMap<PoolKey, Vec<Route>>,
-    /// What could not be followed, one sentence each.
+    /// The networks that lead to no pool: why, in one sentence each.
     pub unresolved: Vec<String>,
-    /// What only a sweep can follow: pools in namespaces and slices of nodes that the last one did not see.
+    /// The things that only a sweep finds: pools in namespaces, and slices of nodes, that the last sweep did not see.
     pub unseen: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{pool::Row, time::Moment};
 
-/// What is remembered of earlier observations of a row.
+/// The memory of earlier observations of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sighting {
     /// The first observation of the row as it is.
@@ -68,7 +68,7 @@ impl Sightings {
         self.note(uid, "", hasher.finish(), now).sighting
     }
 
-    /// What is remembered of a row as it is now.
+    /// The memory of a row as it is now.
     #[must_use]
     pub fn get(&self, pool_uid: &str, row: &Row) -> Option<Sighting> {
         let seen = self.by_pool.get(pool_uid)?.get(row.key())?;

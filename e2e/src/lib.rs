@@ -1,33 +1,33 @@
-//! Real servers for the tests of ipgc: etcd, kube-apiserver and the whereabouts CNI plugin.
+//! Real programs for the tests of ipgc: etcd, kube-apiserver and the whereabouts CNI plugin.
 //!
 //! ```text
 //!  tools          finds or builds the programs, once, into a cache
 //!    │
 //!  control_plane  etcd + kube-apiserver (+ controller manager) on loopback, in a directory of the run
 //!    │    ├ access    kubeconfigs and clients per user and user agent
-//!    │    └ audit     who asked what, counted from the server's audit log
+//!    │    └ audit     requests of each client, counted from the API server's audit log
 //!    │
 //!  node           real nodes below that control plane: kubelet, containerd, multus, whereabouts
 //!    │
-//!  cluster        what a scenario needs: namespaces, networks, pods, pools, waiting
-//!    ├ pods       plays the kubelet: status and the four ways a pod ends
+//!  cluster        a scenario's part of the cluster: namespaces, networks, pods, pools, waiting
+//!    ├ pods       plays the kubelet: the status of pods, and how they end
 //!    ├ nodes      plays the kubelet: nodes that are Ready and renew their Lease
-//!    ├ pools      rows of IPPools and reservations, read and planted
+//!    ├ pools      rows of IPPools and reservations, read, and written without the plugin
 //!    ├ cni        calls the real whereabouts plugin as a container runtime does
-//!    ├ upstream   upstream's own ip-control-loop and ip-reconciler beside ours
+//!    ├ upstream   upstream's own ip-control-loop and ip-reconciler
 //!    ├ ours       the binary ipgc as a process
-//!    └ bench      what it costs, and how fast it is
+//!    └ bench      requests, CPU, memory and latency of ipgc
 //! ```
 //!
-//! | environment | what it does |
+//! | environment | effect |
 //! |---|---|
-//! | `PATH` | kubectl and promtool in a version that fits, instead of a build |
-//! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and perhaps kube-controller-manager, instead of a build |
+//! | `PATH` | kubectl and promtool of the right version are used from it, instead of a build |
+//! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and, optionally, kube-controller-manager, instead of a build |
 //! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |
 //!
-//! What it never does: listen on anything but loopback, end a process it did not start, take a cluster
-//! from `KUBECONFIG`, or skip a test because a tool is missing.
+//! It never listens on anything but loopback, never ends a process that it did not start, never takes a cluster
+//! from `KUBECONFIG`, and never skips a test because a tool is missing.
 #![allow(
     clippy::missing_errors_doc,
     reason = "each failure is an `Error` that says what was done and what was seen"

@@ -1,6 +1,6 @@
-//! One replica of ipgc: what it remembers, and where its turn stands.
+//! One replica of ipgc: its memory, and the present step of its turn.
 //!
-//! Its memory is the shipped one: [`PodIndex`], [`Nodes`] and [`Sightings`].
+//! The memory has the types of the program itself: [`PodIndex`], [`Nodes`] and [`Sightings`].
 
 use std::net::IpAddr;
 
@@ -22,27 +22,27 @@ use crate::{
 /// A replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Replica {
-    /// Pods that live and ends of others, as far as the watch tells.
+    /// The live pods, and the ends of pods that are gone, by the watch.
     pub pods: PodIndex,
-    /// The pod that the watch told of last, while it is there.
+    /// The pod of the last event of the watch, until it is deleted.
     told: Option<Pod>,
     /// Whether it has listed the pods before.
     has_listed: bool,
-    /// Events that the watch has not brought yet.
+    /// Events that the watch has not delivered yet.
     pub pending: Vec<Event>,
-    /// Whether the watch is heard.
+    /// Whether the watch delivers events.
     pub fresh: bool,
-    /// Up to when it was heard before it was lost.
+    /// When the watch delivered events last, before it was lost.
     pub heard_until: Tick,
-    /// Earlier observations.
+    /// When rows were first observed with their present content.
     pub sightings: Sightings,
     /// Nodes.
     pub nodes: Nodes,
-    /// Where its turn stands.
+    /// The present step of its turn.
     pub turn: Turn,
     /// When its last turn began.
     pub turned_at: Option<Tick>,
-    /// The guards that are switched off in its watch.
+    /// The guard that is switched off, in a test that shows what it is needed for.
     pub mutations: Mutations,
 }
 

@@ -28,15 +28,15 @@ pub enum Message {
     Gone(Line),
 }
 
-/// What the first look saw.
+/// The findings of the first look.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synced {
     /// When, RFC 3339.
     pub at: String,
-    /// What was looked at, and the verdicts on all rows, whatever was asked for.
+    /// The number of objects, and the verdicts on all rows, whatever was asked for.
     pub totals: Totals,
-    /// What a person should know who reads this.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -50,13 +50,13 @@ pub struct Line {
     /// `live`, `unreported`, `exempt`, or what is wrong; none of what is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// What it was before, if that is known.
+    /// The subject before the change, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub was: Option<Box<Was>>,
     /// The node of its pod, or the last one that is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What it is, as in the report of `ipgc audit`; if nothing is wrong, or it is gone, without a problem.
+    /// The subject, as in the report of `ipgc audit`; if nothing is wrong, or it is gone, without a problem.
     #[serde(flatten)]
     pub subject: Finding,
 }
@@ -68,7 +68,7 @@ fn without_problem(schema: &mut Schema) {
     }
 }
 
-/// What a subject was.
+/// A subject before a change.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Was {
@@ -77,7 +77,7 @@ pub struct Was {
     /// How well it was known that no sandbox answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<String>,
-    /// What had made it stale.
+    /// The cause that had made it stale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The pods as `namespace/name`.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Snapshot ─▶ Assessor ─▶ Judged ─▶ Finding ─▶ Report ─▶ table or JSON
-//!                            │                   └────▶ State ─▶ changes from one look to the next (watch)
+//!                            │                   └────▶ State ─▶ changes from one audit to the next (watch)
 //!                            └────▶ Explanation ─▶ text or JSON
 //! ```
 //!
@@ -10,16 +10,16 @@
 //! |---|---|
 //! | [`report`] | the findings as plain data with a schema |
 //! | `index` | one pass over all rows, before any is judged |
-//! | `assess` | the verdict on each row and each reservation without one, by core's `judge` |
-//! | `found`, `unreported` | the finding that a verdict is |
+//! | `assess` | the verdict on each row, and on each reservation without a row, by core's `judge` |
+//! | `found`, `unreported` | makes a finding of a verdict |
 //! | `definitions` | which definition leads to which pool |
-//! | `pods`, `pools` | findings about each |
-//! | `confirm` | the second look at a finding |
+//! | `pods`, `pools` | findings about pods that live, and about whole pools |
+//! | `confirm` | drops findings that a second audit does not have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
-//! | `look`, `changes`, [`line`](mod@line) | what changes from one audit to the next, and its lines |
+//! | `look`, `changes`, [`line`](mod@line) | the changes from one audit to the next, and the text of each |
 //! | [`filter`], [`table`], [`words`] | which findings are shown, and how |
 //!
-//! No clock, no client, no file; nothing is written anywhere. An audit is no proof for a free: a collector judges again.
+//! No clock, no client, no file; nothing is written anywhere. No address is freed because of an audit: the collector judges again.
 
 pub(crate) mod assess;
 mod changes;

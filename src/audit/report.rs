@@ -22,9 +22,9 @@ pub struct Report {
     pub made: String,
     /// Where it is from: `cluster` or `files`.
     pub source: Source,
-    /// What was looked at, and the verdicts on all rows, whatever the findings were chosen by.
+    /// The number of objects, and the verdicts on all rows, whatever findings were chosen.
     pub totals: Totals,
-    /// What a person should know who reads this.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// The pools, fullest first.
     pub pools: Vec<PoolUsage>,
@@ -96,7 +96,7 @@ pub struct PoolUsage {
     pub split: Split,
 }
 
-/// What is wrong, worst first.
+/// The problem of a finding, worst first.
 #[derive(
     Clone,
     Copy,
@@ -181,7 +181,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// What is wrong.
+    /// The problem.
     #[serde(skip_serializing_if = "Problem::is_nothing")]
     pub problem: Problem,
     /// The same in a sentence.
@@ -213,7 +213,7 @@ pub struct Finding {
     /// How well it is known that no sandbox answers: settled, fenced, witnessed, unwitnessed or unfenced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<String>,
-    /// What made it stale: deleted, completed, predecessor or leftover.
+    /// The cause that made it stale: deleted, completed, predecessor or leftover.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// So many seconds from now a collector would free it that begins to look now; none while it is held.
@@ -222,7 +222,7 @@ pub struct Finding {
     /// The reservation, by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Box<ReservationReport>>,
-    /// What a person may run, once they agree.
+    /// A command that mends it. Read it before you run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }

@@ -55,7 +55,7 @@ pub struct Args {
     #[command(flatten)]
     waits: waits::Args,
 
-    /// What becomes of addresses of a deleted pod whose node is silent and not fenced: hold, or
+    /// Treatment of addresses of a deleted pod whose node is silent and not fenced: hold, or
     /// free-after=DURATION counted from the pod's end
     #[arg(long, env = "IPGC_UNFENCED", value_name = "POLICY", default_value = "hold", value_parser = unfenced)]
     unfenced: Unfenced,

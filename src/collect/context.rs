@@ -1,4 +1,4 @@
-//! What turns, sweeps and releases share.
+//! The clients, evidence and settings that turns, sweeps and releases share.
 
 use std::{
     collections::HashMap,
@@ -39,7 +39,7 @@ use crate::{
     watch::Freshness,
 };
 
-/// What a turn works with.
+/// The clients, evidence and settings of turns.
 pub struct Context {
     /// Reads and writes the pool.
     pub pools: PoolApi,
@@ -47,7 +47,7 @@ pub struct Context {
     pub prover: Prover,
     /// Reads reservations.
     pub reservations: ReservationApi,
-    /// What is known: see [`Context::evidence`].
+    /// The evidence: see [`Context::evidence`].
     pub evidence: SharedEvidence,
     /// Whether the watch of pods is heard.
     pub freshness: Arc<Freshness>,
@@ -57,7 +57,7 @@ pub struct Context {
     pub history: Arc<History>,
     /// Told when the Leases of nodes are of interest.
     pub interest: watch::Sender<Interest>,
-    /// What was told of a pool, by a hash of its uid and a key, and when: of two with one hash, the second is not told.
+    /// The messages about pools that were told, by a hash of uid and key, and when: of two with one hash, the second is not told.
     pub told: Mutex<HashMap<u64, Moment>>,
     /// Waits and exemptions.
     pub policy: Policy,
@@ -75,7 +75,7 @@ pub struct Context {
     pub events: Events,
     /// Counts.
     pub counters: Arc<Counters>,
-    /// What a person picked: nothing else is touched then.
+    /// The rows and reservations that a person picked: nothing else is touched then.
     pub picked: Option<Arc<Picked>>,
 }
 
@@ -88,12 +88,12 @@ const TELL_AGAIN: Duration = Duration::from_mins(50);
 const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
-    /// What is known, locked: for a moment, and never across a wait.
+    /// The evidence, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
         self.evidence.lock()
     }
 
-    /// What is known of an owner at this moment: see [`Evidence::of`].
+    /// The facts about an owner at this moment: see [`Evidence::of`].
     #[must_use]
     pub fn known(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
         let evidence = self.evidence();

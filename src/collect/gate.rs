@@ -32,7 +32,7 @@ struct Shut {
     by: Access,
 }
 
-/// What a refusal was about. A read does not tell whether writing is allowed again.
+/// The request that was refused. A read does not tell whether writing is allowed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Something was to be read.

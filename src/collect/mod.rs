@@ -1,4 +1,4 @@
-//! From the end of a pod, or from a row that a sweep found, to freed rows.
+//! The collector: frees the rows of pods that ended, and the rows that a sweep found.
 //!
 //! ```text
 //!  intake: ends ──▶ planner: cases, lanes ──▶ turn: observe ─▶ prove ─▶ judge ─▶ patch ─▶ reservations
@@ -6,18 +6,20 @@
 //!  nodes: changes ───┘  └────────┴─────────────────── answers ─────────────────────┘
 //! ```
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
-//! | [`intake`] | where the informers' words go |
+//! | [`intake`] | takes the events of the informers in |
 //! | [`planner`] | gives news and answers to core's planner, begins turns, tells what becomes of cases |
-//! | [`turn`] | one batch of a pool |
-//! | [`batches`] | how questions and reservations gather |
-//! | [`prover`], [`roll`], [`names`], [`pool_api`], [`reservation_api`] | the requests |
-//! | [`release`] | reservations of rows that are gone |
-//! | [`sweep`], [`second_look`] | a look at everything, and one at all rows of some addresses |
-//! | [`evidence`], [`nodes`] | what is known, and what keeps it up to date |
-//! | [`context`], [`gate`], [`refusals`] | what a turn works with; whether we may write, and what is refused all the same |
-//! | [`picked`] | what a person picked, where a run is confined to that |
+//! | [`turn`] | the work on one batch of a pool: observe, prove, judge, patch |
+//! | [`batches`] | puts requests of several turns together |
+//! | [`prover`], [`roll`], [`names`] | requests that prove whether pods exist: GETs, a LIST, a table of names |
+//! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
+//! | [`release`] | deletes the reservations of rows that are gone |
+//! | [`sweep`], [`second_look`] | reads all pools; reads all rows of some addresses again |
+//! | [`evidence`], [`nodes`] | the memory behind its lock; keeps nodes and their Leases up to date |
+//! | [`context`] | clients, memory and settings that all of these share |
+//! | [`gate`], [`refusals`] | whether this copy may write; the writes that the server refuses |
+//! | [`picked`] | the rows that a person picked, where a run is limited to these |
 
 pub mod batches;
 pub mod context;

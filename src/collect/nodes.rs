@@ -64,7 +64,7 @@ struct LeasePage {
     items: Vec<LeanLease>,
 }
 
-/// What a Lease tells of its kubelet.
+/// The fields of a Lease that tell whether its kubelet is at work.
 #[derive(Deserialize)]
 struct LeanLease {
     metadata: LeaseMetadata,
@@ -99,7 +99,7 @@ impl LeanLease {
 pub struct NodeKeeper {
     /// Reads nodes and Leases.
     pub client: Client,
-    /// What is kept, with the pods, whose grace the waits depend on.
+    /// The nodes that are kept, with the pods, since the waits depend on the pods' grace.
     pub evidence: SharedEvidence,
     /// Tells that something happened: a node changed, or there was a gap.
     pub news: Arc<Notify>,
@@ -270,7 +270,7 @@ impl NodeKeeper {
         }
     }
 
-    /// What all Leases of kubelets tell of their nodes.
+    /// Reads the Leases of all kubelets into the nodes.
     async fn read_leases(&self) -> Result<(), CallError> {
         let mut params = ListParams::default().limit(PAGE);
         let mut versions = HashMap::new();

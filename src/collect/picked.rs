@@ -1,4 +1,4 @@
-//! What a person picked: the rows and reservations that a run is confined to, and what became of each.
+//! The rows and reservations that a person picked, to which a run is confined, and the fate of each.
 //!
 //! A row is picked as it was seen, whole; one that has changed since is none of them. It decides nothing but
 //! that: what is picked is observed, proven and judged like anything else, and only a pick that is *forced*
@@ -29,7 +29,7 @@ use crate::lock::lock;
 pub struct Pick {
     /// The pool that it is in, or would be.
     pub pool: PoolKey,
-    /// What it is.
+    /// The row or the reservation.
     pub subject: Subject,
     /// Whose it is.
     pub podref: PodRef,
@@ -60,7 +60,7 @@ pub enum Subject {
     },
 }
 
-/// What became of a pick, as far as is known.
+/// The fate of a pick, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
     /// Nobody has looked yet.
@@ -153,7 +153,7 @@ impl Picked {
         &self.picks
     }
 
-    /// What became of each, in the same order.
+    /// The fate of each, in the same order.
     #[must_use]
     pub fn fates(&self) -> Vec<Fate> {
         lock(&self.fates).clone()

@@ -1,7 +1,7 @@
-//! The task that owns all open work: it gives news and answers to [`Planner`], and does what that says.
+//! The planner's task: it gives events and the results of turns to [`Planner`], begins turns, and tells what became of
+//! cases.
 //!
-//! It starts turns. A turn does what needs requests and gives its cases back; it decides nothing about when a case is
-//! looked at again.
+//! A turn makes the requests and gives its cases back. When a case is due again, [`Planner`] decides.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use tracing::{debug, warn};
 use super::{context::Context, nodes::Interest, release::Releaser, sweep::SweepRequests, turn};
 use crate::backoff::Backoff;
 
-/// Most cases of which it is remembered that they were given up.
+/// Upper limit of the cases that are remembered as given up.
 const REMEMBERED: usize = 10_000;
-/// Most news that are taken in before something else is done.
+/// Upper limit of the events that are taken in before something else is done.
 const NEWS_AT_ONCE: usize = 1_000;
 
-/// What the task works with.
+/// The clients, evidence and settings of the task.
 pub struct Planning {
-    /// What turns work with.
+    /// Clients, evidence and settings, shared with the turns.
     pub context: Arc<Context>,
     /// Removes reservations.
     pub releaser: Arc<Releaser>,

@@ -100,7 +100,7 @@ impl ReservationApi {
         ListParams::default().limit(PAGE)
     }
 
-    /// What is `wanted` of one page, of all reservations or of those in `namespace`; and the next page.
+    /// The `wanted` reservations of one page, of all or of those in `namespace`; and the next page.
     ///
     /// # Errors
     /// When the page cannot be read.

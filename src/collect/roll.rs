@@ -39,7 +39,7 @@ pub struct Rolls {
     questions: Arc<Batches<String, Question>>,
 }
 
-/// What a roll says of the pods that were asked about.
+/// The answer of a roll about the pods that were asked about.
 #[derive(Debug, Default)]
 pub struct Roll {
     /// Those that exist.
@@ -108,7 +108,7 @@ async fn serve(mut inbox: Inbox<String, Question>, client: &Client, history: &Hi
     }
 }
 
-/// What the pages that were read say.
+/// The content of the pages that were read.
 struct Names {
     present: HashSet<String>,
     /// Whether there is no further page.

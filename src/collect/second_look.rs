@@ -20,7 +20,7 @@ use super::{
 /// Namespace, network and address of a row.
 type Place = (String, Option<Box<str>>, IpAddr);
 
-/// What a second look found.
+/// The findings of a second look.
 #[derive(Debug, Default)]
 pub struct SecondLook {
     /// Each with its owner, if all rows of it agree on one.

@@ -3,16 +3,16 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `gather` | takes objects of JSON in, and makes a snapshot of them |
+//! | `gather` | makes a snapshot of objects in JSON |
 //! | `objects` | the objects of a dump, one at a time |
-//! | `yaml` | a dump in YAML, made JSON |
+//! | `yaml` | makes JSON of a dump in YAML |
 //! | `wrong` | the errors of a text that is no dump |
 //! | [`files`] | reads a snapshot from files |
 //! | [`live`] | reads a snapshot from the API server, in quorum reads |
 //! | `neighbours` | other programs that free addresses in the cluster |
 //! | [`labels`] | label selectors |
 //!
-//! These modules only read, by core's readers of pools, reservations and pods, and never judge.
+//! These modules only read, with the parsers of `ipgc_core`, and never judge.
 
 pub mod files;
 mod gather;

@@ -66,7 +66,7 @@ struct State {
 impl State {
     fn hear(&mut self, now: Moment) {
         let ended = self.ended.take();
-        // What comes after a silence is what was missed, whether or not the watch ended meanwhile.
+        // The first events after a silence are those that were missed, whether or not the watch ended meanwhile.
         let is_gap = self.heard.is_none_or(|heard| now.since(heard) > FRESH)
             || ended.is_some_and(|ended| now.since(ended) > TAKEN_UP);
         if is_gap {

@@ -2,8 +2,8 @@
 //!
 //! A [`Server`] stands behind kube's `Client` as a plain HTTP service. It keeps objects as JSON
 //! under one global revision counter, answers reads, writes and watches as a real API server
-//! (1.34) does, and does to chosen requests what networks, proxies and overloaded servers do.
-//! Time is tokio's: under a paused clock a test of hours takes milliseconds and repeats exactly.
+//! (1.34) does, and puts faults into chosen requests: errors, delays, cut connections.
+//! Time is tokio's: under a paused clock a test that covers hours takes milliseconds and repeats exactly.
 //!
 //! ```
 //! use testkit::{Failure, Match, Server, fixtures};
@@ -25,12 +25,12 @@
 //! # }
 //! ```
 //!
-//! What lives where: [`Server`] is the handle (options, direct state access, rules, log, history);
-//! [`Match`] and [`RuleBuilder`] are the faults; [`fixtures`] builds the usual objects; [`pods`]
-//! plays the kubelet; [`conformance`] holds checks that hold here and on a real server alike.
+//! Modules: [`Server`] is the handle (options, direct state access, rules, log, history);
+//! [`Match`] and [`RuleBuilder`] define faults; [`fixtures`] builds the usual objects; [`pods`]
+//! simulates the kubelet; [`conformance`] has checks that must pass here and on a real server alike.
 //!
 //! It opens no socket, starts no thread and reads no file, and it runs no controller: nothing
-//! schedules, collects or evicts unless the test does.
+//! schedules pods, removes orphans or evicts unless the test does it itself.
 
 #![allow(
     clippy::missing_panics_doc,

@@ -1,4 +1,4 @@
-//! What a row waits for: a moment, nodes, or both.
+//! The wait of a row: until a moment, for nodes, or both.
 
 use std::{fmt, sync::Arc};
 

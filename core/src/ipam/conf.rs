@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{InvalidConfig, fault, given::Given};
 use crate::text::Members;
 
-/// What each plugin of this configuration is handed, where the definition has this name.
+/// The configurations that the plugins get, where the definition has this name.
 pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, InvalidConfig> {
     let members: Members<String, Value> =
         serde_json::from_str(config).map_err(|error| InvalidConfig::Json(fault(&error)))?;
@@ -50,14 +50,14 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, Inval
     plugins.collect()
 }
 
-/// What multus and libcni look at.
+/// The fields that multus and libcni read.
 fn type_and_name(plugin: &Given<'_>) -> Result<(String, String), InvalidConfig> {
     plugin.member("ipam")?.member("type")?.text()?;
     let kind = plugin.member("type")?.text()?;
     Ok((kind, plugin.member("name")?.text()?))
 }
 
-/// What a plugin is handed, if libcni finds its type in it.
+/// The configuration that a plugin gets, if libcni finds its type in it.
 fn with_type(path: &str, plugin: Value) -> Result<Value, InvalidConfig> {
     let (kind, _) = type_and_name(&Given::new(path, [&plugin]))?;
     if kind.is_empty() {

@@ -21,7 +21,7 @@ pub(super) struct Given<'v> {
 }
 
 impl<'v> Given<'v> {
-    /// What these values give, of which the last counts as far as it says something.
+    /// The value of a field that stands several times: the last one counts, as far as it says something.
     pub(super) fn new(path: &str, values: impl IntoIterator<Item = &'v Value>) -> Self {
         Self {
             path: path.to_owned(),
@@ -39,7 +39,7 @@ impl<'v> Given<'v> {
         values.map(|value| Self::new(&self.path, [*value]))
     }
 
-    /// What is given for the field of this name.
+    /// The values that are given for the field of this name.
     pub(super) fn member(&self, name: &str) -> Result<Self, InvalidConfig> {
         let mut values = Vec::new();
         for value in &self.values {
@@ -53,7 +53,7 @@ impl<'v> Given<'v> {
             }
         }
         let path = match self.path.as_str() {
-            // What is not there is of no wrong type.
+            // A field that is not there has no wrong type.
             _ if values.is_empty() => String::new(),
             "" => name.to_owned(),
             path => format!("{path}.{name}"),
@@ -103,7 +103,7 @@ impl<'v> Given<'v> {
             };
             len = values.len();
             if values.is_empty() {
-                // What is forgotten has to be of its type all the same.
+                // A value that is not used has to be of its type all the same.
                 let mut forgotten = items.drain(..);
                 forgotten.try_for_each(|item| read(&item).map(drop))?;
             }

@@ -1,4 +1,4 @@
-//! What a range entry hands out, and how many addresses that makes.
+//! The addresses that a range entry hands out, and how many these are.
 
 use std::{cmp::Reverse, net::IpAddr};
 
@@ -84,7 +84,7 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
         parts.push((lowest, highest));
     }
     parts.sort_unstable();
-    // What two of them hand out counts once.
+    // An address that two of them hand out counts once.
     let (mut count, mut next) = (0_u128, 0);
     for (begin, end) in parts {
         let begin = begin.max(next);

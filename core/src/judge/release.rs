@@ -24,7 +24,7 @@ impl<'a> Release<'a> {
         self.row
     }
 
-    /// What it says.
+    /// Its content.
     #[must_use]
     pub fn content(&self) -> &'a RowContent {
         self.content

@@ -1,4 +1,4 @@
-//! What was answered at one moment, so that it need not be reckoned for each row.
+//! The answers of one moment, so that they need not be computed for each row.
 //!
 //! Rows that are judged together wait nearly all as long, and each would ask all nodes. It is no part of what the nodes
 //! are. Whatever changes a node drops it.

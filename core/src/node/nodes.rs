@@ -33,7 +33,7 @@ pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Moment {
     }
 }
 
-/// What an address waits for before nobody unseen can answer on it.
+/// The wait of an address until no unseen sandbox can answer on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// No longer than that, if nothing happens.
@@ -216,7 +216,7 @@ impl Nodes {
         self.gap.is_some() && self.complete_since.is_some()
     }
 
-    /// What is known of the node `name` with regard to an incarnation that ended at `end`.
+    /// The standing of the node `name` with regard to an incarnation that ended at `end`.
     #[must_use]
     pub fn standing(&self, name: &str, end: Moment, now: Moment) -> Standing {
         match (self.by_name.get(name), self.complete_since) {

@@ -86,7 +86,7 @@ struct Spec<'t> {
     termination_grace_period_seconds: Option<i64>,
 }
 
-/// What a kubelet says of a pod.
+/// The status of a pod, which its kubelet writes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 't"))]
 struct PodStatus<'t> {

@@ -1,4 +1,4 @@
-//! What pods have in common: equal lists, kept once.
+//! Equal lists of pods, kept once.
 //!
 //! Pods of one controller have the same interfaces, networks and containers. Without this, 100,000 pods would take half
 //! as much memory again.

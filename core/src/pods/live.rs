@@ -15,7 +15,7 @@ use crate::{
 pub struct Live {
     /// The last state.
     pub state: PodState,
-    /// What all states say about its sandbox.
+    /// The evidence of all its states about its sandbox.
     pub trail: Trail,
     /// Whether it was seen since the last list began.
     pub is_seen: bool,
@@ -90,7 +90,7 @@ impl Live {
         }
     }
 
-    /// What is known of it while it lives.
+    /// The facts about it while it lives.
     #[must_use]
     pub fn living(&self) -> Living {
         let completed = self
@@ -104,7 +104,7 @@ impl Live {
         }
     }
 
-    /// What remains of it when it ends at `at`.
+    /// The record of its end at `at`.
     #[must_use]
     pub fn into_ended(self, watched: bool, at: Moment) -> Ended {
         Ended {

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{census::hash_of, live::Live};
 
-/// What a pod and a row may have in common.
+/// A property that a pod and a row may have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// An address that the pod reports.
@@ -23,7 +23,7 @@ pub(super) enum Key {
     Id(IdTag),
 }
 
-/// What a pod shows. Its rows were seen with these sandboxes.
+/// The addresses and ids that a pod shows. Its rows were seen with these sandboxes.
 pub(super) fn shown<'p>(
     pod: &'p PodState,
     sandboxes: &'p Sandboxes,
@@ -33,7 +33,7 @@ pub(super) fn shown<'p>(
     addresses.map(Key::Address).chain(ids.map(Key::Id))
 }
 
-/// What pods show.
+/// The addresses and ids that pods show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Showing {
     /// How often live pods show a key, by half of its hash: there are many.

@@ -1,4 +1,4 @@
-//! What the index keeps, gives out and forgets.
+//! Tests of the ends that the index keeps, gives out and forgets.
 
 #![allow(clippy::unwrap_used)]
 use testkit::fixtures::{PodBuilder, pod};
@@ -184,7 +184,7 @@ fn old_evidence_goes_unless_its_pod_is_in_work() {
     assert!(index.ended(&podref).is_empty());
 }
 
-/// What is doubted of an incarnation of `web-0` that is born at this second and killed at once.
+/// The doubt about an incarnation of `web-0` that is born at this second and killed at once.
 fn doubt(index: &mut PodIndex, second: u64) -> Option<Moment> {
     let born = || web(&second.to_string());
     index.apply(state(born().running()), at(second));

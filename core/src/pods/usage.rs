@@ -17,7 +17,7 @@ use crate::{
 
 use super::live::Live;
 
-/// What live pods use, in numbers.
+/// The addresses that live pods use, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Addresses that more than one of them uses in one network.
@@ -27,7 +27,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What these pods use of these definitions' networks. `is_swept` says whether a sweep would have seen the row of
+    /// The addresses that these pods use of these definitions' networks. `is_swept` says whether a sweep would have seen the row of
     /// an address.
     pub(super) fn of<'p>(
         pods: impl Iterator<Item = &'p Live>,
@@ -158,7 +158,7 @@ mod tests {
         pod.node("n").networks("d/a").running()
     }
 
-    /// What these pods use, after a sweep that saw rows of `web-0` with these addresses.
+    /// The addresses that these pods use, after a sweep that saw rows of `web-0` with these addresses.
     fn usage(pods: impl IntoIterator<Item = PodBuilder>, rows: &[&str]) -> Usage {
         let mut index = PodIndex::default();
         for pod in pods {

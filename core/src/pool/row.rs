@@ -24,7 +24,7 @@ pub struct Row {
     content: Result<RowContent, Unreadable>,
 }
 
-/// What a readable row says.
+/// The content of a readable row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowContent {
     /// The address it holds: base of the range plus key.
@@ -113,7 +113,7 @@ impl Row {
         &self.stored
     }
 
-    /// What the row says.
+    /// The content of the row.
     ///
     /// # Errors
     /// Where it says nothing that we may act on.

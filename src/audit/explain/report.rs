@@ -19,11 +19,11 @@ pub struct Explanation {
     pub made: String,
     /// Where it is from.
     pub source: Source,
-    /// What was asked about.
+    /// The subject of the question.
     pub subject: String,
-    /// What that is.
+    /// The kind of the subject.
     pub kind: SubjectKind,
-    /// What a person should know who reads this.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// Of a pool, or of a node: its rows by their verdicts. Without pods nobody knows those of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Explanation {
     pub fencing_frees: Option<usize>,
 }
 
-/// What a subject is.
+/// The kind of a subject.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjectKind {
@@ -100,7 +100,7 @@ pub struct RowExplained {
     /// How well it is known that no sandbox answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<String>,
-    /// What made it stale.
+    /// The cause that made it stale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// So many seconds from now a collector would free it that begins to look now.
@@ -119,7 +119,7 @@ pub struct RowExplained {
     /// Its reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationReport>,
-    /// What would change the verdict, one sentence each.
+    /// The ways in which the verdict would change, one sentence each.
     pub changes: Vec<String>,
 }
 
@@ -153,7 +153,7 @@ pub struct OrphanExplained {
     pub pod: Option<PodReport>,
     /// Whether it is known that there is no such pod.
     pub pod_is_absent: bool,
-    /// What would change the verdict, one sentence each.
+    /// The ways in which the verdict would change, one sentence each.
     pub changes: Vec<String>,
 }
 

@@ -1,8 +1,9 @@
 //! Reservations of rows that are gone: find, claim, prove, delete (docs/safety.md).
 //!
-//! Those of one namespace are released together, whatever pools their rows were in: they are found
-//! in one list ([`find`]), and deleted in rounds that share a proof and end soon after it. Here is how
-//! they come together; [`rounds`] says when which is done, [`steps`] how, and in which order alone.
+//! The reservations of one namespace are deleted together, whatever pools their rows were in. This file gathers the
+//! requests of turns. [`find`] reads the reservations, in one LIST if they are many. [`rounds`] deletes them in rounds:
+//! each has one proof, and ends while the proof is fresh. [`steps`] are the steps of one reservation, and their types
+//! allow only the right order.
 
 mod find;
 mod outcome;
@@ -33,12 +34,12 @@ use super::{
     reservation_api::{FEW, ReservationApi},
 };
 
-/// Many wait for so long whether more come: those of other pools come at the same beat.
+/// If there are many, this time passes before the first round: the requests for other pools come at the same tick.
 const GATHER: Duration = Duration::from_millis(300);
-/// And no longer than that, however many come.
+/// Longest time before the first round, however many come.
 const LONGEST_GATHERING: Duration = Duration::from_secs(2);
 
-/// Reservations of rows that were in one pool, or would be.
+/// Reservations of rows that were in one pool; or, where there was no row, would have been.
 struct Request {
     pool: PoolKey,
     wanted: Vec<Wanted>,
@@ -48,7 +49,7 @@ struct Request {
 /// One of them, and the request that it belongs to.
 #[derive(Clone, Copy)]
 pub struct Work<'r> {
-    /// What is to go.
+    /// The reservation that is to be deleted.
     pub wanted: &'r Wanted,
     pool: &'r PoolKey,
     request: usize,

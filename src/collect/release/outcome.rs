@@ -1,4 +1,4 @@
-//! What became of the reservations that were to go, for each request that asked.
+//! The results for the reservations that were to be deleted, for each request.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -7,7 +7,7 @@ use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
 use super::Work;
 use crate::calls::CallError;
 
-/// What became of those of one request.
+/// The results for the reservations of one request.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Reservations deleted.

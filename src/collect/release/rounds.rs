@@ -248,7 +248,7 @@ fn round_that_takes(wanted: Duration, size: usize, took: Duration) -> usize {
     })
 }
 
-/// What several hands take from, one after the other.
+/// Work that several tasks share: each takes the next item.
 struct Pile<T>(Mutex<vec::IntoIter<T>>);
 
 impl<T> Pile<T> {

@@ -41,7 +41,7 @@ pub(super) struct Marked<'r> {
 pub(super) struct Proven<'r>(Marked<'r>);
 
 impl<'r> Marked<'r> {
-    /// What it is to go for.
+    /// The request that it belongs to.
     pub(super) fn work(&self) -> Work<'r> {
         self.work
     }
@@ -58,7 +58,7 @@ impl<'r> Marked<'r> {
 }
 
 impl<'r> Proven<'r> {
-    /// What was proven, which is no proof of its own.
+    /// The marked reservation, which is no proof by itself.
     pub(super) fn marked(&self) -> &Marked<'r> {
         &self.0
     }

@@ -478,7 +478,7 @@ impl<'l> Look<'l> {
         Overlaps(Arc::new(overlaps))
     }
 
-    /// What was found, and the numbers.
+    /// The findings, and the numbers.
     pub fn end(mut self) -> (BTreeMap<PodRef, Found>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
         self.context.evidence().pods.set_awaited(awaited);

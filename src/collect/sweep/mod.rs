@@ -1,12 +1,11 @@
 //! The sweep: finds rows that may go by looking at all of them.
 //!
-//! It needs no definition and no event, so it finds what leaked while nobody looked, what a deleted
-//! or edited definition hides, and what was given up after too many failures. It reads pools a few
-//! at a time and keeps nothing but what may go; a pool that cannot be read stands alone. It frees
-//! nothing itself: what it finds goes to the planner, which opens a case for it unless one is open
-//! already and waits for its own time.
+//! It needs no NetworkAttachmentDefinition and no event. So it finds rows that leaked while ipgc did not run, rows of pools
+//! whose definition was deleted or edited, and rows whose case was given up after too many failures. It reads a few pools at
+//! a time, and keeps only rows that may be freed. A pool that cannot be read does not stop the sweep of the others. The
+//! sweep frees nothing itself: the planner opens a case for each owner that it finds, unless one is open already.
 //!
-//! A sweep has no state of its own. Cut off at any point, the next one finds the same.
+//! A sweep has no state of its own. If it is cut off, the next sweep finds the same rows.
 
 mod look;
 mod report;
@@ -34,16 +33,16 @@ pub use self::report::SweepReport;
 use super::{context::Context, evidence::Overlaps, gate::Access, pool_api::ObserveError};
 use crate::{backoff::Backoff, calls::CallError};
 
-/// Least time from the end of a sweep to the beginning of the next, however often it is asked for.
+/// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Why a sweep failed.
 #[derive(Debug, thiserror::Error)]
 enum SweepError {
-    /// Rows that were not seen are left to the next one.
+    /// A page of pools could not be read: the rest is left to the next sweep.
     #[error("pools cannot be read: {0}")]
     Pools(ObserveError),
-    /// Those without a row are left to the next one.
+    /// A page of reservations could not be read: reservations without a row are left to the next sweep.
     #[error("reservations cannot be listed: {0}")]
     Reservations(CallError),
 }
@@ -68,13 +67,13 @@ pub struct SweepHealth {
     pub ended: Option<Moment>,
     /// The same by the wall's clock.
     pub ended_at: Option<Timestamp>,
-    /// What it found.
+    /// The findings of the sweep.
     pub report: Arc<SweepReport>,
 }
 
 /// Sweeps.
 pub struct Sweeper {
-    /// What turns work with, too.
+    /// Clients, evidence and settings, shared with the turns.
     pub context: Arc<Context>,
     /// Where what is found goes.
     pub planner: mpsc::Sender<Input>,

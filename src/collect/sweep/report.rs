@@ -1,4 +1,4 @@
-//! What a sweep found, in numbers.
+//! The numbers of a sweep.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use ipgc_core::{
 };
 use tracing::{info, warn};
 
-/// What a sweep found. Every row of every pool is counted under its verdict.
+/// The numbers of a sweep. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
     /// Pools that were read.
@@ -80,7 +80,7 @@ impl Words {
     }
 }
 
-/// What a sweep found in one pool.
+/// The numbers of one pool.
 #[derive(Clone, Debug)]
 pub struct PoolTally {
     /// The pool.

@@ -99,7 +99,7 @@ struct Turn<'t> {
     key: &'t PoolKey,
     batch: Batch,
     podrefs: BTreeSet<PodRef>,
-    /// What becomes of a podref, where it is not simply done.
+    /// The outcome for a podref, where it is not simply done.
     outcomes: BTreeMap<PodRef, Outcome>,
     /// Rows of the last patch, if it was rejected.
     rejected: Vec<Row>,
@@ -112,7 +112,7 @@ struct Turn<'t> {
     pool_uid: String,
     /// The networks of the pool's reservations, as the pool itself tells.
     networks: BTreeSet<Option<Box<str>>>,
-    /// What tells of which network a reservation without a row is.
+    /// The known networks, which tell the network of a reservation without a row.
     known: KnownNetworks,
     /// The addresses of the rows that were observed, with their owners.
     addresses: HashSet<(PodRef, IpAddr)>,
@@ -304,7 +304,7 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// What the rejection of the last patch means, now that the pool was observed again. One failed
+    /// Learns from the rejection of the last patch, now that the pool was observed again. One failed
     /// test rejects the whole patch. Has one of its rows changed, that was it, and the rest goes
     /// again. Otherwise half of it goes again, until a single row is left that the server refuses.
     fn learn_from_rejection(&mut self, observed: &ObservedPool) {
@@ -358,7 +358,7 @@ impl<'t> Turn<'t> {
         Right::on_one::<IpPool>("patch", &self.key.namespace, &self.key.name)
     }
 
-    /// What an answer other than 200 means for the rest of the turn.
+    /// Takes in an answer other than 200 to a patch.
     async fn take_refusal(
         &mut self,
         error: &CallError,
@@ -453,7 +453,7 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// What became of a row of the pool, or of a reservation in its namespace, for whoever picked it.
+    /// Tells the fate of a row of the pool, or of a reservation in its namespace, to the person who picked it.
     fn tell(&self, name: &str, fate: impl Fn() -> Fate) {
         // No reservation has the name of a key, and no namespace is a uid.
         for place in [&self.pool_uid, &self.key.namespace] {

@@ -1,4 +1,4 @@
-//! What a turn tells: log, counters, events.
+//! The log, counters and events of a turn.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What may go: first by what the watch tells, then by the proof.
+//! The rows that may be freed: first by the watch, then by the proof.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// What is known of the owners at this moment.
+    /// The facts about the owners at this moment.
     pub(super) fn known(&self, observed: &ObservedPool) -> HashMap<PodRef, Known> {
         let evidence = self.context.evidence();
         let is_heard = self.context.freshness.is_fresh();

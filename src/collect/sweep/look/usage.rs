@@ -1,4 +1,4 @@
-//! What a look found out about addresses: how many each pool has, and which are used without being held.
+//! The addresses of a look: how many each pool has, and which of them pods use without a row.
 //!
 //! Numbers for the report; nothing is freed because of them.
 
@@ -14,7 +14,7 @@ use super::Look;
 use crate::collect::{evidence::Evidence, sweep::swept::Swept};
 
 impl Look<'_> {
-    /// What live pods use of the definitions' networks, and what the pools have to give out.
+    /// Counts the addresses that live pods use, and the size of each pool.
     pub fn usage(&mut self) {
         let context = self.context;
         self.sizes(&context.evidence().definitions);
