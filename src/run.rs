@@ -141,10 +141,8 @@ impl Collector {
     }
 
     async fn run(self, stop: CancellationToken) -> Result<(), String> {
-        let vitals = self.vitals.clone();
-        let result = self.stages(stop).await;
-        vitals.phase.send_replace(Phase::Done);
-        result
+        let _done = Done(self.vitals.clone());
+        self.stages(stop).await
     }
 
     #[expect(
@@ -197,7 +195,10 @@ impl Collector {
         let sweeps = Arc::new(SweepRequests::default());
         let tasks = TaskTracker::new();
 
-        let (distrusted, told) = (evidence.clone(), events.clone());
+        let distrusted = evidence.clone();
+        // The history outlives the run, and must not hold the sender of events for so long.
+        let told = Arc::new(events.clone());
+        let teller = Arc::downgrade(&told);
         let (lost, went_back) = (freshness.clone(), counters.clone());
         history.on_back(move |note| {
             let mut evidence = distrusted.lock();
@@ -205,7 +206,9 @@ impl Collector {
             evidence.distrust(clock.now());
             drop(evidence);
             went_back.history_went_back.inc();
-            told.history_went_back(note);
+            if let Some(told) = teller.upgrade() {
+                told.history_went_back(note);
+            }
         });
 
         let mut background = JoinSet::new();
@@ -352,12 +355,22 @@ impl Collector {
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
+        drop(told);
         // All that could send events is gone by now, so the sender comes to its end.
         let (events_sent, ()) = tokio::join!(timeout(DRAIN_EVENTS, events_sent), given_back);
         if events_sent.is_err() {
             warn!("events were left unsent");
         }
         result.and(drained)
+    }
+}
+
+/// Tells that a run is over, however it ended.
+struct Done(Arc<Vitals>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.phase.send_replace(Phase::Done);
     }
 }
 

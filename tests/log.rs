@@ -177,3 +177,20 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
     assert!(ended[0].contains(words), "{ended:?}");
     bench.stop().await;
 }
+
+/// Once with nothing to tell, and once after an event.
+#[tokio::test(start_paused = true)]
+async fn a_stop_leaves_no_event_unsent() {
+    for ends in [false, true] {
+        let (log, _guard) = Log::start();
+        let bench = Bench::long_since(server(), seldom()).await;
+        put_running(&bench, &[(1, "web-0")]);
+        sleep(Duration::from_millis(500)).await;
+        if ends {
+            bench.kubelet().terminate_pod(NS, "web-0").await;
+            bench.wait_rows(POOL, &[]).await;
+        }
+        bench.stop().await;
+        assert_eq!(log.lines("events were left unsent"), [""; 0], "{ends}");
+    }
+}

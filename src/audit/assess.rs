@@ -4,7 +4,13 @@
 //! There is no history. No end of a pod was seen, each ready node has yet to show that its kubelet is at
 //! work, and each wait begins now. A collector that has just begun would say the same.
 
-use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipgc_core::{
     address::Range,
@@ -185,18 +191,21 @@ impl<'s> Assessor<'s> {
         for place in &self.index.pools {
             known.add_pool(&place.networks, place.range);
         }
+        let mut places = HashMap::<_, Vec<&Place>>::new();
+        for place in &self.index.pools {
+            for network in &place.networks {
+                let of = (place.key.namespace.as_str(), network.as_deref());
+                places.entry(of).or_default().push(place);
+            }
+        }
         let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
         let lone = all.filter(|(_, has_row)| !**has_row);
         lone.map(|(reserved, _)| {
             let reading = split(&reserved.name, &known);
             let place = reading.one().and_then(|(network, address)| {
-                let network = network.map(Into::into);
-                let mut places = self.index.pools.iter();
-                places.find(|place| {
-                    place.range.is_some_and(|it| it.contains(address))
-                        && place.key.namespace == *reserved.namespace
-                        && place.networks.contains(&network)
-                })
+                let of = (reserved.namespace.as_str(), network);
+                let mut places = places.get(&of).into_iter().flatten().copied();
+                places.find(|place| place.range.is_some_and(|it| it.contains(address)))
             });
             self.orphan(reserved, reading, place)
         })
