@@ -59,8 +59,8 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
     let early = |received: &str| !received.parse::<Timestamp>().is_ok_and(|at| at > over);
     let premature = asked.iter().any(|one| early(&one.received));
     assert!(!premature, "DEL was there for that: {asked:#?}");
-    // All scenarios begin at once, and whereabouts does one thing at a time for all nodes: under that load it may lose a
-    // DEL. The rows that the lost DEL left are freed once no sandbox has their addresses.
+    // All scenarios begin at once, and whereabouts does one thing at a time for all nodes: under that load it may lose
+    // a DEL. The rows that the lost DEL left are freed once no sandbox has their addresses.
     let left = asked.iter().filter(|one| one.resource == "ippools").count();
     println!("     graceful: DEL left {left} of {} rows", names.len());
     assert!(left <= 1, "DEL was there for that: {asked:#?}");
