@@ -209,7 +209,7 @@ fn completions_know_commands_and_flags(#[case] shell: &str) {
     }
 }
 
-/// What bash itself makes of it.
+/// The completion that bash itself computes by the script.
 #[test]
 fn bash_completes_a_flag() {
     let (_, script, _) = ipgc(&["completions", "bash"]);
@@ -268,7 +268,7 @@ fn a_proxy_is_named_without_its_secret() {
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
-/// What `ipgc run` says within two seconds while no server answers.
+/// The output of `ipgc run` within two seconds while no server answers.
 fn said_in_vain(args: &[&str], log: Option<&str>) -> String {
     let kubeconfig = nowhere();
     let mut command = Command::cargo_bin("ipgc").unwrap();

@@ -52,7 +52,7 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     ] {
         assert!(events[0].contains(word), "no {word} in {events:?}");
     }
-    // Whatever was there is gone with its node.
+    // Each sandbox of the node is gone with it.
     drop(beat);
     bench.delete("nodes", "", "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 240).await;
@@ -105,7 +105,7 @@ async fn m4_03_rows_of_three_interfaces_go_when_their_node_was_booted_anew() {
     }
 }
 
-/// What was there before ipgc began is as dead, once its node was seen to run on and then to be booted.
+/// A sandbox from before ipgc began is dead as well, once its node was seen to run on and then to be booted.
 #[tokio::test(start_paused = true)]
 async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
     for boots in [false, true] {
@@ -155,7 +155,8 @@ async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
     }
 }
 
-/// Whoever bore the name before the first list, and was killed by force, may answer on what this pod took over.
+/// An earlier pod of this name was killed by force before the first list. Its sandbox may still have the addresses that
+/// this pod took over.
 #[tokio::test(start_paused = true)]
 async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
     let server = with_neighbour(&[(1, "web-0"), (2, "web-0"), (3, "web-0")]);

@@ -1,4 +1,4 @@
-//! What the cluster is told by events, and how much of it.
+//! The events that ipgc writes to the cluster, and their number.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const RANGE: &str = "10.9.0.0/16";
 const POOL: &str = "10.9.0.0-16";
 
-/// So many running pods, each with a row of one pool.
+/// This number of running pods, each with a row of one pool.
 async fn crowd(count: u64) -> (Bench, Vec<String>) {
     let server = Server::new();
     server.put(fixtures::nad(NS, "wide", RANGE));

@@ -328,7 +328,7 @@ async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")
     seconds(1).await;
     // Something must be there to spoil.
     bench.put(fixtures::pod(NS, "other"));
-    // So slow that the pods gather and a list is the shorter proof.
+    // Slow enough that the pods gather and a list is the shorter proof.
     let slow = bench.on(Match::get("ippools"));
     slow.delay(Duration::from_millis(100));
     let matcher = Match::verbs(&[Verb::Get, Verb::List], "pods");

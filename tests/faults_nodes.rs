@@ -1,5 +1,5 @@
-//! What is told of nodes, Leases and slices is late, spoilt or not to be had: nothing goes that
-//! needs it, everything else does, and once it is mended nothing stays.
+//! Nodes, Leases and slices are read late, are spoilt or cannot be read. A row that needs them is not freed, every
+//! other row is. Once they can be read again, no such row stays.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -182,7 +182,7 @@ async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     bench.stop().await;
 }
 
-/// Whoever waits for them looks now and then meanwhile, and not again and again.
+/// A case that waits for Leases is tried now and then meanwhile, and not all the time.
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
     let server = room();
@@ -243,7 +243,7 @@ async fn leases_are_asked_for(bench: &Bench) {
     }
 }
 
-/// What a LIST shows may be as old as its request when it is answered.
+/// The content of a LIST may be as old as its request when the answer comes.
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_wait() {
     let mut config = Config::default();

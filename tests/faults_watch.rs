@@ -1,4 +1,4 @@
-//! What the informers are told late, twice, wrongly or not at all, and what follows from it.
+//! Events that the informers get late, twice, wrongly or not at all, and their consequences.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

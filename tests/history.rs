@@ -97,7 +97,7 @@ async fn all_is_listed_anew_when_a_watch_is_taken_up_at_a_version_of_the_future(
         let lists = listed(&bench, resource);
         assert_eq!(lists, 1, "{resource}\n{}", bench.requests());
     }
-    // What is seen from then on counts.
+    // Observations from then on count.
     seconds(W + 300).await;
     bench.end(["web-1"]);
     goes_after(&bench, POOL, "1", 120).await;
@@ -142,7 +142,7 @@ async fn the_head_of_a_watch_is_no_word_of_it() {
     bench.stop().await;
 }
 
-/// The Lease as it was in the backup may be somebody else's, or free. Whoever led writes it again before it leads.
+/// The Lease as it was in the backup may be somebody else's, or free. The former leader writes it again before it leads.
 #[tokio::test(start_paused = true)]
 async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     let config = Config {

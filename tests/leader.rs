@@ -63,7 +63,7 @@ fn lease(server: &Server) -> Value {
     lease["spec"].clone()
 }
 
-/// What a copy wrote, the Lease aside.
+/// The writes of a copy, without those of the Lease.
 fn written(server: &Server, name: &str) -> Requests {
     let of = server.requests().matching(&Match::any().client(name));
     of.filter(|r| {
@@ -239,7 +239,7 @@ async fn reservations_are_left_to_whoever_leads_next() {
     seconds(10).await;
     assert!(!a.leads() && !b.leads());
     assert!(reservation(&server).is_some());
-    // What it found while the other one led, it claims; then it waits for ADDs that are at work.
+    // b claims the reservation that it found while a led. Then it waits for ADDs that are at work.
     let gone = server.wait_until(Duration::from_secs(200), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
     let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
@@ -247,7 +247,7 @@ async fn reservations_are_left_to_whoever_leads_next() {
     assert!(b.leads());
     slow.remove();
     silent.remove();
-    // And does not ask for what others did, for ever.
+    // a does not ask for ever about frees that b has done.
     seconds(200).await;
     server.clear_requests();
     seconds(600).await;
@@ -274,7 +274,7 @@ async fn who_does_not_lead_sends_no_events() {
         server.requests().matching(&created).len()
     };
     assert!(events("a") > 0 && events("b") == 0, "{}", server.requests());
-    // Whoever takes over tells what still is.
+    // The new leader reports the problems that still exist.
     stop(a).await;
     seconds(30).await;
     assert!(events("b") > 0, "{}", server.requests());
@@ -370,7 +370,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
         reservation.map(|reservation| reservation["spec"]["podref"].clone())
     };
     assert_eq!(owner(&server).unwrap(), "ipgc.dev/releasing");
-    // Whoever leads next does.
+    // The next leader gives the reservation back to its owner.
     let given_back = |s: &Server| owner(s).is_some_and(|owner| owner == "default/web-1");
     let given_back = server.wait_until(Duration::from_secs(900), given_back);
     assert!(given_back.await, "{}", server.requests());

@@ -1,4 +1,4 @@
-//! What the caller of the library sees of a run, and what is never done before its time.
+//! The view of a run that the caller of the library has, and the steps that are never taken before their time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

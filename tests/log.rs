@@ -1,4 +1,4 @@
-//! What the log says: one line for each free, and for what is wrong one with its pool or pod.
+//! The lines of the log: one for each free, and for each problem one with its pool or pod.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

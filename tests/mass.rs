@@ -95,7 +95,7 @@ async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] k
     crowd.wait_rows().await;
     let took = ended.elapsed();
     assert!(took < COOLDOWN + Duration::from_secs(6), "{took:?}");
-    // What is claimed waits until no ADD is at work any more that accepted it.
+    // A claimed reservation waits until no ADD that accepted it is at work any more.
     seconds(200).await;
     let bench = &crowd.bench;
     assert_eq!(bench.counted("rows_freed"), COUNT);

@@ -1,4 +1,4 @@
-//! What the metrics say of what has happened, and of what a sweep found.
+//! The metrics about past actions, and about the findings of a sweep.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(
@@ -63,7 +63,7 @@ async fn counters_begin_with_zero() {
     let asked = scrape.all("ipgc_api_requests_total");
     let patches = "{verb=\"patch\",resource=\"ippools\",code=\"200\"}";
     assert_eq!(asked.get(patches), Some(&0.0));
-    // What is not known yet is not zero.
+    // A value that is not known yet is not shown as zero.
     for name in [
         "ipgc_duplicates",
         "ipgc_in_use_unallocated",
@@ -211,7 +211,7 @@ fn crowded() -> testkit::Server {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "web-2")]);
     for (name, offset) in [("web-0", 1), ("web-1", 1), ("web-2", 2), ("web-3", 3)] {
-        // Whoever gives out the default network's addresses, it is not whereabouts.
+        // whereabouts does not give out the addresses of the default network.
         let pod = reporting(name, offset).reports_default(&["10.244.0.7"]);
         server.put(pod.running());
     }
@@ -297,7 +297,7 @@ async fn a_pool_without_a_range_may_have_any_row() {
     bench.stop().await;
 }
 
-/// What one definition leaves out, another may give; what all leave out nobody gets.
+/// An address that one definition excludes, another one may give out. An address that all exclude, no pod gets.
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     let server = running(&[(1, "web-0")]);

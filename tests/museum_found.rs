@@ -32,7 +32,7 @@ async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: se
     server.put(reporting("web-0", 1).node("node-1").running());
     put_row_on(&server, POOL, 1, "web-0", "net1", 1);
     put_row_on(&server, POOL, 2, "web-0", "net2", 2);
-    // What is left of an earlier sandbox goes.
+    // The row of an earlier sandbox is freed.
     put_row_on(&server, POOL, 3, "web-0", "net1", 3);
     server.edit("pods", NS, "web-0", |pod| {
         pod["status"][of] = json!([status]);

@@ -353,7 +353,7 @@ async fn m2_14_objects_of_an_unexpected_type() {
     let bench = Bench::start(server).await;
     run_pod(&bench, "web-0", 1);
     seconds(60).await;
-    // What comes with the end of these is no pod that anybody can read.
+    // The last states of these, which come with their deletion, cannot be read as pods.
     for (name, status) in [
         ("odd-1", json!(7)),
         ("odd-2", json!([])),

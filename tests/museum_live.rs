@@ -26,7 +26,7 @@ fn room() -> Server {
 async fn room_with_a_watched_pod() -> Bench {
     let bench = Bench::start(room()).await;
     run_pod(&bench, "web-0", 1);
-    // So long that nobody who was there before can have left it its row.
+    // Long enough that no earlier incarnation can have left it its row.
     seconds(W + 60).await;
     bench
 }
@@ -243,7 +243,7 @@ async fn m1_11_addresses_of_the_default_network() {
     server.put(pod.running());
     // By this one alone it would live on another sandbox.
     put_row(&server, 5, "web-0", 5);
-    // So does this one, which has nothing on the default network.
+    // The same is true of this one, which has nothing on the default network.
     run_pod(&server, "web-1", 15);
     put_row(&server, 11, "web-1", 11);
     put_row(&server, 15, "web-1", 15);
@@ -306,7 +306,7 @@ async fn m1_13_terminating_pod_still_serves() {
     }
     let bench = Bench::start(server).await;
     bench.kubelet().mark_pod(NS, "web-0");
-    // What the one has left goes, since it runs; the other one is on its way out.
+    // The other row of web-1 is freed, since web-1 runs. The one of web-0 stays, since web-0 is terminating.
     stays(&bench, POOL, &["1", "15", "5"]).await;
     bench.stop().await;
 }
@@ -316,7 +316,7 @@ async fn m1_14_partitioned_node() {
     let server = with_neighbour(&[]);
     let beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
-    // So long that nobody who was there before can have left it a row.
+    // Long enough that no earlier incarnation can have left it a row.
     seconds(600).await;
     run_on(&bench, "node-1", "web-0", 1);
     put_row(&bench, 1, "web-0", 1);
@@ -429,7 +429,7 @@ async fn m1_19_api_server_answers_from_the_past() {
     let past = before.revision();
     drop(before);
     let bench = room_with_an_unseen_pod().await;
-    // Whoever asks for any version gets one from before the pod was born.
+    // A client that asks for any version gets one from before the pod was created.
     let cached = [
         Match::get("pods"),
         Match::list("pods"),

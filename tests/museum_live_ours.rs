@@ -199,9 +199,9 @@ async fn m1_30_old_id_still_in_the_row() {
     // The ADD of the present sandbox could not write its id into the first.
     put_row(&server, 1, "web-0", 0x01d);
     put_row(&server, 2, "web-0", 2);
-    // So which sandbox is the present one, nobody can say.
+    // So it cannot be known which sandbox is the present one.
     put_row(&server, 3, "web-0", 3);
-    // Of this pod one can.
+    // Of this pod it is known.
     run_pod(&server, "web-1", 11);
     put_row(&server, 11, "web-1", 11);
     put_row(&server, 12, "web-1", 12);

@@ -87,7 +87,7 @@ async fn a_name_that_two_networks_may_have() {
 }
 
 /// Its own pod reports `fd00::1`, by a definition that has another network by now, and nothing tells of network f1 any
-/// more. Whichever way the name is read, the pod reports an address that it may be of.
+/// more. For each way to read the name, the pod reports an address that the reservation may be for.
 #[tokio::test(start_paused = true)]
 async fn a_name_of_an_address_that_its_pod_reports() {
     let (server, _beat) = room();
@@ -105,8 +105,8 @@ async fn a_name_of_an_address_that_its_pod_reports() {
     bench.stop().await;
 }
 
-/// What is left of an earlier sandbox of the pod goes, and its reservation would have the same name as that of the
-/// address which the pod uses without a network.
+/// The row of an earlier sandbox of the pod is freed. Its reservation would have the same name as that of the address
+/// which the pod uses without a network.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_goes_does_not_take_another_ones_reservation() {
     let (server, _beat) = room();

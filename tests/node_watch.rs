@@ -83,7 +83,7 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     bench.stop().await;
 }
 
-/// What was read once after a wait need not be read for each row.
+/// Nodes that were read once after a wait need not be read for each row.
 #[tokio::test(start_paused = true)]
 async fn nodes_are_read_once_for_the_rows_of_pods_that_nobody_saw() {
     let rows: Vec<_> = (1..=9).map(|n| (n, format!("gone-{n}"))).collect();
@@ -107,7 +107,7 @@ async fn nodes_are_read_once_for_the_rows_of_pods_that_nobody_saw() {
     bench.stop().await;
 }
 
-/// So many that they are listed.
+/// This number of nodes is large enough for a LIST instead of single reads.
 #[tokio::test(start_paused = true)]
 async fn many_nodes_are_listed() {
     let server = room(&[(1, "gone")]);

@@ -38,7 +38,7 @@ fn times(bench: &Bench, of: Match) -> Arc<Mutex<Vec<Duration>>> {
     times
 }
 
-/// What else a timer is late, and the hops of a request.
+/// Longest delay of a timer, and of a request on its way.
 const SLACK: Duration = Duration::from_millis(5);
 /// 120 s, 30 s of the pod, and 60 s for its one row.
 const W: Duration = Duration::from_secs(210);
@@ -126,7 +126,7 @@ async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
     bench.stop().await;
 }
 
-/// What a Lease has yet to show is looked for every few seconds.
+/// A Lease that has yet to show a kubelet at work is read every few seconds.
 #[tokio::test(start_paused = true)]
 async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work() {
     let bench = one().await;

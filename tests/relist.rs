@@ -14,7 +14,7 @@ use crate::common::{
 use ipgc::config::Config;
 use testkit::{Match, Server, fixtures};
 
-/// So many that a list has two pages.
+/// Other pods, enough for a list of two pages.
 fn put_others(server: &Server) {
     let others = (0..600).map(|n| fixtures::pod(NS, &format!("other-{n}")).node("n").running());
     server.put_all(others.map(fixtures::PodBuilder::build));
@@ -48,7 +48,7 @@ async fn nothing_goes_whose_name_may_return_while_a_list_is_read() {
     bench.stop().await;
 }
 
-/// What a sweep sees meanwhile may be the successor's, which runs on a silent node.
+/// The sandbox that a sweep sees meanwhile may be the successor's, which runs on a silent node.
 #[tokio::test(start_paused = true)]
 async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
     let server = server();

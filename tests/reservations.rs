@@ -27,7 +27,7 @@ async fn one() -> Bench {
 }
 
 async fn following(server: Server) -> Bench {
-    // What sweeps do about reservations is another matter.
+    // Sweeps are rare here: their work on reservations is not the subject.
     let bench = Bench::long_since(server, seldom()).await;
     seconds(1).await;
     bench
@@ -51,7 +51,7 @@ fn successor() -> PodBuilder {
         .running()
 }
 
-/// What the collector did to reservations and asked about pods, in order.
+/// The requests of the collector about pods, rows and reservations, in order.
 fn steps(bench: &Bench) -> Vec<&'static str> {
     let requests = bench.sent(Match::any());
     let step = |r: &testkit::Request| match (r.verb, r.resource.as_str()) {

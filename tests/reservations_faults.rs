@@ -18,7 +18,7 @@ async fn one() -> Bench {
     one_with(Config::default()).await
 }
 
-/// What waits for an ADD is another matter.
+/// Without the wait for ADDs that are at work, which is not the subject here.
 fn at_once(mut config: Config) -> Config {
     config.policy.add_budget = Duration::ZERO;
     config

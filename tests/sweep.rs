@@ -27,7 +27,8 @@ fn room() -> Server {
     server
 }
 
-/// What it saw of rows while their pods lived spares them the look at once and the wait after it.
+/// The first sweep sees the rows while their pods live. So these rows need no read at the end of the pod and no wait
+/// after it.
 #[tokio::test(start_paused = true)]
 async fn the_first_one_notes_whose_rows_are_whose() {
     let bench = Bench::with(running(&[(1, "web-0")]), seldom()).await;
@@ -233,7 +234,7 @@ async fn completed_pod_whose_containers_run_is_not() {
     let bench = Bench::start(server).await;
     run_pod(&bench, "web-0", 1);
     seconds(600).await;
-    // So the pod garbage collector writes it; nobody asked the kubelet.
+    // This is the write of the pod garbage collector, which does not ask the kubelet.
     bench.edit("pods", NS, "web-0", |pod| {
         pod["status"]["phase"] = "Failed".into();
     });
@@ -344,7 +345,7 @@ async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
     bench.stop().await;
 }
 
-/// What is remembered of rows are the candidates, and nothing of the rows of pods that live.
+/// Only the rows that are candidates are remembered, and no rows of live pods.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_but_candidates() {
     let server = Server::new();

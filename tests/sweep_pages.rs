@@ -11,10 +11,10 @@ use crate::common::{
 };
 use testkit::{Match, Requests, Server, fixtures};
 
-/// What a page of pools may hold, in bytes, besides one pool more.
+/// At most this many bytes are in a page of pools, apart from one more pool.
 const PAGE: usize = 2_000_000;
 
-/// Empty pools of about so many bytes, one for each of these numbers.
+/// Empty pools of about this many bytes, one for each of these numbers.
 fn put_pools(server: &Server, thirds: Range<u64>, bytes: usize) {
     for third in thirds {
         let pool = fixtures::pool(NS, &format!("10.{third}.0.0/24"));

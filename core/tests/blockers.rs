@@ -274,7 +274,7 @@ fn silence_that_nobody_listens_to_is_none() {
 /// From this number on nothing happens.
 const PAUSE: u8 = 42;
 
-/// Whatever happens to three nodes; the number below [`PAUSE`] says what, and to which.
+/// Changes one of three nodes; the number below [`PAUSE`] says how, and which.
 fn happen(nodes: &mut Nodes, what: u8, now: u64) {
     let name = ["a", "b", "c"][usize::from(what % 3)];
     match what / 3 {
@@ -292,7 +292,7 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
 }
 
 proptest! {
-    /// What was answered before, at this moment or another, changes no answer.
+    /// An earlier answer, for this moment or another, changes no later one.
     #[test]
     fn an_answer_is_that_of_the_nodes_as_they_are(
         events in vec((0..84_u8, 0..70_u64), 0..40),
@@ -338,7 +338,7 @@ fn what_a_read_confirms_need_not_be_read_again() {
     assert_eq!(unconfirmed(&nodes, now), ["a"], "b blocks anyway");
     nodes.read("a", Some(node_state()), at(now));
     assert!(unconfirmed(&nodes, now).is_empty());
-    // Whatever becomes of it later, for so long it was at work.
+    // Its later state does not matter: it was at work for all of that time.
     nodes.read("a", Some(not_ready()), at(now + 60));
     assert!(unconfirmed(&nodes, now + 60).is_empty());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What gives way to the word of a person, and what never does.
+//! The evidence that gives way to the word of a person, and the evidence that never does.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -99,7 +99,7 @@ fn a_row_that_cannot_be_read_goes_if_it_is_still_the_same() {
     let mut other = document;
     other["metadata"]["uid"] = "other".into();
     assert!(apply(&other, &patch).is_none());
-    // What can be read is judged; and a row of another observation is none of this one.
+    // A row that can be read is judged instead. A row of another observation is none of this one.
     assert!(UnreadablePatch::new(&pool, readable).is_none());
     assert!(UnreadablePatch::new(&later, row).is_none());
 }
@@ -139,7 +139,7 @@ fn a_node_that_is_said_to_be_dead_is_fenced_while_it_is_not_ready() {
     );
 }
 
-/// What ran there while it was said to be dead, nobody saw end.
+/// No watch has shown the ends of sandboxes that ran on the node while it was said to be dead.
 #[test]
 fn a_node_that_was_not_dead_blocks_from_then_on() {
     let mut nodes = Nodes::said_dead(["dead".into()]);

@@ -1,5 +1,5 @@
-//! What the ends of a podref's incarnations say about its rows: who answers for a row, and how long
-//! each of them is waited for.
+//! The evidence about rows from the ends of a podref's incarnations: the incarnation that answers for a row, and how
+//! long each of them is waited for.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -159,7 +159,7 @@ fn the_cluster_s_own_network_counts_where_whereabouts_has_it() {
     assert_eq!(forced(on(2)).dels(&first), 3);
 }
 
-/// What a sweep found besides.
+/// Interfaces with rows that a sweep found count too.
 #[test]
 fn rows_that_are_there_count_too() {
     let known = Known {
@@ -226,7 +226,7 @@ fn whoever_was_not_seen_had_as_many_interfaces_as_those_who_were() {
     }
 }
 
-/// What that node does is waited for first.
+/// The silent node is waited for first.
 #[test]
 fn a_silent_node_is_told_as_such() {
     let mut nodes = suspected();
@@ -253,7 +253,7 @@ fn a_node_that_is_fenced_or_gone_holds_nothing() {
     assert_eq!(clearance.wait, Wait::Until(at(NOW + W)));
 }
 
-/// So long a kubelet may take to tell its boot: `--grace`.
+/// Longest time that a kubelet may take to report its boot: `--grace`.
 const TOLD: u64 = 120;
 /// When the next boot is told.
 const SEEN: u64 = 600;
@@ -319,7 +319,7 @@ fn only_an_object_that_is_as_it_was_told_confirms_its_boot() {
     assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
 }
 
-/// What its kubelet runs besides, it runs again.
+/// The kubelet starts its static pods again after a boot.
 #[test]
 fn a_static_pod_comes_back_with_its_node() {
     let last = PodState {
@@ -332,7 +332,7 @@ fn a_static_pod_comes_back_with_its_node() {
     assert!(clearance.endless.is_some());
 }
 
-/// Whoever was not seen ended before the pod watch began.
+/// An incarnation that was never seen ended before the pod watch began.
 #[rstest]
 #[case::still_on_the_first_boot_then(Some(50 + TOLD), "m", true)]
 #[case::the_next_one_may_have_begun_before(Some(49 + TOLD), "m", false)]
@@ -361,7 +361,7 @@ fn a_boot_ends_the_doubt_about_a_node(
     assert_eq!(clearance.wait == held, !is_proof);
 }
 
-/// Whoever was not seen may be anywhere.
+/// An incarnation that was never seen may be on any node.
 #[rstest]
 #[case::two(2, None, Wait::Until(at(W)))]
 #[case::three(3, None, Wait::For(["node-1".into(), "node-2".into()].into()))]
@@ -379,7 +379,7 @@ fn rows_of_somebody_unseen_are_counted(
         slice: slice.map(Into::into),
         ..Known::default().seen(0).on(nodes)
     };
-    // What was answered once is answered again.
+    // The second answer is the same as the first.
     for _ in 0..2 {
         let clearance = weigh(&row(1), &known, &Policy::default());
         assert_eq!(clearance.grade, Grade::Unwitnessed);

@@ -1,4 +1,4 @@
-//! What no input may ever bring about in a verdict.
+//! Faults of a verdict that no input may ever cause.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// What may be passed over at a glance.
+    /// A row that its pod reports may be passed over without other evidence.
     #[test]
     fn a_row_that_its_pod_is_said_to_report_is_held_whatever_else_is_known(
         state in any_pod(),

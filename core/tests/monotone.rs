@@ -39,7 +39,7 @@ fn goes(presence: &Presence, known: &Known) -> Moment {
     }
 }
 
-/// What is known, in which none of the names may be a mirror's.
+/// Any knowledge in which none of the names may be a mirror pod's.
 fn plain() -> impl Strategy<Value = Known> {
     any_known().prop_map(|mut known| {
         known.longest_grace = known.longest_grace.min(secs(100));
@@ -58,7 +58,7 @@ fn plain() -> impl Strategy<Value = Known> {
     })
 }
 
-/// What happens in a gap.
+/// The effect of a gap.
 fn gap(nodes: &mut Nodes) {
     let names: Vec<_> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
     nodes.gap(at(NOW));

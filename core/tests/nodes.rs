@@ -137,7 +137,7 @@ fn work_after_a_silence_starts_anew() {
 
 #[rstest]
 #[case::short(159, Seen::Alive(at(10)))]
-// Who knows when in that time it was written.
+// The renewal may have been written at any moment of that time.
 #[case::as_long_as_a_silence(160, Seen::Listening)]
 #[case::long(1_000, Seen::Listening)]
 fn a_pause_between_reads_as_long_as_a_silence_starts_anew(
@@ -189,7 +189,7 @@ fn a_node_is_gone_from_its_removal_on() {
     assert_eq!(standing(&nodes, 0, 800), Seen::Listening);
     nodes.apply("a", not_ready(), at(801));
     assert_eq!(standing(&nodes, 0, 801), Seen::Silent);
-    // What was read of its Lease before it went counts no more.
+    // The reads of its Lease from before that count no more.
     nodes.apply("a", node_state(), at(802));
     nodes.hear("a", Some("y"), at(810), at(810));
     assert_eq!(standing(&nodes, 0, 810), Seen::Listening);

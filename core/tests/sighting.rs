@@ -52,7 +52,7 @@ fn a_row_that_changed_is_seen_for_the_first_time(#[case] changed: Value) {
     assert_eq!(sightings.get(POOL_UID, &new.rows()[0]), None);
     let anew = sightings.see(POOL_UID, &new.rows()[0], at(20));
     assert_eq!(anew, seen(20, None));
-    // What it was is forgotten, should it come back.
+    // The earlier sighting is forgotten, in case the row comes back as it was.
     assert_eq!(sightings.get(POOL_UID, &old.rows()[0]), None);
     let back = sightings.see(POOL_UID, &old.rows()[0], at(30));
     assert_eq!(back, seen(30, None));

@@ -1,4 +1,4 @@
-//! What the states of a pod say about its sandbox.
+//! The evidence about a sandbox from the states of its pod.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -28,7 +28,7 @@ const FOUR: Containers<'_> = &[
     ("debug", RUNNING),
 ];
 
-/// What a watch shows of one incarnation.
+/// An event of a watch about one incarnation.
 // Few are made, one after the other.
 #[allow(clippy::large_enum_variant)]
 enum Event {

@@ -1,5 +1,5 @@
-//! What is waited for on behalf of those whom nobody saw, and on behalf of nodes: every grade of
-//! evidence, the flags that shorten a wait, and what a watch that is not heard costs.
+//! The waits for incarnations that were never seen, and for nodes: every grade of evidence, the flags that shorten a
+//! wait, and the cost of a watch that is not heard.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use rstest::rstest;
 
-/// What all of it comes to for 10.0.0.5 of an absent pod.
+/// The conclusion of all evidence about 10.0.0.5 of an absent pod.
 fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
     known.weigh(&row_content(), policy, now)
 }
@@ -266,7 +266,7 @@ fn a_node_that_blocks_for_a_while_is_waited_for(#[case] hold: Option<u64>, #[cas
     assert_eq!(weigh(&known, &policy, 210).wait, wait);
 }
 
-/// What is in doubt although the incarnation that answers for the row settled at 100.
+/// The doubts that remain although the incarnation that answers for the row settled at 100.
 #[rstest]
 #[case::nothing(None, None, false, Grade::Settled, until(END + 2))]
 #[case::listed(Some(50), None, false, Grade::Witnessed, until(50 + W))]
@@ -371,7 +371,7 @@ fn nothing_goes_while_the_watch_is_not_heard() {
     assert_eq!(clearance.wait, Wait::Until(at(10_000) + LOOK_AGAIN));
 }
 
-// What one incarnation remembers of its rows
+// The memory of one incarnation about its rows
 
 #[rstest]
 #[case::long_before(20, true)]

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// What went wrong.
+/// The error that ended the demo.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// There is nothing to play on: a bad kubeconfig, missing CRDs, missing rights.
@@ -14,9 +14,9 @@ pub enum Failure {
     /// The API server did not do what was asked.
     #[error("could not {what}: {}", brief(.error))]
     Api {
-        /// What was asked.
+        /// The request, in words.
         what: String,
-        /// What it said.
+        /// The error of the client.
         error: kube::Error,
     },
     /// A person or a supervisor ended it.

@@ -1,4 +1,4 @@
-//! What stands around the story: the words before it, the sums after it, and the table of requests.
+//! The output around the story: the words before it, the sums after it, and the table of requests.
 //!
 //! Everything here is read: from the stage, from the ledger of requests, from the outcomes.
 
@@ -12,7 +12,7 @@ use crate::{
     stage::{COOLDOWN, Stage, long_wait},
 };
 
-/// What became of an address.
+/// The result for an address.
 pub struct Outcome<'a> {
     /// The address.
     pub address: &'a str,

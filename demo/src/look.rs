@@ -1,4 +1,4 @@
-//! What is in the API server, read anew each time, as tables.
+//! The objects in the API server, read anew each time, as tables.
 
 use std::collections::BTreeMap;
 

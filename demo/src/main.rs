@@ -1,7 +1,7 @@
 //! The main job of ipgc, told on an API server that is part of this process, or on a real cluster.
 //!
 //! ipgc itself is the real one, as a library. Everybody else is played: the kubelet, the CNI plugin,
-//! and the person who deletes pods. What is printed is read back from the API server, and the demo
+//! and the person who deletes pods. The printed values are read back from the API server. The demo
 //! fails when the story does not come out as told.
 
 mod cluster;

@@ -109,7 +109,7 @@ impl Stage {
         Ok(address)
     }
 
-    /// What whereabouts does for a new sandbox: take over a row with the same pod and interface, or
+    /// The steps of whereabouts for a new sandbox: take over a row with the same pod and interface, or
     /// else the first free address, with a reservation.
     async fn cni_add(&self, pod: &str) -> Result<String, Failure> {
         let podref = self.podref(pod);
@@ -187,7 +187,7 @@ impl Stage {
     }
 }
 
-/// What the strictest pod security level asks for.
+/// Adds the settings that the strictest pod security level requires.
 fn restricted(pod: &mut Value) {
     let spec = &mut pod["spec"];
     spec["securityContext"] =

@@ -12,7 +12,7 @@ use std::{
 const PADDING: usize = 3;
 const LEAST_WIDTH: usize = 6;
 
-/// What a piece of text means; the colour follows from it.
+/// The meaning of a piece of text; the colour follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing special.

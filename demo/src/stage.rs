@@ -1,4 +1,4 @@
-//! What the story is played on: clients, a namespace, and words for where it is.
+//! The stage of the story: clients, a namespace, and the name of the server in words.
 //!
 //! The story knows no other server than this, so it cannot tell the embedded one from a real one.
 
@@ -27,13 +27,13 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Stage {
     /// The demo's own client: it plays everybody but ipgc, and reads what is printed.
     pub client: Client,
-    /// What ipgc asks for.
+    /// The requests of ipgc.
     pub ledger: Ledger,
     /// Everything of the story lives here.
     pub namespace: String,
     /// Where the pods are bound to. There is no such node.
     pub node: String,
-    /// What kind of server this is.
+    /// The kind of the server, in words.
     pub server: String,
     requests: Client,
     watches: Client,

@@ -29,7 +29,7 @@ pub struct Access {
     account: Account,
 }
 
-/// What a pod is given of its service account.
+/// The access that a pod has by its service account.
 #[derive(Clone, Debug)]
 struct Account {
     url: String,
@@ -37,7 +37,7 @@ struct Account {
     token: String,
 }
 
-/// Where a pod finds it. What lies above is the process' own, and so is what it hides.
+/// Where a pod finds it. The process has its own mount namespace, so the tmpfs hides `/run` from it alone.
 const MOUNT: &str = "mount -t tmpfs e2e /run
     mkdir -p /run/secrets/kubernetes.io
     cp -R \"$1\" /run/secrets/kubernetes.io/serviceaccount
@@ -146,7 +146,8 @@ impl Access {
     }
 }
 
-/// Writes a file with mode 0600. Whoever reads it meanwhile finds all of the old content or of the new.
+/// Writes a file with mode 0600. A reader meanwhile gets all of the old content or all of the
+/// new.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     let failed = || Error::io(format!("write {}", path.display()));

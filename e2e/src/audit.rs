@@ -31,9 +31,9 @@ pub struct Mark(u64);
 pub struct Request {
     /// The server's id of the request.
     pub id: String,
-    /// Who asked.
+    /// The user that sent it.
     pub user: String,
-    /// With which program.
+    /// The program that sent it.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …
     pub verb: String,
@@ -51,7 +51,7 @@ pub struct Request {
     pub received: String,
     /// When it was answered, RFC 3339; of a watch, when it began or ended.
     pub answered: String,
-    /// What was sent, where the policy keeps it: patches of pools, on servers that tell accounts.
+    /// The body of the request, where the policy keeps it: patches of pools, on servers that tell accounts.
     pub body: serde_json::Value,
 }
 

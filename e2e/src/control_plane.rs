@@ -49,7 +49,7 @@ pub const ADMIN: &str = "e2e-admin";
 /// A user without any right until a test binds a role to it.
 pub const IPGC: &str = "ipgc";
 
-/// What to start.
+/// The servers to start, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Controllers for a kube-controller-manager, by the names of its `--controllers` flag; none: it is

@@ -1,4 +1,4 @@
-//! What can go wrong while servers are built, started and asked.
+//! Errors while servers are built, started and asked.
 //!
 //! Every variant is a whole sentence for the person who reads a failed test run: it names the thing
 //! that failed and, where a server is concerned, the end of that server's log. Nothing here retries.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The operating system said no.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, with the path or program.
+        /// The action that failed, with the path or program.
         what: String,
         /// The cause.
         source: io::Error,
@@ -19,7 +19,7 @@ pub enum Error {
     /// A request to the API server failed.
     #[error("{what}: {source}")]
     Api {
-        /// What was asked.
+        /// The request, in words.
         what: String,
         /// The cause.
         source: Box<kube::Error>,
@@ -29,7 +29,7 @@ pub enum Error {
     Malformed {
         /// Which document.
         what: String,
-        /// What the parser said.
+        /// The message of the parser.
         why: String,
     },
     /// The Go toolchain is needed, and it is not there or too old.
@@ -37,7 +37,7 @@ pub enum Error {
     NoGo {
         /// The tool that was wanted.
         tool: &'static str,
-        /// What there is instead.
+        /// The state of the Go toolchain, in words.
         found: String,
         /// The Go version that builds all tools.
         go: String,
@@ -53,7 +53,7 @@ pub enum Error {
     /// A command ended with an error.
     #[error("{what} failed ({status}):\n{output}")]
     Command {
-        /// What was run.
+        /// The command.
         what: String,
         /// Its exit status.
         status: String,
@@ -79,7 +79,7 @@ pub enum Error {
         what: String,
         /// How long was waited.
         after: Duration,
-        /// What was seen instead.
+        /// The last state that was seen.
         state: String,
     },
     /// The CNI plugin answered with an error of its own.

@@ -80,8 +80,8 @@ fn output_directory() -> Result<(PathBuf, PathBuf)> {
 fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // What cargo told this test about its package is an input of ring's build script, and would have
-    // it and all that depends on it compiled again, here and in the next build by hand.
+    // Cargo has set variables about this test's package. They are inputs of ring's build script: with other values,
+    // ring and all that depends on it would be compiled again, here and in the next build by hand.
     for (name, _) in env::vars_os() {
         let known = name.to_string_lossy();
         if known.starts_with("CARGO_PKG_") || known.starts_with("CARGO_MANIFEST_") {
@@ -106,7 +106,8 @@ fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a person has set for clusters and logs is none of the test's. Without word, nothing listens.
+/// Removes the variables that a person has set for clusters and logs: a test must not depend on them. The program
+/// listens on no port unless the test sets one.
 #[must_use]
 pub fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {

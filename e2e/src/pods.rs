@@ -153,13 +153,13 @@ impl Namespace {
         self.run_pod(&plan.name, interfaces).await
     }
 
-    /// What the kubelet writes while the sandbox is set up: condition False, containers waiting.
+    /// The kubelet's write while the sandbox is set up: condition False, containers waiting.
     pub async fn prepare_pod(&self, name: &str) -> Result<Pod> {
         let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
         self.pod_status(name, "Pending", "False", &waiting).await
     }
 
-    /// What multus and the kubelet write once the pod runs: the annotation, condition True, containers
+    /// The writes of multus and the kubelet once the pod runs: the annotation, condition True, containers
     /// running.
     pub async fn run_pod(&self, name: &str, interfaces: &[Interface]) -> Result<Pod> {
         self.network_status(name, interfaces).await?;
@@ -191,7 +191,7 @@ impl Namespace {
             .map_err(Error::api(format!("annotate pod {name}")))
     }
 
-    /// What the kubelet writes when everything of the pod has ended: terminal phase, condition False, all
+    /// The kubelet's write when everything of the pod has ended: terminal phase, condition False, all
     /// containers terminated, in one write.
     pub async fn finish_pod(&self, name: &str, end: End) -> Result<Pod> {
         let (phase, code) = match end {
@@ -204,7 +204,7 @@ impl Namespace {
         self.pod_status(name, phase, "False", &terminated).await
     }
 
-    /// What the pod garbage collector writes for a pod of a node that is gone: phase Failed, containers
+    /// The pod garbage collector's write for a pod of a node that is gone: phase Failed, containers
     /// untouched.
     pub async fn fail_pod_from_afar(&self, name: &str) -> Result<Pod> {
         let patch = json!({"status": {"phase": "Failed", "reason": "NodeLost"}});

@@ -15,7 +15,7 @@ use std::{
 
 use crate::{Error, Result, tools};
 
-/// What the shell does: wait for the end of the pipe, let killed servers end, remove.
+/// The script of the shell: wait for the end of the pipe, let killed servers end, remove.
 const JANITOR: &str = r#"read -r _; sleep 0.5; rm -rf -- "$1" "$1.lock""#;
 
 /// The folder of one run.
@@ -98,7 +98,8 @@ impl Drop for RunDir {
     }
 }
 
-/// Removes the folders whose lock can be had. What cannot be read or removed waits for a later run.
+/// Removes the folders whose lock can be had. A folder that cannot be read or removed waits
+/// for a later run.
 fn sweep(runs: &Path) {
     let Ok(entries) = fs::read_dir(runs) else {
         return;

@@ -32,7 +32,7 @@ const UP: Duration = Duration::from_secs(1800);
 /// etcd, the API server and the processes of a node end in seconds.
 const DOWN: Duration = Duration::from_secs(90);
 
-/// What to bring up.
+/// The cluster to bring up.
 #[derive(Clone, Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -59,7 +59,7 @@ pub struct Up {
     pub note: bool,
 }
 
-/// What is up.
+/// The cluster that is up.
 #[derive(Debug, Deserialize, Serialize)]
 struct State {
     /// The process that holds it.
@@ -76,7 +76,7 @@ impl State {
         Ok(tools::cache()?.join("up.json"))
     }
 
-    /// What is up now, if anything.
+    /// The cluster that is up now, if any.
     fn read() -> Result<Option<Self>> {
         let Ok(text) = fs::read_to_string(Self::path()?) else {
             return Ok(None);

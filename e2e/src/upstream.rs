@@ -161,7 +161,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.process.kill().ok();
-        // What stays goes away with the folder of the run.
+        // Files that cannot be removed go away with the folder of the run.
         fs::remove_dir_all(&self.root).ok();
     }
 }

@@ -14,7 +14,7 @@ pub const POLL: Duration = Duration::from_millis(100);
 /// Long enough for anything that a loaded machine of two cores does in these tests.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a look at the world found.
+/// The result of one check of a condition.
 #[derive(Debug)]
 pub enum Probe<T> {
     /// The condition holds.

@@ -1,4 +1,5 @@
-//! What other tests take for granted: how the plugin treats a row that is there, and that a failed start says why.
+//! Facts that other tests take for granted: how the plugin treats a row that is there, and that a
+//! failed start says why.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;

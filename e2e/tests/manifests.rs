@@ -1,4 +1,4 @@
-//! What `kubectl apply -k` would send: both kustomizations are rendered by kubectl and compared
+//! The objects that `kubectl apply -k` would send: both kustomizations are rendered by kubectl and compared
 //! with tables written by hand, so that a new permission or a lost guard has to be written twice.
 //! No server is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -63,7 +63,7 @@ fn texts(value: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What a set of objects grants to whom and where, one line per resource:
+/// The permissions that a set of objects grants, to whom and where, one line per resource:
 /// `namespace | account | group/resource[=name]: verbs`, with `*` for all namespaces.
 fn grants(objects: &[Value]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
@@ -339,7 +339,7 @@ fn overlay_confines_the_pools() {
     }
 }
 
-/// What is applied to clusters that tests bring up: the base, with an image of their own.
+/// The objects that are applied to clusters of tests: the base, with an image of their own.
 #[rstest]
 #[case("e2e/kind")]
 #[case("e2e/manifests/image")]

@@ -1,4 +1,4 @@
-//! What can happen, in words.
+//! The actions of the model, in words.
 
 use std::fmt;
 

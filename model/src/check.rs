@@ -10,12 +10,12 @@ use crate::{
     world::{Tick, World},
 };
 
-/// What a run over a whole state space found.
+/// The result of a run over a whole state space.
 #[derive(Debug)]
 pub struct Report {
     /// The scenario's name.
     pub name: &'static str,
-    /// What bounds it.
+    /// The bounds of the scenario, in words.
     pub bounds: String,
     /// Different states.
     pub states: usize,

@@ -1,4 +1,4 @@
-//! What the cluster does beside ipgc: StatefulSet, kubelets, CNI, people, upstream's collectors.
+//! The actions of the cluster beside ipgc: StatefulSet, kubelets, CNI, people, upstream's collectors.
 
 use crate::{
     action::Action,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl World {
-    /// What may happen next, ipgc's steps aside.
+    /// The actions that are possible next, without ipgc's steps.
     pub fn cluster_actions(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
         let left = &self.left;
         if self.now < scenario.quiet {
@@ -156,7 +156,7 @@ impl World {
                     || (replica.is_busy() && !replica.is_waiting(now))
                     || replica.may_begin(self)
             });
-        // Whatever a kubelet at work has begun to end, it ends before the last waits begin.
+        // A kubelet at work ends the pods that it has begun to end before the last waits begin.
         let ending = now >= scenario.quiet
             && self
                 .pods

@@ -51,7 +51,7 @@ impl Replica {
 }
 
 impl World {
-    /// What the replicas may do next.
+    /// The steps that the replicas may take next.
     pub fn replica_actions(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
         for (id, replica) in (0..).zip(&self.replicas) {
             let mut may = |step| actions.push(Action::Ipgc(id, step));
@@ -347,9 +347,9 @@ impl World {
         }
     }
 
-    /// ipgc freed an address: whoever answers on it now must be gone before it is given away.
+    /// ipgc freed an address: the sandboxes that have it now must be gone before it is given away.
     fn blame(&mut self, of: Address) {
-        // Whoever accepted the reservation and has yet to write its row will answer on it as well.
+        // A sandbox whose ADD accepted the reservation and has yet to write its row will have it as well.
         let has_accepted = |it: &Sandbox| matches!(it.looked, Some((on, _, true)) if on == of);
         let answers = |it: &&Sandbox| it.address == Some(of) || has_accepted(it);
         let answering = self.sandboxes.iter().filter(answers);

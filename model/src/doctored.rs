@@ -22,17 +22,17 @@ use crate::{
     world::{Pool, Report, Stage, Tick, WEB, World, machine_name, moment, parsed_podref, reported},
 };
 
-/// What a replica knows when it judges.
+/// The knowledge of a replica when it judges.
 pub struct Knowledge {
     evidence: Evidence,
-    /// What was read of the pods.
+    /// The pods, as they were read.
     pub presence: HashMap<PodRef, Presence>,
     known: HashMap<PodRef, Known>,
     others: Others,
 }
 
 impl Knowledge {
-    /// What `replica` knows after it read the pool and then the pods.
+    /// The knowledge of `replica` after it read the pool and then the pods.
     #[must_use]
     pub fn of(
         scenario: &Scenario,

@@ -13,7 +13,7 @@ pub const SAFE: &str = "no address that ipgc freed is given away while somebody 
 /// The property that nothing is left.
 pub const LIVE: &str = "in the end no row is left whose owners are dead";
 
-/// What is asked of a model.
+/// The question that a model answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Both properties, over the whole state space.
@@ -29,7 +29,7 @@ pub enum Goal {
 pub struct Checked {
     /// The scenario.
     pub scenario: Scenario,
-    /// What is asked.
+    /// The question that the run answers.
     pub goal: Goal,
 }
 

@@ -1,4 +1,4 @@
-//! What each guard and each assumption is needed for: the model that shows it.
+//! The need for each guard and each assumption: the model that shows it.
 
 use crate::{
     model::Goal,

@@ -46,7 +46,7 @@ pub struct Replica {
     pub mutations: Mutations,
 }
 
-/// What the watch brings.
+/// An event of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// The state, the last one in the case of a deletion.
@@ -189,7 +189,7 @@ impl Replica {
         }
         let wait = moment(wait).since_epoch();
         self.pods.end_sweep(moment(now), wait);
-        // What it finds of addresses in use is forgotten.
+        // Its findings about addresses in use are forgotten.
         self.pods.usage(&Definitions::new(), |_, _| false);
     }
 

@@ -1,4 +1,4 @@
-//! What a model is made of: where it starts, what may happen, what is left out.
+//! The parts of a model: the start, the possible actions, and everything that is left out.
 
 use std::{fmt, time::Duration};
 
@@ -66,7 +66,7 @@ impl Scenario {
         }
     }
 
-    /// What bounds it, in words.
+    /// Its bounds, in words.
     #[must_use]
     pub fn bounds(&self) -> String {
         let world = &self.start;
@@ -151,7 +151,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What may still happen, and how often.
+    /// The actions that may still happen, and how often.
     fn words(&self) -> Vec<String> {
         let all = [
             ("creations", self.creations),
@@ -212,11 +212,11 @@ pub enum Mutation {
     NodeBackIsFree,
     /// Only the incarnation that answers for the row, and later ones, are asked.
     EarlierIgnored,
-    /// Who bore the name before a pod that was first seen in a list is not asked.
+    /// Earlier pods of the same name are ignored for a pod that was first seen in a list.
     ListedIgnored,
-    /// Who bore the name before a pod that was born after the list is not asked.
+    /// Earlier pods of the same name are ignored for a pod that was created after the list.
     BornIsFirst,
-    /// No node is suspected of running what nobody saw.
+    /// No node is suspected of running an incarnation that was never seen.
     NobodyBlocks,
     /// Nothing is ever freed.
     NeverFree,
@@ -234,7 +234,7 @@ impl Mutations {
     }
 }
 
-/// What the protocol takes for granted (docs/safety.md).
+/// The assumptions of the protocol (docs/safety.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Assumption {
     /// Quorum reads are linearizable.

@@ -64,11 +64,11 @@ pub struct World {
     pub replicas: Vec<Replica>,
     /// Writes that nobody waits for any more, and that the server may still do.
     pub late: Vec<Write>,
-    /// What may still happen.
+    /// How often each action may still happen.
     pub left: Budget,
     /// Addresses that ipgc freed, with the sandboxes that answered on them then.
     pub owed: Vec<(Address, u8)>,
-    /// Addresses that somebody else took from a sandbox which answers: no fault of ours.
+    /// Addresses that somebody else took from a live sandbox: no fault of ipgc.
     pub spoiled: Vec<Address>,
     /// The address that was given away twice.
     pub doubled: Option<Address>,
@@ -89,7 +89,7 @@ pub struct Pod {
     pub name: Name,
     /// Where it was scheduled.
     pub machine: MachineId,
-    /// What its status says.
+    /// Its status.
     pub stage: Stage,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
@@ -97,7 +97,7 @@ pub struct Pod {
     pub report: Report,
 }
 
-/// What the status of a pod says.
+/// The status of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Scheduled, no more.
@@ -112,7 +112,7 @@ pub enum Stage {
     Evicted,
 }
 
-/// What the network-status of a pod says.
+/// The network-status of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Report {
     /// Nothing was written yet.
@@ -138,7 +138,7 @@ pub struct Sandbox {
     pub machine: MachineId,
     /// Its address, once ADD gave it one.
     pub address: Option<Address>,
-    /// What an ADD in two halves has chosen and when, and whether it accepted a reservation then.
+    /// The address that an ADD in two halves has chosen, when, and whether it accepted a reservation then.
     pub looked: Option<(Address, Tick, bool)>,
     /// Its pod object is gone.
     pub orphan: bool,
@@ -167,7 +167,7 @@ pub struct Row {
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
-    /// What it reserves.
+    /// The address that it reserves.
     pub address: Address,
     /// Its uid.
     pub uid: u8,

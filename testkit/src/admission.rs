@@ -1,4 +1,4 @@
-//! What happens to an object before it is stored: namespace check, defaults, pruning, validation.
+//! The steps before an object is stored: namespace check, defaults, pruning, validation.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(crate) fn namespace_accepts(
     Ok(())
 }
 
-/// What the server fills in for built-in types, as far as anybody here looks at it.
+/// The defaults of the API server for built-in types, as far as ipgc and the tests read them.
 pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
     if resource.is_pod() {
         let spec = &mut value["spec"];

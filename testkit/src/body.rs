@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio_util::bytes::Bytes;
 use tower::BoxError;
 
-/// What the service answers with.
+/// The body of an answer of the service.
 pub enum ResponseBody {
     /// Everything is known already.
     Whole(Option<Bytes>),

@@ -12,7 +12,7 @@ use crate::status::{Failure, json_response};
 use crate::store::{Key, Store};
 use crate::write::text;
 
-/// What came of a deletion.
+/// The result of a deletion.
 enum Outcome {
     /// The object is gone.
     Gone(Arc<Object>),
@@ -20,7 +20,7 @@ enum Outcome {
     Pending(Arc<Object>),
 }
 
-/// What a deletion asks for beyond the name.
+/// The options of a deletion.
 #[derive(Default)]
 struct DeleteOptions {
     grace: Option<i64>,

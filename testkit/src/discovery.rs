@@ -72,7 +72,7 @@ fn groups(inner: &Inner) -> Value {
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-/// What a group serves; null if there is no such group.
+/// The resources of an API group; null if there is no such group.
 fn resources(inner: &Inner, group: &str, version: &str) -> Value {
     let mut list = Vec::new();
     for endpoint in inner.registry.endpoints() {

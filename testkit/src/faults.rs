@@ -198,7 +198,7 @@ pub enum Garble {
     Item(usize),
 }
 
-/// What happens to a request.
+/// The fault that a request meets.
 pub(crate) enum Action {
     Answer(Failure),
     Disconnect,
@@ -226,7 +226,7 @@ impl Action {
     }
 }
 
-/// What happens to events of a watch.
+/// A fault for events of a watch.
 pub(crate) struct EventRule {
     pub(crate) select: EventSelect,
     pub(crate) action: EventAction,

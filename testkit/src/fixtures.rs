@@ -1,7 +1,7 @@
 //! The usual objects as JSON, in a shape that a real API server accepts too.
 //!
-//! Builders only; nothing here touches a server. What a POST to a real server drops (the status
-//! of a pod) is kept by [`crate::Server::put`].
+//! Builders only; nothing here touches a server. A real server drops some
+//! fields on a POST (the status of a pod). [`crate::Server::put`] keeps them.
 
 use serde_json::{Value, json};
 

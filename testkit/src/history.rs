@@ -23,7 +23,7 @@ impl Write {
         }
     }
 
-    /// What it did.
+    /// Whether the write added, modified or deleted the object.
     pub fn kind(&self) -> ChangeKind {
         self.change.kind
     }

@@ -10,7 +10,7 @@ use crate::handlers::{Answer, ResourceCall};
 use crate::status::Failure;
 use crate::store::Key;
 
-/// Most operations the API server takes in one patch.
+/// At most this many operations are accepted by the API server in one patch.
 const MAX_OPERATIONS: usize = 10_000;
 
 impl ResourceCall<'_> {

@@ -1,4 +1,4 @@
-//! What a request asks for: verb, resource, name and options, read from method and URL.
+//! The content of a request: verb, resource, name and options, read from method and URL.
 //!
 //! The same value is matched by faults and kept in the request log.
 
@@ -81,7 +81,7 @@ pub struct Request {
     pub number: usize,
     /// Label of the client that sent it.
     pub client: Arc<str>,
-    /// What it wants to do.
+    /// Its verb.
     pub verb: Verb,
     /// API group, empty for the core group.
     pub group: String,

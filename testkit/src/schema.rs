@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-/// What values are allowed at one place of an object.
+/// The values that are allowed at one place of an object.
 #[derive(Clone, Debug)]
 pub enum Schema {
     /// Anything, kept as it is (`x-kubernetes-preserve-unknown-fields`).
@@ -31,7 +31,7 @@ pub enum Schema {
 pub struct Member {
     /// JSON name.
     pub name: &'static str,
-    /// What it may hold.
+    /// The values that are allowed in it.
     pub schema: Schema,
     /// Whether it has to be there.
     pub required: bool,

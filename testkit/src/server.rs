@@ -234,7 +234,7 @@ impl Server {
             .send_modify(|cuts| cuts.push((matcher, how)));
     }
 
-    /// Removes all rules: faults, hooks and denials. What they hold goes on.
+    /// Removes all rules: faults, hooks and denials. Requests that they hold go on.
     pub fn clear_rules(&self) {
         self.inner.rules.clear();
     }

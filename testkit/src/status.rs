@@ -33,7 +33,7 @@ pub struct Failure {
 pub struct Cause {
     /// For example `FieldValueRequired`.
     pub reason: &'static str,
-    /// What is wrong with the field.
+    /// The fault of the field, in words.
     pub message: String,
     /// Path of the field, such as `spec.allocations.5.podref`.
     pub field: String,

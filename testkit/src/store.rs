@@ -17,7 +17,7 @@ use crate::object::Object;
 /// How long old revisions stay readable at least.
 const RETENTION: Duration = Duration::from_mins(5);
 
-/// What is taken of a collection.
+/// Selects the objects of a collection that a request asks for.
 pub(crate) type Select<'s> = dyn Fn(&Key, &Object) -> bool + 's;
 
 /// Place of an object within its resource.
@@ -36,7 +36,7 @@ impl Key {
     }
 }
 
-/// What a write did to its object.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// The object is new.

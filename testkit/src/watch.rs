@@ -248,7 +248,7 @@ impl Watch {
         line.into()
     }
 
-    /// What this watch makes of a write: nothing, or an event.
+    /// The event of this watch for a write; none if the write does not concern the watch.
     fn event_of(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
         let namespace = &*self.request.namespace;
         if !namespace.is_empty() && namespace != &*change.key.namespace {
@@ -264,7 +264,7 @@ impl Watch {
             (None, false) => None,
             (None, true) => Some(("ADDED", Arc::clone(&change.object))),
             (Some(_), true) => Some(("MODIFIED", Arc::clone(&change.object))),
-            // What leaves the selection is shown as it last was within.
+            // An object that leaves the selection is shown in its last state within.
             (Some(previous), false) => {
                 Some(("DELETED", Arc::new(previous.at_revision(change.revision()))))
             }

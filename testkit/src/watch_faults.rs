@@ -30,7 +30,7 @@ impl EventSelect {
     }
 }
 
-/// What happens to an event.
+/// The fault that an event meets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventAction {
     Lose,

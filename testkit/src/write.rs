@@ -266,7 +266,7 @@ impl ResourceCall<'_> {
     }
 }
 
-/// What no client changes by an update.
+/// Keeps the fields that no client changes by an update.
 fn keep_system_fields(metadata: &mut Map<String, Value>, old: &Value) {
     for field in [
         "creationTimestamp",
@@ -282,7 +282,7 @@ fn keep_system_fields(metadata: &mut Map<String, Value>, old: &Value) {
         };
     }
     metadata.retain(|_, value| !value.is_null());
-    // So a client asks that nothing be kept of who wrote what.
+    // By this value a client asks the API server to keep no field managers.
     if metadata.get("managedFields") == Some(&json!([{}])) {
         metadata.remove("managedFields");
     }

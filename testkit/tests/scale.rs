@@ -1,4 +1,4 @@
-//! What large clusters cost: nothing here may grow with the square of its size.
+//! The cost of large clusters: nothing here may grow with the square of its size.
 //!
 //! The time limits are loose, since debug builds on a busy machine run them too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

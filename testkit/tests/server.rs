@@ -1,5 +1,5 @@
-//! What the conformance suite leaves out, since no real server does it: time that stands still, revisions that are
-//! forgotten at once, options, the test's own hand on the state.
+//! Behaviour that the conformance suite leaves out, since no real server has it: time that stands still, revisions
+//! that are forgotten at once, options, the test's own hand on the state.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a watch tells, and how it ends.
+//! The events of a watch, and how a watch ends.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::pin::pin;
@@ -28,7 +28,7 @@ fn line(event: &WatchEvent<Pod>) -> String {
     }
 }
 
-/// What arrives within the next second.
+/// The events that arrive within the next second.
 async fn soon<S>(stream: &mut S) -> Vec<String>
 where
     S: Stream<Item = Result<WatchEvent<Pod>, kube::Error>> + Unpin,

@@ -311,7 +311,7 @@ fn an_explanation_is_read_again_as_it_was_written() {
     );
 }
 
-/// What the input does not tell is not told as absent.
+/// Objects of a kind that the input does not have are not reported as absent.
 #[test]
 fn what_is_not_in_the_input_is_not_known() {
     let server = outage();

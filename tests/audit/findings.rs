@@ -439,7 +439,7 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
     );
 }
 
-/// Most rows are passed over at a glance, since their pods report them.
+/// Most rows need no other evidence, since their pods report them.
 #[rstest]
 #[case::unknown_field(|pool: &mut Value| pool["spec"]["allocations"]["1"]["claim"] = json!("c"), &[Problem::Unreadable], 1)]
 #[case::id(|pool: &mut Value| pool["spec"]["allocations"]["1"]["id"] = json!("short"), &[Problem::Unreadable], 1)]
@@ -460,7 +460,7 @@ async fn what_is_odd_is_told_even_of_a_row_that_its_pod_reports(
     server.edit("ippools", NS, POOL, change);
     let report = report(&server).await;
     let mut found: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
-    // What is said of the pool as well.
+    // A problem that is reported several times counts once, and problems of the pool alone do not count.
     found.dedup();
     found.retain(|it| !matches!(it, Problem::PoolWithoutDefinition | Problem::NearlyFull));
     assert_eq!(found, problems);
@@ -484,7 +484,7 @@ async fn what_a_person_exempted_is_counted_and_no_finding() {
     assert_eq!(report.totals.split.unknown, 1);
 }
 
-/// Whoever mistyped it wants it kept as well.
+/// A person who mistyped the annotation wants to keep addresses as well.
 #[tokio::test]
 async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
     let server = server();
@@ -564,7 +564,7 @@ async fn a_mass_of_rows_without_pods_is_told_to_open_the_breaker() {
     );
 }
 
-/// What is printed is what the schema says, and is read again as it was.
+/// The printed report fits the schema, and is read again as it was.
 #[tokio::test]
 async fn a_report_is_read_again_as_it_was_written() {
     let server = server();

@@ -210,7 +210,7 @@ async fn a_duplicate_is_looked_at_again() {
         live(&server).await.unwrap().findings[0].problem,
         Problem::InUseTwice
     );
-    // What looked alive had ended, and its phase says so by now.
+    // The pod that looked alive had ended, and its phase says so by now.
     let later = server.clone();
     server.on(Match::list("nodes")).once().before(move |_| {
         let server = later.clone();

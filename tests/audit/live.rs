@@ -260,7 +260,7 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
         }
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
-    // Whoever has none still has none at the second look.
+    // A pod without a row still has none at the second look, and an address without a reservation neither.
     server.put(pod("web-3", 3).build());
     server
         .delete("overlappingrangeipreservations", NS, "10.0.0.1")

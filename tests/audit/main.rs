@@ -130,7 +130,7 @@ fn shop() -> Server {
     server
 }
 
-/// What `kubectl get … -o json` prints of these kinds.
+/// The output of `kubectl get … -o json` for these kinds.
 fn dump_of(server: &Server, kinds: &[Kind]) -> Value {
     let lists = kinds.iter().map(|kind| server.list(&kind.to_string()));
     let items: Vec<_> = lists.flatten().collect();
@@ -190,7 +190,7 @@ fn only(report: &Report) -> &Finding {
     finding
 }
 
-/// What `ipgc audit` prints of it.
+/// The table that `ipgc audit` prints of it.
 fn table(report: &Report, output: ipgc::audit::table::Output) -> String {
     let mut text = Vec::new();
     ipgc::audit::table::write_table(report, output, &mut text).unwrap();

@@ -1,4 +1,5 @@
-//! What definitions hand out of ranges: changed, unreadable, single addresses, parts, and addresses that are static.
+//! The addresses that definitions hand out: ranges that changed or are unreadable, single addresses, parts of ranges, and
+//! static addresses.
 
 use rstest::rstest;
 
@@ -193,7 +194,7 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_poo
     assert_eq!(
         found,
         [
-            // What is wrong with others is told as well.
+            // Other problems are reported as well.
             (Problem::InUseUnallocated, POOL, false),
             (unused, "10.1.0.0-24", false),
             (unused, "10.9.0.0-24", true)
@@ -336,7 +337,7 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
         "and default/net hands it out",
     ];
     assert!(detail.contains(names[2 - named]), "{detail}");
-    // What nobody hands out is nobody's business, nor is what another network hands out.
+    // An address that no definition hands out is no problem, nor is one that another network hands out.
     define(
         &server,
         "net",

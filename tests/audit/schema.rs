@@ -1,4 +1,4 @@
-//! What is printed as JSON is what the published schemas say, and says nothing of which they do not know.
+//! The printed JSON fits the published schemas, and has no field that they do not describe.
 //!
 //! Most tests here go through [`Schema::check`] with what they get. It takes the keywords that our schemas use, and
 //! panics at any other. It asks for more than a schema does: a field that is not described is an error too.
@@ -81,7 +81,7 @@ impl Schema {
                     }
                 }
                 "const" if value == wanted => {}
-                // Of what is no number these say nothing.
+                // These keywords say nothing about values that are no numbers.
                 "minimum" if integer(value) >= integer(wanted) || !value.is_number() => {}
                 "maximum" if integer(value) <= integer(wanted) || !value.is_number() => {}
                 "const" | "minimum" | "maximum" => return wrong(keyword),
@@ -194,7 +194,7 @@ fn what_a_schema_does_not_say_is_found() {
     }
 }
 
-/// What the program itself prints, of dumps with and without something to find.
+/// The output of the program itself, for dumps with and without findings.
 #[test]
 fn the_program_prints_what_its_schemas_say() {
     let idle = server();

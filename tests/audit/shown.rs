@@ -1,4 +1,4 @@
-//! What people are shown: wide and foreign texts in tables.
+//! Output for people: wide and foreign texts in tables.
 
 use ipgc::audit::table::{Output, clean};
 

@@ -84,7 +84,7 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
     );
 }
 
-/// What a pod reports is live, also while its kubelet ends it.
+/// A row that a pod reports is live, also while the kubelet ends the pod.
 #[rstest]
 #[case::running(reporting("n1").running())]
 #[case::terminating(deleted(reporting("n1").running()))]

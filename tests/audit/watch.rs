@@ -45,7 +45,7 @@ impl Write for Text {
     }
 }
 
-/// What a watch says.
+/// The output of a watch, and its complaints.
 #[derive(Clone, Default)]
 pub(super) struct Heard {
     pub(super) output: Text,
@@ -53,7 +53,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// What is said of the next look, each message as event, verdict before, verdict and address.
+    /// The messages of the next look, each as event, verdict before, verdict and address.
     pub(super) async fn next(&self) -> Vec<String> {
         sleep(LOOK).await;
         self.so_far()
@@ -171,7 +171,7 @@ async fn first_comes_what_there_is_and_then_what_changes() {
         let stale = "changed live>stale 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.next().await, [stale]);
         assert_eq!(heard.next().await, [""; 0]);
-        // What is gone carries its pod and its node, though nobody else knows them any more.
+        // The message about a row that is gone names its pod and its node, though no object names them any more.
         free(&server, 1);
         let gone = "gone stale>- 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.next().await, [gone]);

@@ -17,7 +17,7 @@ use super::{
     *,
 };
 
-/// What a look cannot read.
+/// Makes each LIST of this resource fail, so that a look cannot read it.
 fn fail(server: &Server, resource: &str) -> Rule {
     server.on(Match::list(resource)).fail(500)
 }

@@ -1,4 +1,4 @@
-//! What a person decides: rows of a report, single addresses, reservations that are missing.
+//! The decisions of a person: rows of a report, single addresses, reservations that are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -53,7 +53,7 @@ async fn look(server: &Server) -> Snapshot {
     live::read(&client, &scan, &mut |_, _| {}).await.unwrap()
 }
 
-/// What `ipgc audit` says, as if it had said so long ago.
+/// The report of `ipgc audit`, as if it had been made so long ago.
 async fn reported(server: &Server, ago: Duration) -> Report {
     let made = Timestamp::now() - SignedDuration::try_from(ago).unwrap();
     let (policy, all) = (Policy::default(), Filter::default());
@@ -65,7 +65,7 @@ async fn reported(server: &Server, ago: Duration) -> Report {
 struct Released {
     picked: Arc<Picked>,
     result: Result<(), String>,
-    /// What was told, in its order.
+    /// The results that were reported, in their order.
     told: Vec<(String, Fate)>,
     took: Duration,
 }
@@ -87,7 +87,7 @@ impl Released {
     }
 }
 
-/// What waits for an ADD is another matter.
+/// Without the wait for ADDs that are at work, which is not the subject here.
 fn config() -> Config {
     let mut config = Config {
         sweep_interval: Duration::from_mins(1),
@@ -151,7 +151,7 @@ fn reservations(server: &Server) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What the run has written but for events.
+/// The number of writes of the run, without events and access reviews.
 fn writes(server: &Server) -> usize {
     server.requests().count(|request| {
         &*request.client == "ipgc"

@@ -1,4 +1,4 @@
-//! What is taken for a report, and what is wrong with whatever is none.
+//! Texts that are taken for a report, and the faults of texts that are not.
 
 use ipgc::byhand::report::parse;
 use rstest::rstest;

@@ -1,4 +1,4 @@
-//! What is logged on the thread of a test.
+//! The lines that are logged on the thread of a test.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

@@ -38,7 +38,7 @@ pub struct Bench {
     pub running: Running,
 }
 
-/// What a test does to the server it does to the bench.
+/// A bench stands for its server: a test calls the server's methods on the bench.
 impl Deref for Bench {
     type Target = Server;
 
@@ -282,7 +282,7 @@ pub fn put_leak(server: &Server, range: &str) -> String {
     fixtures::pool_name(range)
 }
 
-/// So many seconds have passed.
+/// Checks that the time since then, in seconds, is within this range.
 #[track_caller]
 pub fn took(since: Instant, seconds: impl RangeBounds<f64> + Debug) {
     let took = since.elapsed().as_secs_f64();

@@ -109,7 +109,7 @@ pub fn any_ends() -> impl Strategy<Value = Vec<Arc<Ended>>> {
     })
 }
 
-/// What happened to nodes, in any order of it.
+/// The changes of nodes, in any order.
 #[derive(Clone, Debug)]
 enum Event {
     Apply(u8, bool, bool, bool),

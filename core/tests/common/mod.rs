@@ -40,7 +40,7 @@ pub const POOL_UID: &str = "3f0a7c52-pool";
 pub const WAITING: ContainerState = ContainerState::Waiting;
 pub const RUNNING: ContainerState = ContainerState::Running;
 pub const ENDED: ContainerState = ContainerState::Terminated { started: true };
-/// What the kubelet makes up for a container that never ran.
+/// The state that the kubelet makes up for a container that never ran.
 pub const MADE_UP: ContainerState = ContainerState::Terminated { started: false };
 
 /// `n` seconds after the epoch.
@@ -328,7 +328,7 @@ impl Known {
         judge(pool, row, presence, &self.facts(), policy, at(now))
     }
 
-    /// What all of it comes to for this row of an absent pod.
+    /// The conclusion of all evidence about this row of an absent pod.
     pub fn weigh(&self, row: &RowContent, policy: &Policy, now: u64) -> Clearance {
         let (facts, now) = (&self.facts(), at(now));
         Subject {
@@ -365,7 +365,7 @@ pub fn pool_document(range: &str, rows: &[(&str, Value)]) -> Value {
     })
 }
 
-/// What an observation of the document at the epoch gives.
+/// The result of an observation of the document at the epoch.
 pub fn observe(document: &Value) -> ObservedPool {
     ObservedPool::parse(&document.to_string(), Moment::EPOCH, |_| true).unwrap()
 }

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How often its memory is read, which the kernel forgets at its end.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What an audit took.
+/// The cost of an audit.
 #[derive(Default)]
 struct Cost {
     time: Duration,

@@ -21,14 +21,14 @@ use crate::pods::{NETWORK_STATUS, NETWORKS};
 const POOL: usize = 1_000;
 const NODES: usize = 1_000;
 
-/// What is in it.
+/// The size of a dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Dump {
     /// Pods that have rows.
     pub pods: usize,
-    /// So many of them are left out: their rows are stale.
+    /// Number of these pods that are left out: their rows are stale.
     pub gone: usize,
-    /// So many of the 1,000 nodes are not ready.
+    /// Number of the 1,000 nodes that are not ready.
     pub silent: usize,
 }
 

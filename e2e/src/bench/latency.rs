@@ -49,7 +49,7 @@ const EVERY: Duration = Duration::from_millis(230);
 /// How long the kubelet takes from the terminal phase to the deletion.
 const TERMINATION: Duration = Duration::from_millis(500);
 
-/// So often the bare patch is sent.
+/// Number of times that the bare patch is sent.
 const BARE: usize = 200;
 
 /// Until the last row is gone.

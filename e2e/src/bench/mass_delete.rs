@@ -82,7 +82,7 @@ pub const ROWS: Variant = Variant {
     reads: 0.2,
 };
 
-/// What was seen.
+/// The measurements of a mass delete.
 struct Seen {
     begun: Instant,
     /// When the last pod was gone.
@@ -176,7 +176,7 @@ async fn end_all(
         Some(reservations) => collector.freed(reservations, PATIENCE).await?,
         None => rows,
     };
-    // What is asked after the last free belongs to it as well.
+    // Requests shortly after the last free count as well.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ours = collector.requests(mark)?;
     bench.say(scene, format!("ipgc asked: {}", ours.summary()));

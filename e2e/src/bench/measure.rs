@@ -1,4 +1,4 @@
-//! What a process costs, read from `/proc`, and on which machine.
+//! The cost of a process, read from `/proc`, and the machine on which it was measured.
 //!
 //! Memory that is in use is read from `smaps_rollup`, which is exact; the counters in `status` are summed
 //! up by the kernel in batches of pages. The peak is the kernel's own high-water mark, which can be set
@@ -50,7 +50,7 @@ impl Meter {
         self.kilobytes("smaps_rollup", "Rss:")
     }
 
-    /// Most bytes in memory since the start or since the peak was set back.
+    /// Largest number of bytes in memory since the start or since the peak was set back.
     pub fn peak(&self) -> Result<u64> {
         self.kilobytes("status", "VmHWM:")
     }
@@ -82,7 +82,7 @@ impl Meter {
     }
 }
 
-/// What the figures were measured on.
+/// The machine on which the figures were measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The processor's name.

@@ -28,7 +28,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The restarted server decodes all pods before it lists them.
 const RELIST: Duration = Duration::from_secs(180);
 
-/// What it took, phase by phase.
+/// CPU time and memory, phase by phase.
 struct Seen {
     list_cpu: Duration,
     list_peak: u64,
@@ -97,7 +97,7 @@ async fn first_list(collector: &Collector) -> Result<Seen> {
     let (list_cpu, list_peak) = (meter.cpu()?, meter.peak()?);
     meter.reset_peak()?;
     collector.swept(1).await?;
-    // What a scrape takes stays.
+    // The memory that a scrape takes stays in use.
     collector.scrape().await?;
     Ok(Seen {
         list_cpu,
@@ -106,7 +106,7 @@ async fn first_list(collector: &Collector) -> Result<Seen> {
     })
 }
 
-/// What is in memory when nothing happens.
+/// The bytes in memory when nothing happens.
 pub async fn settled(meter: &Meter) -> Result<u64> {
     tokio::time::sleep(SETTLE).await;
     meter.resident()

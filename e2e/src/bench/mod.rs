@@ -122,15 +122,15 @@ fn names() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
-/// What all scenes of a run share.
+/// The state that all scenes of a run share.
 struct Bench {
     /// The binary that is measured.
     program: PathBuf,
     short: bool,
     fsync: bool,
-    /// What upstream's loop took, once a scene has asked for it.
+    /// The cost of upstream's loop, once a scene has asked for it.
     upstream: OnceCell<Took>,
-    /// What the scenes of a short run share.
+    /// The servers that the scenes of a short run share.
     servers: OnceCell<Rc<Servers>>,
     begun: Instant,
 }
@@ -199,7 +199,7 @@ pub async fn run(args: Args) -> Result<bool> {
             Ok(lines) => report.lines.extend(lines),
             Err(error) => {
                 bench.say(scene.name, format!("came to no end: {error}"));
-                // What the servers logged stands above.
+                // The logs of the servers are printed above.
                 let why = error.to_string();
                 let why = why.lines().next().unwrap_or_default().to_owned();
                 report.broken.push((scene.name, why));
@@ -218,7 +218,7 @@ pub async fn run(args: Args) -> Result<bool> {
     Ok(report.broken.is_empty() && (!bench.short || report.counts_hold()))
 }
 
-/// What the binary says it is, and its size.
+/// The version that the binary prints, and its size.
 fn version(program: &Path) -> Result<String> {
     let said = std::process::Command::new(program)
         .arg("--version")

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::raw;
 
-/// What made the pods, which decides whether their names return.
+/// The kind of controller that made the pods, which decides whether their names return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Names are made up, and never return.
@@ -29,7 +29,7 @@ pub struct Population {
     pub pods: usize,
     /// How many nodes they are spread over.
     pub nodes: usize,
-    /// What made the pods.
+    /// The kind of controller that made the pods.
     pub owner: Owner,
     /// How many addresses each of them has.
     pub interfaces: usize,
@@ -189,14 +189,14 @@ impl Population {
         changes.chain([raw::forget_managers()]).collect()
     }
 
-    /// What a pod asks multus for.
+    /// The networks that a pod asks multus for.
     pub fn networks(&self, pod: usize) -> String {
         let names = self.addresses(pod);
         let names = names.map(|address| Self::attachment(address.pool));
         names.collect::<Vec<_>>().join(",")
     }
 
-    /// What multus reports of a pod, in the form in which it writes it.
+    /// The network-status annotation of a pod, in the form in which multus writes it.
     pub fn network_status(&self, pod: usize) -> String {
         let default = json!({
             "name": "cluster-net", "interface": "eth0", "ips": ["10.244.17.23"],

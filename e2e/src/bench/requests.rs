@@ -1,4 +1,4 @@
-//! What ipgc asked the API server, read from the audit log.
+//! The requests of ipgc to the API server, read from the audit log.
 //!
 //! The binary bears a user agent that nobody else here has. Its watches are apart, since they are the
 //! price of running at all, and so are the renewals of its own Lease; and so are its events, which have a

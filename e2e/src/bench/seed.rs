@@ -1,8 +1,8 @@
 //! Writes a population: nodes, networks, pools, pods and reservations, as if they had been there for long.
 //!
-//! What is many goes straight into etcd ([`super::etcd`]) as copies of an object that the API server made
-//! ([`super::template`]); a hundred thousand pods take half a minute instead of many. Each kind is counted
-//! through the API afterwards.
+//! Objects of which there are many go straight into etcd ([`super::etcd`]), as copies of an object that the API server
+//! made ([`super::template`]); a hundred thousand pods take half a minute instead of many. Each kind is
+//! counted through the API afterwards.
 
 use std::time::Duration;
 

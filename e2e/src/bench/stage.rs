@@ -1,4 +1,4 @@
-//! What a scene stands on: servers, the account of the manifests, and `ipgc` as a process that
+//! The stage of a scene: servers, the account of the manifests, and `ipgc` as a process that
 //! is measured from outside.
 
 use std::{
@@ -176,7 +176,7 @@ impl Stage {
     }
 }
 
-/// What it had counted by its end.
+/// The counters of ipgc at the end of its run.
 pub struct Counted(String);
 
 impl Counted {

@@ -84,7 +84,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     ])
 }
 
-/// What it costs this process to read all pools in pages as large as a sweep's, and to do nothing with
+/// The CPU time in which this process reads all pools in pages as large as a sweep's, and does nothing with
 /// them.
 async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
     let client = stage.client("bench-loop").await?;

@@ -1,4 +1,4 @@
-//! What was measured beside what was wanted: lines, printed as one table and written as JSON.
+//! The measured figures beside their goals: lines, printed as one table and written as JSON.
 //!
 //! A line judges itself: its goal is for our own figure or for the ratio to the baseline of the same run.
 //! Nothing here measures.
@@ -19,7 +19,7 @@ pub struct Amount {
     pub unit: Unit,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
     #[serde(rename = "s")]
@@ -109,7 +109,7 @@ pub struct Baseline {
     pub amount: Amount,
 }
 
-/// What a line wants of our figure, or of how many times the baseline it is.
+/// The goal of a line: a bound of our figure, or of the ratio between our figure and the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
@@ -122,7 +122,7 @@ pub enum Goal {
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     pub scene: &'static str,
-    /// What was measured.
+    /// The measured quantity, in words.
     pub what: String,
     pub ours: Amount,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,7 +243,7 @@ pub struct Report {
     pub short: bool,
     /// Where it ran.
     pub machine: Machine,
-    /// What was measured: its version, and the size of its binary.
+    /// The measured program: its version, and the size of its binary.
     pub program: String,
     /// All figures.
     pub lines: Vec<Line>,

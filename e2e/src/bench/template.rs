@@ -174,7 +174,7 @@ pub async fn reservation(client: &Client, namespace: &str) -> Result<Template> {
     Template::made(client, &all, "whereabouts", &object, &[]).await
 }
 
-/// What the kubelet writes about a pod whose containers have all ended by themselves.
+/// The status that the kubelet writes for a pod whose containers have all ended by themselves.
 pub fn ended() -> Value {
     let state = json!({"terminated": {
         "exitCode": 0, "reason": "Completed", "startedAt": now(), "finishedAt": now(),
@@ -183,7 +183,7 @@ pub fn ended() -> Value {
     status("Succeeded", "False", &state)
 }
 
-/// What the kubelet writes about a pod that runs.
+/// The status that the kubelet writes for a pod that runs.
 pub fn running() -> Value {
     status("Running", "True", &json!({"running": {"startedAt": now()}}))
 }

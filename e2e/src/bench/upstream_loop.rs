@@ -10,7 +10,7 @@ use crate::{Result, upstream::Upstream};
 /// It needs about a second for each address; this is for a machine that is twice as slow.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What it took.
+/// The cost of upstream's loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     /// Rows, each with its reservation.
@@ -25,7 +25,7 @@ pub struct Took {
     pub requests: usize,
 }
 
-/// What it takes here, measured when a scene first asks.
+/// Its cost on this machine, measured when a scene first asks.
 pub async fn took(bench: &Bench) -> Result<Took> {
     let measured = bench.upstream.get_or_try_init(|| measure(bench));
     measured.await.copied()

@@ -88,7 +88,7 @@ impl Addresses {
     }
 }
 
-/// What the servers read and write.
+/// The files that the servers read and write.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) dir: PathBuf,
@@ -141,7 +141,7 @@ impl Files {
     }
 }
 
-/// What stands before an uncompressed P-256 point in a `SubjectPublicKeyInfo` (RFC 5480): the two sequences,
+/// The bytes before an uncompressed P-256 point in a `SubjectPublicKeyInfo` (RFC 5480): the two sequences,
 /// the identifiers of "EC public key" and of the curve, and the head of the bit string.
 const P256_PUBLIC_KEY: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,

@@ -64,7 +64,7 @@ pub struct Detector {
     thread: Option<JoinHandle<()>>,
     client: Client,
     audit: AuditLog,
-    /// What was freed so far, and how far the audit log has been read.
+    /// The rows that were freed so far, and how far the audit log has been read.
     book: tokio::sync::Mutex<(Vec<Free>, Mark)>,
 }
 
@@ -180,7 +180,7 @@ impl Detector {
         Ok(doubles)
     }
 
-    /// What happened to an address, in order.
+    /// The history of an address, in order.
     #[must_use]
     pub fn timeline(&self, address: IpAddr, frees: &[Free], culprit: Option<&Free>) -> String {
         let mut lines = BTreeSet::new();

@@ -100,7 +100,7 @@ impl Tier {
         Ok(killed)
     }
 
-    /// What the replicas logged, as far as the nodes still have it.
+    /// The logs of the replicas, as far as the nodes still have it.
     pub fn ipgc_logs(&self) -> Result<String> {
         let mut all = String::new();
         for node in self.nodes() {

@@ -74,7 +74,7 @@ const PLUGINS: [&str; 7] = [
     "tuning",
 ];
 
-/// What is in the folder of a node.
+/// The folders in the folder of a node.
 const FOLDERS: [&str; 6] = [
     "packages",
     "tools",
@@ -84,7 +84,7 @@ const FOLDERS: [&str; 6] = [
     "images",
 ];
 
-/// What a node is made from.
+/// The parts that a node is made from.
 pub(super) struct Parts<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) hub: &'a Hub,

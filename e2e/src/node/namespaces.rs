@@ -37,7 +37,7 @@ const HOLD_MACHINE: &str = "sleep infinity & while :; do wait; done";
 /// No child here: it would outlive its parent, and the network with it.
 const HOLD_NETWORK: &str = "exec sleep infinity";
 
-/// What a set of namespaces is for.
+/// The purpose of a set of namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A network, and nothing else.
@@ -221,7 +221,7 @@ impl Drop for Namespaces {
 /// A server inside namespaces.
 #[derive(Debug)]
 pub struct Inside {
-    /// What started it and waits for it.
+    /// The process that started it and waits for it.
     process: Process,
     pid: u32,
     name: &'static str,
@@ -251,7 +251,7 @@ impl Inside {
         self.process.start_error(why)
     }
 
-    /// Ends it at once, and waits for that. What it started lives on.
+    /// Ends it at once, and waits for that. Processes that it started live on.
     pub async fn kill(&self) -> Result<()> {
         self.end_by(Signal::KILL).await
     }
@@ -315,7 +315,7 @@ fn child_of(pid: u32) -> Result<u32> {
 }
 
 fn alive(pid: u32) -> bool {
-    // What nobody waited for yet is dead all the same.
+    // A process that no parent has waited for yet (a zombie) is dead all the same.
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         !stat
             .rsplit(')')

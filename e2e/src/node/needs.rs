@@ -1,4 +1,4 @@
-//! What the machine must have for a node, found out before anything is started, one line each.
+//! The requirements of a node on the machine, checked before anything is started, one line each.
 
 use std::{fs, process::Command};
 

@@ -2,8 +2,8 @@
 //!
 //! They are unpacked into the tool cache, not installed: a package of containerd would start a daemon, and
 //! the machine may have one of its own. `apt-get` downloads them, so they are the versions of this
-//! machine's release, checked by its keys. What the machine itself must have (`ip`, `unshare`, `nsenter`)
-//! is installed when it is missing.
+//! machine's release, checked by its keys. Programs that the machine itself must have (`ip`,
+//! `unshare`, `nsenter`) are installed when they are missing.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use std::{
 
 use crate::{Error, Result, process::tied, tools};
 
-/// What is unpacked.
+/// The packages that are unpacked.
 const UNPACKED: [&str; 3] = ["containerd", "runc", "containernetworking-plugins"];
 
 /// Files that must be there afterwards.

@@ -64,7 +64,7 @@ impl Proxy {
         let thread = thread::Builder::new()
             .name("proxy".into())
             .spawn(move || {
-                // What fails here shows as a connection that is not made.
+                // A failure here shows as a connection that is not made.
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build();

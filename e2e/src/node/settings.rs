@@ -51,7 +51,7 @@ pub(super) fn kubelet(cgroup_root: &str) -> Value {
     })
 }
 
-/// What a file in the folder of CNI configurations says: multus, whose default network is a bridge.
+/// The file in the folder of CNI configurations: multus, whose default network is a bridge.
 pub(super) fn multus(pods: &str) -> Value {
     json!({
         "cniVersion": "0.3.1",

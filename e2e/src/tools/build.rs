@@ -54,7 +54,7 @@ pub(super) fn flags(recipe: &Recipe, version: &str) -> Vec<String> {
 
 /// Builds one tool to `target`, unless another process has done so meanwhile.
 pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
-    // What one build compiles of a module, the next one finds in Go's cache.
+    // One build at a time: packages that one build has compiled, the next one finds in Go's cache.
     let _lock = lock(recipe.folder, recipe.name)?;
     if target.is_file() {
         return Ok(());
@@ -179,7 +179,7 @@ fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
     if version.is_empty() {
         return Err(refuse("`go env GOVERSION` names no version".to_owned()));
     }
-    // What has no number is a development version: Go itself judges it.
+    // A version without a number is a development version: Go itself judges it.
     let number = version.split_once("go").map_or("", |(_, number)| number);
     match GoVersion::parse(number) {
         Some(found) if found < needed => Err(refuse(format!("{version} is too old for it"))),
@@ -250,7 +250,8 @@ pub(crate) fn lock(name: &str, what: &str) -> Result<File> {
     Ok(file)
 }
 
-/// A name in the same folder. Whoever holds the lock owns it, so what a killed build left is overwritten.
+/// A name in the same folder. The holder of the lock owns it, so a file that a killed build left is
+/// overwritten.
 fn beside(target: &Path, suffix: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".{suffix}"));

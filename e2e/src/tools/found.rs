@@ -50,7 +50,7 @@ fn first_fitting(
     })
 }
 
-/// What a program says of its version.
+/// The output of a program about its version.
 fn said(tool: Tool, program: &Path) -> Option<String> {
     let arguments: &[&str] = match tool {
         Tool::Kubectl => &["version", "--client", "--output=json"],

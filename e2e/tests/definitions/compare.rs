@@ -1,4 +1,4 @@
-//! What one definition says to whereabouts and to us.
+//! One definition, as whereabouts and as ipgc read it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -54,7 +54,7 @@ impl Rule {
     ];
 }
 
-/// What whereabouts says of a range that is none.
+/// Errors of whereabouts about a range that does not parse.
 const BAD_RANGES: [&str; 3] = [
     "invalid CIDR ",
     "invalid range start IP: ",
@@ -162,7 +162,7 @@ pub fn compare(theirs: &Definition, ours: &Result<Vec<Ipam>, InvalidConfig>) -> 
 }
 
 fn is_of_another_key(error: &str) -> bool {
-    // What follows is the configuration, which has all keys.
+    // The text after this mark is the configuration, which has all keys.
     let (error, _) = error.split_once(" / bytes: ").unwrap_or((error, ""));
     OTHER_KEYS.iter().any(|key| error.contains(key))
 }

@@ -40,7 +40,7 @@ pub const BASES: &[&str] = &[
     r#"{"cniVersion":"0.4.0","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.43.0.0/24","node_slice_size":"/28"}}]}"#,
     r#"{"cniVersion":"0.4.0","name":"mixed","plugins":[{"type":"bridge","ipam":{"type":"host-local","subnet":"10.22.0.0/16"}},{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.44.0.0/24"}}]}"#,
     r#"{"cniVersion":"0.4.0","name":"empty","plugins":[]}"#,
-    // What else stands in a section.
+    // Sections with other fields.
     r#"{"cniVersion":"0.3.1","name":"full","type":"macvlan","master":"eth0","ipam":{"type":"whereabouts","range":"10.50.0.0/24","gateway":"10.50.0.1","log_level":"debug","configuration_path":"whereabouts.d/whereabouts.conf","kubernetes":{"kubeconfig":"whereabouts.d/kubeconfig"},"leader_lease_duration":1500,"leader_renew_deadline":1000,"leader_retry_period":500,"sleep_for_race":0}}"#,
     r#"{"cniVersion":"0.3.1","name":"routed","type":"macvlan","ipam":{"type":"whereabouts","range":"10.51.0.0/24","routes":[{"dst":"10.52.0.0/16","gw":"10.51.0.1"},{"dst":"0.0.0.0/0"}],"dns":{"nameservers":["10.51.0.2"],"search":["x.example"]},"addresses":[{"address":"10.51.0.250/24"}]}}"#,
     r#"{"cniVersion":"0.3.1","name":"old","type":"macvlan","ipam":{"type":"whereabouts","datastore":"kubernetes","etcd_host":"10.0.0.2:2379","range":"10.53.0.0/24"}}"#,

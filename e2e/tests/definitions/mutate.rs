@@ -127,7 +127,7 @@ fn value(rng: &mut StdRng) -> Node {
 }
 
 fn change(whole: &mut Node, rng: &mut StdRng) {
-    // Most of what matters is in objects.
+    // The values that matter are mostly in objects.
     let count = whole.count();
     let kind = rng.random_range(0..10);
     for _ in 0..20 {

@@ -10,11 +10,11 @@ use std::{
 use e2e::{Error, Result, process, tools::Tool};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// What is asked.
+/// A question to the reader, which uses whereabouts' own code.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Question {
-    /// What this definition says.
+    /// How whereabouts reads this definition.
     Definition { name: String, config: String },
     /// How the reservation of this address is named.
     Reservation { address: String, network: String },
@@ -26,11 +26,11 @@ pub struct Definition {
     /// Why nothing of it is handed to any plugin.
     #[serde(default)]
     pub error: String,
-    /// What each plugin reads.
+    /// The sections, one for each plugin that reads one.
     pub sections: Option<Vec<Section>>,
 }
 
-/// What a plugin reads.
+/// The section that a plugin reads.
 #[derive(Debug, Deserialize)]
 pub struct Section {
     /// Why whereabouts refuses it.

@@ -1,5 +1,5 @@
-//! Who frees what: upstream's per-node loop, upstream's reconciler and ipgc, each on a copy of its
-//! own of the same states, on real API servers.
+//! The addresses that each collector frees: upstream's per-node loop, upstream's reconciler and ipgc,
+//! each on a copy of its own of the same states, on real API servers.
 //!
 //! ```text
 //!  states    one state for each known weakness of upstream, and what is right there
@@ -86,7 +86,7 @@ states! {
     a_reservation_whose_name_ends_in_a_zero
     a_reservation_of_a_running_pod_without_a_row
     a_row_of_another_consumer
-    // What needs a collector, or a node, of its own.
+    // States that need a collector, or a node, of their own.
     a_pending_pod_that_the_collector_may_not_get
     a_dead_pod_beside_a_pool_whose_range_does_not_parse
     a_pod_force_deleted_on_a_node_that_is_silent

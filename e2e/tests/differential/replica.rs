@@ -47,7 +47,7 @@ pub struct Place<'r> {
 /// One step of bringing a state about.
 pub type Step = for<'r> fn(Place<'r>) -> BoxFuture<'r, Result<()>>;
 
-/// What a row or a reservation is found by.
+/// The key by which a row or a reservation is found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holding {
     /// Pool and key.
@@ -56,7 +56,7 @@ pub enum Holding {
     Reservation(String),
 }
 
-/// What is in a replica at a moment.
+/// The content of a replica at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Rows and reservations with their podrefs.
@@ -99,7 +99,7 @@ impl Replica {
         Ok(replica)
     }
 
-    /// What happens before the eyes of the collector: pods end.
+    /// The changes that the collector sees: pods end.
     pub async fn act(&self, states: &[&State]) -> Result<()> {
         for state in states {
             (state.act)(self.place(state)).await?;
@@ -162,7 +162,7 @@ impl Replica {
         Ok(Snapshot { held, told })
     }
 
-    /// What became of an address between two snapshots.
+    /// The fate of an address between two snapshots.
     pub fn fate(
         &self,
         state: &State,

@@ -1,8 +1,8 @@
 //! The three collectors: how each is started, and until when its replica is watched.
 //!
 //! Waits are short everywhere: ipgc's by its flags, upstream's loop has none, and its reconciler gets a
-//! schedule of seconds. What is expected to happen is waited for; whether more happens is looked at for a
-//! while longer.
+//! schedule of seconds. A side is watched until all expected frees have happened,
+//! and a while longer, since more may happen.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -73,7 +73,7 @@ const PASS: Duration = Duration::from_secs(60);
 /// How long all sides may take together, builds of servers and of ipgc aside.
 const ALL: Duration = Duration::from_secs(300);
 
-/// Who collects.
+/// The collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Upstream's per-node daemon.
@@ -85,7 +85,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// What is expected of it for an address; nothing where it does not run.
+    /// The outcome that is expected of it for an address; none where it does not run.
     pub fn expected(self, address: &Address) -> Option<Outcome> {
         match self {
             Self::ControlLoop => address.control_loop,
@@ -95,10 +95,10 @@ impl Side {
     }
 }
 
-/// What became of each address, by side, number of the state and position in it.
+/// The outcome for each address, by side, number of the state and position in it.
 pub type Outcomes = BTreeMap<(Side, usize, usize), Outcome>;
 
-/// What a side did, and the replica in which it did so.
+/// The outcomes of a side, and its replica.
 type Done = (Outcomes, Replica);
 
 /// Brings all states about, once for each side.
@@ -150,8 +150,8 @@ fn beside_each_other<'s>(
     .boxed()
 }
 
-/// The reconciler looks everywhere, so it meets one setting's states at a time. What it has left of them is
-/// as it leaves it; a pool that it cannot read ends everything, and comes last.
+/// The reconciler looks everywhere, so it meets one setting's states at a time. The next ones
+/// begin with the pods and rows that it has left. A pool that it cannot read ends everything, and comes last.
 fn one_after_the_other<'s>(
     plane: &'s ControlPlane,
     states: &'s [State],
@@ -305,8 +305,8 @@ impl<'s> Watched<'s> {
         })
     }
 
-    /// Waits for what is expected to be freed, then as long as `hold`, and says what became of all. What does
-    /// not come is no error here: it is told with all the rest.
+    /// Waits for what is expected to be freed, then as long as `hold`, and says what became of all. A
+    /// missing free is no error here: it is reported with all the rest.
     async fn settle(&self, hold: Duration) -> Result<Outcomes> {
         let what = format!("{:?} to do what is expected of it", self.side);
         let waited = wait::until(&what, DEADLINE, || async {

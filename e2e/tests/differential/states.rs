@@ -1,8 +1,8 @@
 //! The states: what is in the cluster, what is right, and what upstream does instead.
 //!
 //! In each, some pods hold addresses, and some of them end while a collector looks. `right` is what
-//! the rules of docs/safety.md say in the end, after all waits; it is what ipgc has to do. What
-//! upstream does is known from its code and confirmed by each run.
+//! the rules of docs/safety.md say in the end, after all waits; it is what ipgc has to do. The
+//! behaviour of upstream is known from its code and confirmed by each run.
 //!
 //! Here is what a state is made of; the states themselves stand by what is right: `gone`, `living`, and `settings` for
 //! those of a kind of their own.
@@ -50,7 +50,7 @@ pub enum Setting {
     SilentNode,
 }
 
-/// What became of an address.
+/// The outcome for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All that held it still does.
@@ -83,9 +83,9 @@ pub struct State {
     pub number: usize,
     pub setting: Setting,
     pub addresses: Vec<Address>,
-    /// What is there when a collector begins to look.
+    /// Makes the objects that are there when a collector begins to look.
     pub build: Step,
-    /// What happens then.
+    /// Makes the changes that the collector then sees.
     pub act: Step,
 }
 
@@ -137,7 +137,7 @@ fn freed(offset: u8) -> Address {
 }
 
 impl Address {
-    /// What upstream does, where that is not what is right.
+    /// The outcomes of upstream, where they differ from the right one.
     fn upstream(mut self, control_loop: Outcome, reconciler: Outcome) -> Self {
         self.control_loop = Some(control_loop);
         self.reconciler = reconciler;

@@ -1,4 +1,4 @@
-//! Who freed what: made once, printed once, checked state by state.
+//! The table of the addresses that each collector freed: made once, printed once, checked state by state.
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -52,7 +52,7 @@ pub async fn check(state: &str) -> Result<()> {
 }
 
 impl Table {
-    /// What became of the address at a position of a state; nothing where the side was not there.
+    /// The outcome for the address at a position of a state; none where the side was not there.
     fn outcome(&self, side: Side, state: &State, position: usize) -> Option<Outcome> {
         self.outcomes.get(&(side, state.number, position)).copied()
     }

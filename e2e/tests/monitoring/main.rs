@@ -169,7 +169,7 @@ async fn rules_and_dashboard_use_what_is_exported() {
             "{place}: {grouped:?} is not in {labels:?}"
         );
     }
-    // What nobody looks at need not be exported. Of a histogram some part is used.
+    // No metric is exported that neither a rule nor the dashboard uses. Of a histogram one used part is enough.
     let base = |name: &str| {
         let parts = ["_bucket", "_sum", "_count"];
         let part = parts.iter().find_map(|part| name.strip_suffix(part));

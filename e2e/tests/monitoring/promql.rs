@@ -1,10 +1,10 @@
-//! What an expression of PromQL asks for, as far as rules and dashboard here need it.
+//! The metrics and labels that an expression of PromQL asks for, as far as rules and dashboard here need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rstest::rstest;
 
-/// What an expression asks for: metrics with the labels that it names beside them, and other labels.
+/// The parts of an expression: metrics with the labels that it names beside them, and other labels.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     pub metrics: BTreeMap<String, BTreeSet<String>>,
@@ -38,7 +38,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Reads an expression word by word. What it does not know it takes for a metric.
+/// Reads an expression word by word. A word that it does not know it takes for a metric.
 pub fn asked(expression: &str) -> Asked {
     let mut asked = Asked::default();
     let mut rest = expression;

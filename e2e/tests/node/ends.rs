@@ -59,8 +59,8 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
     let early = |received: &str| !received.parse::<Timestamp>().is_ok_and(|at| at > over);
     let premature = asked.iter().any(|one| early(&one.received));
     assert!(!premature, "DEL was there for that: {asked:#?}");
-    // All scenarios begin at once, and whereabouts does one thing at a time for all nodes: in that crowd it may lose a
-    // DEL. What that left goes once nobody answers.
+    // All scenarios begin at once, and whereabouts does one thing at a time for all nodes: under that load it may lose
+    // a DEL. The rows that the lost DEL left are freed once no sandbox has their addresses.
     let left = asked.iter().filter(|one| one.resource == "ippools").count();
     println!("     graceful: DEL left {left} of {} rows", names.len());
     assert!(left <= 1, "DEL was there for that: {asked:#?}");
@@ -268,8 +268,8 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
 }
 
 /// A pod is deleted, and its kubelet restarted, while the second interface is still being set up: the first
-/// one answers on, though the kubelet knows of no sandbox and lets the pod go. What is freed while an
-/// address answers, the detector reports.
+/// address stays in use, though the kubelet knows of no sandbox and lets the pod go. The detector reports every
+/// row that is freed while its address is in use.
 pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "setup").await?;
     scene.network("net-a", "10.109.0.0/24").await?;
@@ -309,7 +309,7 @@ pub async fn stateful_set_up_and_down(stage: Arc<Stage>) -> Result<()> {
     scene.network("net-a", "10.107.0.0/24").await?;
     scene.network("net-b", "10.108.0.0/24").await?;
     churn(&scene, 6, Rows::Stay).await?;
-    // What a forced deletion left waits for W of two rows.
+    // Rows that a forced deletion left wait for the W of two rows.
     scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await
 }
 

@@ -47,7 +47,7 @@ pub async fn time_to_free_beside_upstream(stage: Arc<Stage>) -> Result<()> {
     drop(loops);
     kubectl("--replicas=2").await?;
     stage.tier.ipgc_ready().await?;
-    // What upstream left is for ipgc's first sweep, with W.
+    // Rows that upstream left are freed after ipgc's first sweep and the wait W.
     upstream
         .ends_clean(Duration::from_secs(400) + PATIENCE)
         .await?;

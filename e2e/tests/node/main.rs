@@ -169,7 +169,7 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
         ran += running.len();
         drain(&mut running, &stage, &mut failures).await;
         for one in alone() {
-            // What a wrong free left behind harms all that comes later.
+            // A wrong free leaves an address in use twice, which harms all later scenarios.
             if failures.iter().any(|failed| failed == DETECTOR) {
                 break;
             }

@@ -130,8 +130,8 @@ pub async fn attachment_deleted_before_its_pod(stage: Arc<Stage>) -> Result<()> 
     Ok(())
 }
 
-/// Each node has a slice of the range and a pool of its own. What the slice controller would write is
-/// written by hand.
+/// Each node has a slice of the range and a pool of its own. The test writes the object that
+/// the slice controller would write.
 pub async fn node_slices_are_pools_of_their_own(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "slice").await?;
     let unused = scene.network_apart("unused", "10.118.0.0/24").await?;

@@ -205,7 +205,7 @@ async fn recovered(stage: &Stage) -> Result<()> {
     let node = &stage.tier.nodes()[1];
     node.ready(stage.tier.plane()).await?;
     let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
-    // What `kubectl uncordon` does.
+    // The same patch as that of `kubectl uncordon`.
     let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
     nodes
         .patch(node.name(), &PatchParams::default(), &patch)

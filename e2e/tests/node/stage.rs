@@ -1,4 +1,4 @@
-//! What all scenarios share: two nodes, ipgc on them, and the detector.
+//! The stage that all scenarios share: two nodes, ipgc on them, and the detector.
 
 use std::{
     path::PathBuf,
@@ -24,8 +24,8 @@ const COMPARE: Duration = Duration::from_secs(2);
 /// An audit of a few pools takes a tenth of a second.
 const AUDIT: Duration = Duration::from_secs(60);
 
-/// For so long ipgc is killed again and again. What it witnesses is forgotten with it, so no row that
-/// needs a wait goes before this is over.
+/// Time in which ipgc is killed again and again. A killed ipgc forgets the ends that it witnessed, so no row
+/// that needs a wait is freed before this time is over.
 const FIRE: Duration = Duration::from_secs(240);
 
 /// Two nodes, ipgc, the detector.
@@ -201,7 +201,7 @@ impl Stage {
     }
 }
 
-/// What an audit may find when every scenario is over: pools of definitions that a scenario deleted.
+/// The findings that an audit may have when every scenario is over: pools of definitions that a scenario deleted.
 fn harmless(finding: &Value) -> bool {
     finding["problem"] == "pool-without-definition"
 }

@@ -40,7 +40,7 @@ pub const YOUNG: Duration = Duration::from_secs(120 + 30 + 60 + 5);
 /// A kubelet renews its Lease every ten seconds, and ipgc looks at Leases now and then.
 pub const LEASE: Duration = Duration::from_secs(45);
 
-/// `--sweep-interval`, and what it is jittered by.
+/// `--sweep-interval`, and its jitter.
 pub const SWEEP: Duration = Duration::from_secs(330);
 
 /// `--add-budget`, as users have it.
@@ -55,7 +55,7 @@ pub fn witnessed(rows: u32) -> Duration {
     Duration::from_secs(120 + 1) + Duration::from_secs(60) * rows
 }
 
-/// So many addresses fit into the note of one event.
+/// At most this many addresses fit into the note of one event.
 const FEW: usize = 12;
 
 /// One scenario.
@@ -295,7 +295,8 @@ impl Scene {
         Ok(all.into_keys().collect())
     }
 
-    /// So many rows of a pod stay until almost this long after `since`, whatever answers there or not.
+    /// This number of rows of a pod stays until almost this long after `since`, with or without a sandbox that has
+    /// their addresses.
     pub async fn keeps_rows(
         &self,
         (name, count): (&str, usize),
@@ -351,7 +352,7 @@ impl Scene {
         Ok((all.iter().filter(|pod| is_ready(pod)).count(), all.len()))
     }
 
-    /// What an audit finds of this scenario's pods.
+    /// The findings of an audit about this scenario's pods.
     pub async fn findings(&self) -> Result<Vec<Value>> {
         let prefix = format!("{}/", self.namespace.name);
         let mut findings = self.stage.audit().await?;

@@ -1,4 +1,4 @@
-//! What a scenario wants of a pod.
+//! The properties of a pod that a scenario asks for.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Wanted {
         self
     }
 
-    /// What the program does (e2e/tools/pause).
+    /// The arguments of the program (e2e/tools/pause).
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args = args.iter().map(ToString::to_string).collect();
         self

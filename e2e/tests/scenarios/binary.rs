@@ -43,7 +43,7 @@ pub async fn ipgc(args: &[&str]) -> Result<Output> {
     output(command, &format!("ipgc {args:?}"), wait::PATIENCE).await
 }
 
-/// What a command says that ends in this time.
+/// The output of a command that ends in this time.
 async fn output(command: Command, what: &str, patience: Duration) -> Result<Output> {
     let mut command = tokio::process::Command::from(command);
     tokio::time::timeout(patience, command.kill_on_drop(true).output())

@@ -15,7 +15,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::support::{POOL, RANGE, SHORT_WAITS, Scene, plan, rows};
 
-/// What a command said.
+/// The output and the exit code of a command.
 #[derive(Debug)]
 pub struct Said {
     pub code: Option<i32>,

@@ -161,7 +161,8 @@ async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
     Ok(())
 }
 
-/// What a silent node holds goes once a person says that it runs nothing: for one run, or for all by the command.
+/// Addresses of a silent node are freed once a person says that the node runs nothing: for one run, or for all by
+/// the command.
 #[tokio::test]
 async fn what_a_silent_node_holds_goes_once_a_person_vouches_for_it() -> Result<()> {
     let (plane, scene, network) = alone("vouched").await?;

@@ -164,7 +164,7 @@ fn samples() -> Vec<(ApiResource, Samples, Samples)> {
     ]
 }
 
-/// What a server makes of an object: what it stores, or the code of its refusal.
+/// The answer of a server to an object: the stored object, or the code of the refusal.
 async fn offer(
     namespace: &Namespace,
     resource: &ApiResource,

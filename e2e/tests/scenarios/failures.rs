@@ -1,4 +1,4 @@
-//! What people get to see of addresses that are not freed.
+//! Messages to people about addresses that are not freed.
 
 use e2e::{Result, wait};
 use ipgc::{config::Config, core::breaker::Limits};
@@ -8,8 +8,8 @@ use crate::{
     support::{POOL, plan},
 };
 
-/// What a person sees by kubectl of addresses that are not freed, on their pool: those that the breaker stops, and those that
-/// a silent node holds. On servers of its own, where no other node holds anything.
+/// The events on a pool, as kubectl shows them, about addresses that are not freed: those that the breaker stops, and
+/// those of a silent node. On servers of its own, where no other node holds anything.
 #[tokio::test]
 async fn what_is_not_freed_is_told_on_its_pool() -> Result<()> {
     let (plane, scene, network) = alone("told").await?;

@@ -1,4 +1,4 @@
-//! What nodes tell: that they were booted anew, and whose slice a pool is.
+//! Evidence from nodes: a new boot, and the node that a pool of a slice belongs to.
 
 use std::{future::pending, sync::Arc, time::Duration};
 

@@ -132,7 +132,7 @@ async fn with_a_field_that_is_not_known_it_stays() -> Result<()> {
     .await?;
     let node = scene.namespace.cluster().live_node("at-work").await?;
     let collecting = scene.collect().await?;
-    // What is not tagged goes, so the other one had its time.
+    // The reservation without the unknown field is deleted, so the other one has had its time as well.
     scene.namespace.wait_reservations(&["10.1.0.8"]).await?;
     let said = ipgc(&scene, &["release", "--force", "10.1.0.8"], "10.1.0.8\n").await?;
     assert!(

@@ -44,9 +44,9 @@ pub const SHORT_WAITS: [&str; 4] = [
     "--add-budget=1s",
     "--max-pod-grace=1s",
 ];
-/// What each row of the pod adds to it.
+/// Time that each row of the pod adds to the wait.
 pub const DEL_BUDGET: Duration = Duration::from_secs(1);
-/// What the pod's own termination grace adds to it.
+/// Time that the pod's own termination grace adds to the wait.
 pub const POD_GRACE: Duration = Duration::from_secs(1);
 
 /// The range of most scenarios; pools of other namespaces have the same name.
@@ -185,7 +185,7 @@ impl Scene {
         Ok((sandbox, addresses))
     }
 
-    /// What multus reports of them.
+    /// The interfaces that multus reports for these addresses.
     pub fn interfaces(&self, networks: &[&Network], addresses: &[Vec<IpAddr>]) -> Vec<Interface> {
         (1..)
             .zip(networks.iter().zip(addresses))
@@ -219,7 +219,7 @@ impl Scene {
             retry_from: Duration::from_millis(50),
             retry_to: Duration::from_millis(500),
             instance: self.agent.clone(),
-            // What is about sweeps says so.
+            // Scenarios about sweeps set a shorter interval.
             sweep_interval: Duration::from_hours(1),
             ..Config::default()
         }
@@ -246,7 +246,7 @@ impl Scene {
         Ok(Collecting(running))
     }
 
-    /// What the real kubectl shows of the events about pods: `type reason pod message`, sorted.
+    /// The output of the real kubectl for the events about pods: `type reason pod message`, sorted.
     pub async fn pod_events(&self) -> Result<Vec<String>> {
         self.events_of("Pod").await
     }
@@ -311,7 +311,7 @@ impl Collecting {
     }
 }
 
-/// What a request asks, as it goes out.
+/// Method and path of a request, as it is sent.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: Method,

@@ -1,4 +1,4 @@
-//! What deletions answer, and how watches show them.
+//! The answers to deletions, and the events of watches about them.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(super) async fn preconditions_are_checked(cluster: &Cluster) -> Shown {
     refused_for(right().await, 404, "NotFound")
 }
 
-/// What a watch says of a pod until it is gone: type, phase, and grace of the deletion.
+/// The events of a watch about a pod until the pod is gone: type, phase, and grace of the deletion.
 async fn story(cluster: &Cluster, pod: &Value) -> Shown<Vec<String>> {
     let field = format!("metadata.name={}", text(pod, "/metadata/name"));
     let options = [

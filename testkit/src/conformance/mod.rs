@@ -1,8 +1,8 @@
 //! Checks that hold on this test server and on a real API server alike.
 //!
 //! Every check is written against a plain [`Client`] and a namespace that exists and is its own;
-//! it knows nothing of the server behind. What it shows on a real server is thereby shown to be
-//! what the tests stand on. The whereabouts CRDs have to be installed. Checks use their own object
+//! it knows nothing of the server behind. A check that passes on both proves that the test server
+//! behaves as a real one does. The whereabouts CRDs have to be installed. Checks use their own object
 //! names, remove leftovers of an earlier run first, and can run in any order.
 
 mod deletions;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 
-/// What a check answers: nothing, or what was not as expected.
+/// The verdict of a check: success, or a text that says which answer was not as expected.
 pub type Verdict = Result<(), String>;
 
 /// A check: its name, which is the fact it shows, and the function that shows it.
@@ -36,7 +36,7 @@ pub type Check = (
 pub struct CheckResult {
     /// Name of the check.
     pub name: &'static str,
-    /// What came of it.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -134,7 +134,7 @@ pub async fn run_all(client: Client, namespace: &str) -> Vec<CheckResult> {
     results
 }
 
-/// What was not as expected.
+/// A difference from the expected answer, in words.
 struct Flaw(String);
 
 impl From<String> for Flaw {
@@ -158,10 +158,10 @@ impl From<Error> for Flaw {
 /// How a check ends.
 type Shown<T = ()> = Result<T, Flaw>;
 
-/// What the server answers: JSON, or a refusal.
+/// The answer of the server: JSON, or a refusal.
 type Answer = Result<Value, Error>;
 
-/// What a check works on.
+/// The client and the namespace of a check.
 struct Cluster {
     client: Client,
     namespace: String,

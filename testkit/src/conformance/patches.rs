@@ -1,4 +1,4 @@
-//! What patches of pools and reservations answer.
+//! The answers to patches of pools and reservations.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What reads answer.
+//! The answers to reads.
 
 use serde_json::Value;
 

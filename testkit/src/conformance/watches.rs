@@ -1,4 +1,4 @@
-//! What watches tell, and how they end.
+//! The events of watches, and how watches end.
 
 use std::time::Duration;
 

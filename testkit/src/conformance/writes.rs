@@ -1,4 +1,4 @@
-//! What creations and replacements answer.
+//! The answers to creations and replacements.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Who has an address from when to when, and whether a row was freed under it. Knows no namespaces and no
-//! server.
+//! The network namespace and the pod that have an address, from when to when, and whether the row was
+//! freed meanwhile. Reads no namespaces and asks no server.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -75,9 +75,9 @@ impl Holding {
 pub struct Double {
     /// The address.
     pub address: IpAddr,
-    /// Who had it.
+    /// The namespace that had it first.
     pub first: Holding,
-    /// Who was seen with it later.
+    /// The namespace that was seen with it later.
     pub second: Holding,
 }
 

@@ -20,7 +20,7 @@ fn second_family(right: Outcome) -> Address {
     address(1, right).at("fd00:0:0:{n}::1", "fd00-0-0-{n}---64", 1, "fd00-0-0-{n}--1")
 }
 
-/// What every collector is for. The first four keep the loop busy, at most of a second each, while the rest
+/// The main job of every collector. The first four keep the loop busy, at most of a second each, while the rest
 /// of the states happens.
 pub fn pods_that_ended_in_order() -> State {
     State::new([1, 2, 3, 4].map(freed))
