@@ -14,7 +14,7 @@ use crate::{
     support::{COOLDOWN, POOL, SHORT_WAITS, Scene, plan, rows, wait_of},
 };
 
-/// A Lease lasts 15 s; who waits for it looks at it every 2.4 s at the least.
+/// A Lease lasts 15 s. A copy that waits for it reads it every 2.4 s at the least.
 const LEASE: Duration = Duration::from_secs(15);
 /// Promised from a crash to the first free, and from the end of a leader.
 const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
