@@ -77,7 +77,7 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
     bench.stop().await;
 }
 
-/// Rows that belong to nobody whom we could know.
+/// Rows without a podref that can be read.
 #[rstest]
 #[case::null(json!(null))]
 #[case::number(json!(7))]

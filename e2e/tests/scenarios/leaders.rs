@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(15);
 const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
 const AFTER_RELEASE: Duration = Duration::from_secs(5);
 
-/// A copy that takes part in the election of this scene, or writes whoever else does.
+/// A copy that takes part in the election of this scene, or writes without an election.
 async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let namespace = &scene.namespace.name;
