@@ -1,4 +1,4 @@
-//! The admin server over loopback: what it answers, and that no client keeps it from answering others.
+//! The admin server over loopback: its answers, and that no client keeps it from answering others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

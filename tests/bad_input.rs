@@ -15,8 +15,8 @@ use tokio::time::Instant;
 const MEGABYTE: usize = 1_000_000;
 const ODD: &str = "default/odd";
 
-/// A server with the definition `default/net` that takes any pool: what is bad here would be refused
-/// or pruned otherwise, at the latest when we patch.
+/// A server with the definition `default/net` that takes any pool: otherwise the bad values here would
+/// be refused or pruned, at the latest by a patch of ipgc.
 fn server() -> Server {
     let server = Server::builder().adjust("ippools", |ippools| {
         ippools.schema = None;
@@ -77,7 +77,7 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
     bench.stop().await;
 }
 
-/// Rows that belong to nobody whom we could know.
+/// Rows without a podref that can be read.
 #[rstest]
 #[case::null(json!(null))]
 #[case::number(json!(7))]
@@ -109,7 +109,7 @@ async fn a_row_of_nobody_stays(#[case] row: Value) {
     bench.stop().await;
 }
 
-/// A podref may hold what no URL takes: whatever is asked then, the answer is not about that pod.
+/// A podref may hold characters that no URL takes. The answer to such a request is not about that pod.
 #[rstest]
 #[case("default/odd?x=y")]
 #[case("default/odd#x")]

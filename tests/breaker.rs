@@ -1,4 +1,4 @@
-//! The breaker in a run: what it stops, who is told, and each way out.
+//! The breaker in a run: the frees that it stops, its reports, and each way out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,5 +1,5 @@
-//! Pods on more networks than a kubelet gets through while their DELs are lost: what it calls for last may
-//! answer for ever.
+//! Pods on more networks than a kubelet gets through while their DELs are lost: the interface
+//! whose DEL comes last may keep its address for ever.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -155,8 +155,8 @@ async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
     }
 }
 
-/// An earlier pod of this name was killed by force before the first list. Its sandbox may still have the addresses that
-/// this pod took over.
+/// An earlier pod of this name was killed by force before the first list. Its sandbox may still have the addresses
+/// that this pod took over.
 #[tokio::test(start_paused = true)]
 async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
     let server = with_neighbour(&[(1, "web-0"), (2, "web-0"), (3, "web-0")]);

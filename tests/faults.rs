@@ -310,7 +310,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
 }
 
 /// While the proof fails nothing is written, whatever the failure looks like. The pod was in fact
-/// deleted here, so that whoever takes the failure for absence frees the row and is seen.
+/// deleted here, so that code which takes the failure for absence frees the row and is found out.
 #[rstest]
 #[case::internal(Fault::Code(500))]
 #[case::forbidden(Fault::Deny)]

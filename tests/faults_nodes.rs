@@ -132,7 +132,8 @@ async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang
     bench.stop().await;
 }
 
-/// The list says who may run what nobody saw: who was seen, and waits for a kubelet at work, needs it not.
+/// The list tells the nodes that may run a pod that was never seen. A pod that was seen, and waits for a kubelet at
+/// work, does not need it.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_cannot_be_listed_hold_no_row_of_a_pod_that_was_seen() {
     let server = room();

@@ -44,8 +44,8 @@ async fn a_cut_stream_is_taken_up_where_it_ended(#[case] how: Cut) {
     bench.stop().await;
 }
 
-/// A terminal state was seen before the gap. A name that may return may have done so within it, and
-/// whoever did took the row over, unless a sweep saw it with the same sandbox before. And the new watch has to be
+/// A terminal state was seen before the gap. A name that may return may have done so within it. Then
+/// the successor took the row over, unless a sweep saw it with the same sandbox before. And the new watch has to be
 /// heard, which takes a minute where nothing happens.
 #[rstest]
 #[case::no_return("ReplicaSet", false, 2)]

@@ -142,7 +142,8 @@ async fn the_head_of_a_watch_is_no_word_of_it() {
     bench.stop().await;
 }
 
-/// The Lease as it was in the backup may be somebody else's, or free. The former leader writes it again before it leads.
+/// The Lease as it was in the backup may be another copy's, or free. The former leader writes it again before it
+/// leads.
 #[tokio::test(start_paused = true)]
 async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     let config = Config {

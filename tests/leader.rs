@@ -317,7 +317,7 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
     stop(a).await;
 }
 
-/// Both fail, and the one that leads tells it; whoever leads next tells it anew.
+/// Both fail, and the one that leads reports it. The next leader reports it anew.
 #[tokio::test(start_paused = true)]
 async fn what_was_given_up_is_told_by_whoever_leads() {
     let server = server();
@@ -547,7 +547,7 @@ fn annotate(server: &Server, name: &str, value: Option<&str>) {
     assert!(found);
 }
 
-/// Neither copy writes, the Lease aside; what ended meanwhile goes when the annotation does.
+/// Neither copy writes, apart from the Lease. Rows of pods that ended meanwhile are freed once the annotation is gone.
 #[tokio::test(start_paused = true)]
 async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     let server = server();

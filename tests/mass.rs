@@ -1,4 +1,4 @@
-//! Masses of pods that end together: what they cost in requests, and who waits for whom.
+//! Masses of pods that end together: their cost in requests, and which of them wait for others.
 //!
 //! The server answers as slowly as a real one on large pools, since gathering is what that is for.
 

@@ -322,7 +322,8 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     bench.stop().await;
 }
 
-/// A kubelet tells of the end of a pod once CNI DEL is done: what is counted by cause `completed` was lost.
+/// A kubelet reports the end of a pod once CNI DEL is done. So a row that is counted by cause `completed` was left by
+/// a lost DEL.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
     let bench = Bench::with(

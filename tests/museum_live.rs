@@ -243,7 +243,7 @@ async fn m1_11_addresses_of_the_default_network() {
     server.put(pod.running());
     // By this one alone it would live on another sandbox.
     put_row(&server, 5, "web-0", 5);
-    // The same is true of this one, which has nothing on the default network.
+    // This pod has a row of another sandbox too, and nothing on the default network.
     run_pod(&server, "web-1", 15);
     put_row(&server, 11, "web-1", 11);
     put_row(&server, 15, "web-1", 15);

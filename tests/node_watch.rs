@@ -1,4 +1,4 @@
-//! The watch of nodes is dead, and nobody notices: what it did not tell is read before a row goes.
+//! The watch of nodes is dead without an error: the changes that it did not show are read before a row is freed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

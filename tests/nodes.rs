@@ -252,8 +252,8 @@ async fn row_that_nobody_saw_is_blocked_by_a_silent_node() {
     bench.stop().await;
 }
 
-/// One that comes back is listened to at once, although nobody waits for a node that is ready: what is held by
-/// another goes when that one is fenced.
+/// One that comes back is listened to at once, although no row waits for a node that is ready: a row that is
+/// held by another node goes when that one is fenced.
 #[tokio::test(start_paused = true)]
 async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
     let server = server();

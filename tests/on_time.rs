@@ -197,7 +197,7 @@ async fn nothing_is_removed_after_the_run_was_told_to_end() {
     assert_eq!(patches.lock().unwrap().len(), 0);
 }
 
-/// A DEL that comes after all: what was meant to be removed is gone, and nobody takes credit for it.
+/// A DEL that comes after all: the row that was meant to be removed is gone, and ipgc does not count it as freed.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
     let bench = one().await;

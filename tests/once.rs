@@ -1,4 +1,4 @@
-//! A run that ends by itself (`ipgc run --once`): what it frees, when it ends, what it says.
+//! A run that ends by itself (`ipgc run --once`): the rows that it frees, its end, and its output.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! While a list of pods is read, what was missed before it is not known yet.
+//! While a list of pods is read, events that were missed before it are not known yet.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

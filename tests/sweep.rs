@@ -1,5 +1,5 @@
-//! The sweep: what leaked while nobody looked, when it looks, what it passes over, and that nothing
-//! stops it.
+//! The sweep: rows that leaked while ipgc did not run, when a sweep begins, the rows that it passes over, and that
+//! nothing stops it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -304,7 +304,7 @@ proptest! {
             if what < PAUSE {
                 happen(&mut nodes, what, now);
             }
-            // Twice: what was said at this moment is said again.
+            // Twice: the second answer of a moment is the same as the first.
             for wait in [0, 1, 30, 59, 60, 61, 100, 200, 210, 600].repeat(2) {
                 for slice in [None, Some("b")] {
                     let (wait, now) = (secs(wait), at(now));
@@ -379,7 +379,7 @@ fn a_node_that_came_back_unseen_was_not_gone_for_so_long() {
     );
 }
 
-/// An event of the watch comes after all events before it: what was told until then was so.
+/// An event of the watch comes after all events before it. So all that the watch showed until then was true.
 #[test]
 fn what_the_watch_tells_in_order_need_not_be_read() {
     let mut nodes = at_work_for_w();

@@ -1,4 +1,4 @@
-//! Leader election: who may take a Lease, when, and that no two rely on one at a time.
+//! Leader election: when a copy may take a Lease, and that no two copies rely on one at a time.
 
 use std::time::Duration;
 

@@ -213,7 +213,7 @@ fn with_a_short_cap_it_waits_as_long_as_any_other() {
     assert_eq!(clearance.wait, until);
 }
 
-/// A settled end says nothing of a predecessor whom nobody saw, and who was on as many networks.
+/// A settled end is no evidence about an unseen predecessor, which was on as many networks.
 #[test]
 fn whoever_was_not_seen_had_as_many_interfaces_as_those_who_were() {
     for (networks, is_held) in [(2, false), (3, true)] {

@@ -109,7 +109,8 @@ fn a_change_shown_by_a_slow_answer_is_as_old_as_the_request_and_begins_a_wait_wh
         slow(&mut nodes, asked, &asked.min(180).to_string());
     }
     let standing = nodes.standing("north", at(0), at(208));
-    // Asked for at 10, the first change may have come at 18. The last was there at 180, and who knows at 188.
+    // Asked for at 10, the first change may have come at 18. The last one was
+    // read by the request of 180: it is certain for 180, and not for 188.
     let (since, last) = (at(18), at(180));
     assert_eq!(standing, Standing::Alive { since, last });
     // Two of these answers are eighteen seconds apart at the most.

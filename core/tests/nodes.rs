@@ -189,7 +189,7 @@ fn a_node_is_gone_from_its_removal_on() {
     assert_eq!(standing(&nodes, 0, 800), Seen::Listening);
     nodes.apply("a", not_ready(), at(801));
     assert_eq!(standing(&nodes, 0, 801), Seen::Silent);
-    // The reads of its Lease from before that count no more.
+    // The reads of its Lease from before its removal count no more.
     nodes.apply("a", node_state(), at(802));
     nodes.hear("a", Some("y"), at(810), at(810));
     assert_eq!(standing(&nodes, 0, 810), Seen::Listening);

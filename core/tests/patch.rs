@@ -1,5 +1,5 @@
-//! The one guarded write on a pool: its operations, what they do to a document, and what the
-//! answers mean.
+//! The one guarded write on a pool: its operations, their effect on a document, and the
+//! meaning of the answers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -219,7 +219,7 @@ fn a_pod_that_is_being_deleted_is_live_while_its_kubelet_may_end_it(
     assert_eq!((verdict.word(), verdict), (word, Verdict::Held(held)));
 }
 
-/// An evicted pod as whoever was restarted meanwhile finds it: its containers are gone from the runtime, so the
+/// An evicted pod as it is found after a restart: its containers are gone from the runtime, so the
 /// kubelet made their ends up. It stays for weeks, and its rows wait for W, not for its deletion. Where the
 /// address was never reported, it may be of a set-up that was cut off and goes on.
 #[rstest]

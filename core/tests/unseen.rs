@@ -86,7 +86,7 @@ fn nobody_watched_the_end_of_a_row_of_nobody() {
 // The grades and their waits
 
 const END: u64 = 100;
-/// W of somebody who was not seen, while some pod may take five minutes.
+/// The W of an incarnation that was never seen, while some pod may take five minutes.
 const UNSEEN_W: u64 = 120 + 300 + 60;
 
 fn reported(settled: bool) -> Arc<Ended> {
@@ -205,7 +205,7 @@ fn one_unfenced_incarnation_holds_the_rows_of_all() {
     );
 }
 
-// Those whom nobody saw
+// Incarnations that were never seen
 
 /// Node "old" existed when the watch began at 0, and is in this state; so is node-1, at work.
 fn suspect(state: NodeState) -> Nodes {

@@ -1,5 +1,4 @@
-//! A real cluster: what must be there before anything is made, the demo's namespace, and the way
-//! back out.
+//! A real cluster: the checks before anything is made, the demo's namespace, and its removal.
 //!
 //! The demo makes one namespace of its own and, only if told to, CRDs that are missing. Its pods are
 //! bound to a node that does not exist: no kubelet ever sees them, no image is pulled, no taint

@@ -72,7 +72,7 @@ pub fn introduce(stage: &Stage, paper: Paper) {
     ));
 }
 
-/// Says what became of each address, what it cost, and what never happens.
+/// Prints the result for each address, the cost, and the things that never happen.
 pub fn sum_up(stage: &Stage, paper: Paper, outcomes: &[Outcome<'_>]) {
     paper.title("In short");
     let mut table = Table::new(&["  ADDRESS", "POD", "", "WHY"]);

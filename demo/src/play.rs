@@ -166,7 +166,7 @@ impl Stage {
         Ok(before)
     }
 
-    /// A forced deletion: the object is gone at once, whatever its containers do. Returns a moment
+    /// A forced deletion: the object is gone at once, even if its containers run on. Returns a moment
     /// right before.
     pub async fn force_delete_pod(&self, name: &str) -> Result<Instant, Failure> {
         let before = Instant::now();

@@ -1,4 +1,4 @@
-//! The story, chapter by chapter: what is done, what is shown, and what must have come of it.
+//! The story, chapter by chapter: the actions, the output, and the results that are checked.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use crate::{
     tools::Tool,
 };
 
-/// Upstream gives ADD two minutes and DEL one; what takes longer than both hangs.
+/// Upstream gives ADD two minutes and DEL one. A call that takes longer than both hangs.
 const CALL: Duration = Duration::from_secs(150);
 
 /// The plugin with its configuration for one namespace of pools.

@@ -107,7 +107,7 @@ impl Options {
 /// Running servers. Dropping it ends them.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // The order matters: what is dropped first ends first, and the folder goes last.
+    // The order matters: the field that is dropped first ends first, and the folder goes last.
     controller_manager: Option<Process>,
     api_server: Mutex<std::sync::Arc<Process>>,
     etcd: Mutex<std::sync::Arc<Process>>,

@@ -62,7 +62,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Running nodes with their control plane. Dropping it ends all of it.
 #[derive(Debug)]
 pub struct Tier {
-    // The order matters: what is dropped first ends first.
+    // The order matters: the field that is dropped first ends first.
     nodes: Vec<Arc<Machine>>,
     hub: Hub,
     scheduler: Process,

@@ -88,7 +88,7 @@ impl LiveNode {
         .await
     }
 
-    /// Its machine was booted: what the kubelet then reports.
+    /// The report of the kubelet after its machine was booted.
     pub async fn boot(&self, id: &str) -> Result<()> {
         let info = json!({"bootID": id, "machineID": self.name, "systemUUID": self.name});
         self.patch_status(json!({"status": {"nodeInfo": info}}))

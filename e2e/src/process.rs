@@ -68,7 +68,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a server; what it prints goes to `log`, behind what is there.
+    /// Starts a server. Its output is appended to `log`.
     pub fn start(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
         let file = File::options()
             .create(true)

@@ -225,7 +225,7 @@ async fn foreground(up: &Up) -> Result<()> {
             Ok(Cluster::Nodes(Box::new(tier)))
         }
     };
-    // Asked to end while it starts: what has been started ends with this process.
+    // Asked to end while it starts: servers that have been started end with this process.
     let running = tokio::select! {
         running = running => running?,
         _ = interrupt.recv() => return Ok(()),

@@ -66,7 +66,8 @@ impl World {
         }
     }
 
-    /// Where the second half writes: what the first one chose, if the row there is as it was. Otherwise it looks again.
+    /// The address to which the second half writes: the one that the first half chose, if the row there is as it was.
+    /// Otherwise it looks again.
     fn chosen(&self, name: Name, of: Address) -> Option<(Address, bool)> {
         let row = self.pools[self.pool_of(name)].row(of);
         let is_own = row.is_some_and(|row| row.name == name);

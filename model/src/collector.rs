@@ -1,6 +1,6 @@
 //! The steps of a turn: observe, prove, judge, patch, claim, prove, delete.
 //!
-//! The order is the model's; what each step concludes is the shipped code's.
+//! The order is the model's. The conclusion of each step is the shipped code's.
 
 use std::sync::Arc;
 

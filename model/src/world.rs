@@ -29,7 +29,7 @@ pub const SILENCE: Tick = 2;
 pub const INTERFACE: &str = "net1";
 /// The name that comes back.
 pub const WEB: Name = 0;
-/// Names from here on are bystanders, who take what is free.
+/// Names from here on are bystanders: pods that take free addresses.
 pub const OTHER: Name = 1;
 
 /// A pod's name, by number.

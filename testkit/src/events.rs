@@ -1,7 +1,7 @@
 //! Events have one storage and two faces: core/v1 and events.k8s.io/v1.
 //!
-//! They are stored in the core form. Names that differ are mapped; what only the core form has
-//! appears under its `deprecated…` name in the other.
+//! They are stored in the core form. Names that differ are mapped. A field that only the core form
+//! has appears under its `deprecated…` name in the other.
 
 use serde_json::{Map, Value};
 

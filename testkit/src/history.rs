@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::object::TypeMeta;
 use crate::store::{Change, ChangeKind};
 
-/// One write, by whoever did it.
+/// One write, of any client or of the test itself.
 #[derive(Clone, Debug)]
 pub struct Write {
     change: Arc<Change>,

@@ -1,4 +1,4 @@
-//! The request log: what came in, from whom, and what it was answered.
+//! The request log: each request, its client, and its answer.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -16,7 +16,7 @@ pub const STOP_TIME: Duration = Duration::from_millis(300);
 /// From the terminal phase to the removal.
 pub const REMOVAL_TIME: Duration = Duration::from_millis(300);
 
-/// Plays the kubelet, and whoever else deletes pods.
+/// Plays the kubelet, and the other components that delete pods.
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     server: Server,

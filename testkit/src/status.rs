@@ -111,7 +111,7 @@ impl Failure {
         self
     }
 
-    /// The usual reason and text for a bare code; what a proxy or an overloaded server sends.
+    /// The usual reason and text for a bare code, as a proxy or an overloaded server sends them.
     pub fn of_code(code: u16) -> Self {
         let (reason, message) = match code {
             400 => (

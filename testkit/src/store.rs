@@ -377,7 +377,7 @@ impl Store {
         }
     }
 
-    /// Tells whoever waits for writes of a resource to look again.
+    /// Subscribes to the writes of a resource.
     pub(crate) fn subscribe(&self, table: usize) -> watch::Receiver<u64> {
         self.tables[table].wake.subscribe()
     }

@@ -1,4 +1,5 @@
-//! Names and definitions that can be read in several ways: what lives is no finding, however odd they are.
+//! Names and definitions that can be read in several ways: a live row is no finding, however odd
+//! they are.
 
 use super::*;
 use rstest::rstest;

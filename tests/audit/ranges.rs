@@ -1,4 +1,4 @@
-//! The addresses that definitions hand out: ranges that changed or are unreadable, single addresses, parts of ranges, and
+//! The addresses that definitions hand out: changed and unreadable ranges, single addresses, parts of ranges, and
 //! static addresses.
 
 use rstest::rstest;

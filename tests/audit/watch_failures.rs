@@ -1,4 +1,4 @@
-//! `ipgc watch`: looks that fail, bad input, and who stops it.
+//! `ipgc watch`: looks that fail, bad input, and the ways to stop it.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write},

@@ -53,7 +53,7 @@ impl Bench {
         Self::with(server, Config::default()).await
     }
 
-    /// Starts a collector and lets an hour pass: what was there when it started is in doubt no more.
+    /// Starts a collector and lets an hour pass, so that pods from before its start are in doubt no more.
     pub async fn long_since(server: Server, config: Config) -> Self {
         let bench = Self::with(server, config).await;
         tokio::time::sleep(Duration::from_secs(3_600)).await;

@@ -104,7 +104,7 @@ pub const NEIGHBOUR_KEY: &str = "200";
 
 /// Puts a neighbour, running, with a row of its own in the pool.
 pub fn put_neighbour(server: &Server, pool: &str) {
-    // Its name never returns: whatever a test does to the nodes, nobody unseen can have its row.
+    // Its name never returns. So no unseen pod can have its row, whatever a test does to the nodes.
     let pod = reporting(NEIGHBOUR, 200).owner("ReplicaSet", "neighbours");
     server.put(pod.node("neighbours-node").running());
     put_row_on(server, pool, 200, NEIGHBOUR, "net1", 200);

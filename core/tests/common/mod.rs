@@ -250,8 +250,8 @@ pub struct Known {
 }
 
 impl Default for Known {
-    /// The watch is heard, one row, no nodes, and that is known: whoever ended on one is fenced
-    /// after W.
+    /// The watch is heard, one row, no nodes, and that is known: an incarnation that ended on a node is
+    /// fenced after W.
     fn default() -> Self {
         Self {
             ended: Vec::new(),

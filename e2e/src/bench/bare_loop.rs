@@ -1,4 +1,4 @@
-//! Reservations deleted by a client that does nothing else: what the server takes for them.
+//! Reservations deleted by a client that does nothing else: the time that the server takes for them.
 
 use std::time::{Duration, Instant};
 

@@ -210,7 +210,7 @@ impl Population {
             })
         });
         let entries: Vec<_> = std::iter::once(default).chain(own).collect();
-        // Multus indents by four; what matters is that it is not one line.
+        // Multus indents by four. Here it only matters that it is not one line.
         serde_json::to_string_pretty(&entries).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as bytes: what a load driver sends must not cost it the parsing of every answer.
+//! Requests as bytes, so that a load driver need not parse every answer.
 
 use std::fmt::Display;
 

@@ -32,7 +32,7 @@ rules:
 - level: Metadata
 ";
 
-/// The same, and what was patched in pools: who removed which row.
+/// The same, with the patches of pools, which show the user that removed a row.
 const AUDIT_POLICY_WITH_POOLS: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -1,7 +1,7 @@
 //! Reads the addresses in all pods' network namespaces, several times a second, as long as the tier is up.
 //!
-//! An address answers as long as it is in some namespace, whatever the API says of its pod; so this is
-//! what ipgc must never hand out twice. Two namespaces with one address are a *double*. When ipgc removed
+//! An address is in use as long as it is in some namespace, even if the API has no such pod. ipgc must never let
+//! such an address be given out twice. Two namespaces with one address are a *double*. When ipgc removed
 //! the address's row after the first had it and before the second was seen with it, the double is of our
 //! making, and the run fails. All others are whereabouts' own (a same-name successor adopts the row of a
 //! sandbox that still lives, DEL frees the row before the interface is gone): counted and shown.
@@ -223,7 +223,7 @@ impl Drop for Detector {
 
 /// Looks once into all namespaces of all nodes.
 fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
-    // Of the beginning: what is gone by the end of the look was seen no later than this.
+    // The time of the beginning: an address that is gone by the end of the look was seen no later than this.
     let now = Timestamp::now();
     let mut found = Vec::new();
     let mut failure = None;

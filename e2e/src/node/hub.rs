@@ -73,7 +73,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Makes the network; what comes for the API server goes to `port` of loopback.
+    /// Makes the network. Connections to the API server go to `port` of loopback.
     pub(super) async fn new(folder: &Path, port: u16) -> Result<Self> {
         let log = folder.join("hub.log");
         let namespaces = Namespaces::new(Kind::Network, "hub", SETUP, &[], &log).await?;

@@ -1,9 +1,9 @@
-//! Namespaces of the run: what holds them, and how commands and sockets get into them.
+//! Namespaces of the run: the processes that hold them, and how commands and sockets get into them.
 //!
-//! Each set of namespaces belongs to a process that does nothing else. It dies with this one, whatever way
-//! this one ends ([`crate::process`]), and with it goes all that is in them: the first process of a process
-//! namespace takes all others along, a mount namespace its mounts, a network namespace its bridges and
-//! veths. So nothing of a node is left on the machine but the folders that [`super::cgroups`] removes.
+//! Each set of namespaces belongs to a process that does nothing else. It dies with this one, in
+//! whichever way this one ends ([`crate::process`]), and with it goes all that is in them: the first process
+//! of a process namespace takes all others along, a mount namespace its mounts, a network namespace its
+//! bridges and veths. So nothing of a node is left on the machine but the folders that [`super::cgroups`] removes.
 
 use std::{
     fs,

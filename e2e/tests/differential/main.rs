@@ -16,8 +16,8 @@
 //! A test fails when ipgc does not do what is right, and also when upstream does not show the
 //! weakness that its state is about: a table that nobody needs any more must not go on claiming so.
 //! No side passes by not running: each state is checked to be there before its collector acts, each
-//! collector has to free something or to be seen failing, and whatever does not come in time is an
-//! error.
+//! collector has to free something or to be seen failing, and an outcome that does not come in
+//! time is an error.
 //!
 //! All states are brought about in one go, by whichever test comes first; the others wait for it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

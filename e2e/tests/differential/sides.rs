@@ -456,7 +456,7 @@ fn only(user: &str) -> String {
     format!("only-{user}")
 }
 
-/// A rule in two: what it says about pods without GET, and what it says about the rest.
+/// Splits a rule in two: its part about pods, without GET, and its part about the rest.
 fn without_get_of_pods(rule: PolicyRule) -> Vec<PolicyRule> {
     let resources = rule.resources.clone().unwrap_or_default();
     let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|name| name == "pods");

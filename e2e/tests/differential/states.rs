@@ -65,7 +65,7 @@ pub enum Outcome {
     ToldFreed,
 }
 
-/// An address, what is right about it, and what upstream does. Texts may have `{n}`, the number of
+/// An address, its right outcome, and the outcomes of upstream. Texts may have `{n}`, the number of
 /// the state, and `{node}`.
 pub struct Address {
     pub ip: String,

@@ -131,7 +131,7 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
     for address in lost.iter().chain(&heard) {
         scene.silent(*address).await?;
     }
-    // Not before its time, though nobody answers on it any more.
+    // Not before its time, though no sandbox has the address any more.
     scene.keeps_rows(("lost", 1), deleted, witnessed(1)).await?;
     // The kubelet's Lease has to be seen to change first.
     scene.ends_clean(LEASE + PATIENCE).await?;

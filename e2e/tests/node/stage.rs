@@ -192,7 +192,7 @@ impl Stage {
         Ok(())
     }
 
-    /// After a failure: what ipgc said.
+    /// Prints the logs of ipgc after a failure.
     pub fn keep_evidence(&self) {
         let logs = self.tier.ipgc_logs().unwrap_or_default();
         let lines: Vec<&str> = logs.lines().collect();

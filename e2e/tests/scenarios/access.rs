@@ -1,4 +1,4 @@
-//! The rights of `ipgc run`, as RBAC grants them: what is missing is named before anything starts.
+//! The rights of `ipgc run`, as RBAC grants them: a missing right is named before anything starts.
 
 use e2e::{
     Cluster, ControlPlane, Error, Namespace, Result,

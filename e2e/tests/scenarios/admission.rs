@@ -1,4 +1,5 @@
-//! Admission policies of the real API server against writes of ours: who is refused is left alone, all others go on.
+//! Admission policies of the real API server against writes of ours: an object whose write is refused stays as it is,
+//! and all others are freed.
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ async fn output(command: Command, what: &str, patience: Duration) -> Result<Outp
         .map_err(Error::io(format!("start {what}")))
 }
 
-/// Ends it as the kubelet does, in the time that is promised; what it logged.
+/// Ends it as the kubelet does, in the time that is promised. Returns its log.
 pub async fn terminated(ipgc: Ipgc) -> Result<String> {
     let (status, took, log) = ipgc.terminate(SHUTDOWN * 2).await?;
     assert_eq!(status.code(), Some(0), "{log}");

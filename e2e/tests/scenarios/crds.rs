@@ -60,10 +60,10 @@ fn whereabouts(kind: &str) -> ApiResource {
     ))
 }
 
-/// Objects without their metadata: what is special about each, and itself.
+/// Objects without their metadata, each with a word about its special part.
 type Samples = Vec<(&'static str, Value)>;
 
-/// Of each kind, what a server takes and what it refuses.
+/// For each kind, the objects that a server accepts and those that it refuses.
 fn samples() -> Vec<(ApiResource, Samples, Samples)> {
     let id = "ab".repeat(32);
     let pool = |allocations: Value| json!({"spec": {"range": RANGE, "allocations": allocations}});

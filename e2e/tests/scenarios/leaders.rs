@@ -14,13 +14,13 @@ use crate::{
     support::{COOLDOWN, POOL, SHORT_WAITS, Scene, plan, rows, wait_of},
 };
 
-/// A Lease lasts 15 s; who waits for it looks at it every 2.4 s at the least.
+/// A Lease lasts 15 s. A copy that waits for it reads it every 2.4 s at the least.
 const LEASE: Duration = Duration::from_secs(15);
 /// Promised from a crash to the first free, and from the end of a leader.
 const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
 const AFTER_RELEASE: Duration = Duration::from_secs(5);
 
-/// A copy that takes part in the election of this scene, or writes whoever else does.
+/// A copy that takes part in the election of this scene, or writes without an election.
 async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let namespace = &scene.namespace.name;

@@ -53,7 +53,7 @@ async fn a_row_with_the_id_of_a_container_stays() -> Result<()> {
     Ok(())
 }
 
-/// Two pods report one address, whoever gave it to both.
+/// Two pods report one address. It does not matter how both got it.
 #[tokio::test]
 async fn an_address_that_another_pod_reports_is_held_until_its_end() -> Result<()> {
     let (scene, network) = Scene::with_network("twice").await?;

@@ -130,7 +130,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_waits_for_all_nodes() -> Resul
     scene.namespace.running_pod(&web, &interfaces).await?;
 
     let collecting = scene.collect().await?;
-    // That one is the slice of a node at work, whatever the silent one runs.
+    // That pool is the slice of a node at work, so the silent node does not matter.
     scene.namespace.wait_offsets(&pools[1].0, &[]).await?;
     let read = || scene.namespace.rows(&pools[0].0);
     let long = Duration::from_secs(5);

@@ -74,7 +74,7 @@ async fn plant(scene: &Scene, name: &str, spec: Value) -> Result<()> {
     });
     std::fs::write(&file, object.to_string()).map_err(Error::io("write a reservation"))?;
     let file = file.to_string_lossy().into_owned();
-    // As the plugin does, whatever the CRD drops.
+    // As the plugin does, also if the CRD drops a field.
     let apply = ["apply", "--validate=ignore", "-f", &file];
     kubectl(scene, &apply).await.map(drop)
 }

@@ -171,7 +171,7 @@ async fn a_successor_takes_another_address_than_the_one_being_released() -> Resu
     nobody_shares(&scene, &network, ip, "10.1.0.1").await
 }
 
-/// A claim that came too early: the successor went round it, and whoever owns the reservation gets
+/// A claim that came too early: the successor went round it, and the owner of the reservation gets
 /// it back. It reserves an address that nobody has, which is a matter for the sweep.
 #[tokio::test]
 async fn a_claim_is_undone_when_the_pod_is_back_before_absence_is_proven() -> Result<()> {

@@ -42,8 +42,8 @@ async fn story(cluster: &Cluster, pod: &Value) -> Shown<Vec<String>> {
     }
 }
 
-/// Deletes a pod that has this phase and, if it has one, a node, with these options one after the other; what
-/// a watch tells of it.
+/// Deletes a pod that has this phase and, if it has one, a node, with these options one after the other.
+/// Returns the events of a watch about it.
 async fn deleted(
     cluster: &Cluster,
     name: &str,

@@ -17,7 +17,7 @@ pub fn a_pending_pod_without_annotation() -> State {
     State::new([kept(1).upstream(Kept, Freed)]).built(STARTING)
 }
 
-/// To the reconciler, what is not in the annotation is not in use, whatever the annotation is.
+/// For the reconciler, an address that is not in the annotation is not in use, whatever the annotation is.
 pub fn a_running_pod_without_annotation() -> State {
     State::new([kept(1).upstream(Kept, Freed)])
         .built(step!(|place| place.running_pod_with_status(None).await))

@@ -64,7 +64,7 @@ pub fn a_pod_force_deleted_on_a_node_that_is_silent() -> State {
             let plan = plan.on(place.replica.other_node.name.as_str());
             place.run(&plan, &network).await?;
             let other = place.plan(&format!("{}-other", place.pod()), &network.name);
-            // Nobody else can have borne its name, whatever the silent node still runs.
+            // No other pod can have had its name, so it does not matter which pods the silent node still runs.
             place.run(&other.of_replica_set(), &network).await
         }))
         .then(step!(|place| {
