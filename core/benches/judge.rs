@@ -1,4 +1,4 @@
-//! What a sweep costs in decisions: a million rows against the facts of a hundred thousand pods.
+//! The cost of a sweep in decisions: a million rows against the facts of a hundred thousand pods.
 //! `cargo bench -p ipgc-core`; the goal is a second on one core.
 
 #![allow(clippy::unwrap_used)]
