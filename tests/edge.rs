@@ -157,7 +157,7 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
 async fn addresses_are_compared_as_addresses() {
     let server = testkit::Server::new();
     server.put(fixtures::nad(NS, "net", "fd00:0:0:10::/64"));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let bench = Bench::long_since(server, seldom()).await;
     let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row_of(1, "default/web-0");
     bench.put(pool);
     let expanded = "FD00:0000:0000:0010:0000:0000:0000:0001";

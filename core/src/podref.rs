@@ -85,7 +85,7 @@ impl Borrow<str> for PodRef {
 
 impl fmt::Display for PodRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
     }
 }
 
@@ -158,6 +158,12 @@ mod tests {
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();
         assert_eq!(podref.as_ref().map(|p| (p.namespace(), p.name())), parts);
+    }
+
+    #[test]
+    fn a_podref_fills_its_column() {
+        let podref: PodRef = "d/web-0".parse().unwrap();
+        assert_eq!(format!("{podref:<9}|"), "d/web-0  |");
     }
 
     #[test]

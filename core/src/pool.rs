@@ -45,7 +45,7 @@ pub struct PoolKey {
 
 impl fmt::Display for PoolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
+        f.pad(&format!("{}/{}", self.namespace, self.name))
     }
 }
 
