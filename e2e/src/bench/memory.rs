@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Result,
-    audit::Mark,
+    audit::{Mark, Request},
     wait::{self, Probe},
 };
 
@@ -136,7 +136,11 @@ async fn relist(bench: &Bench, stage: &Stage, collector: &Collector) -> Result<(
 /// How many pages of pods ipgc has listed since a mark, and whether it watches them after the last.
 fn watched_again(stage: &Stage, mark: Mark) -> Result<(usize, bool)> {
     let mut requests = stage.plane.audit().since(mark)?;
-    requests.retain(|request| Ours::is_ours(request) && request.resource == "pods");
+    // A list of one pod follows each watch: it asks whether the data went back in time.
+    let is_look = |request: &Request| request.verb == "list" && !request.uri.contains("limit=500");
+    requests.retain(|request| {
+        Ours::is_ours(request) && request.resource == "pods" && !is_look(request)
+    });
     let of = |verb| requests.iter().filter(move |request| request.verb == verb);
     let last_of = |verb| {
         let answered = of(verb).filter(|request| request.code == 200);
