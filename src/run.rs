@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc_core::{node::Nodes, plan::Input, routes::KnownPools};
+use ipgc_core::{known::Evidence, node::Nodes, plan::Input, routes::KnownPools};
 use kube::{Api, Client, core::DeserializeGuard};
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -26,7 +26,7 @@ use crate::{
     clock::Clock,
     collect::{
         context::Context,
-        evidence::{Evidence, SharedEvidence},
+        evidence::SharedEvidence,
         gate::Gate,
         intake::{NadSink, NodeSink, PodSink},
         nodes::{Interest, NodeKeeper},

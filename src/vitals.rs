@@ -155,11 +155,10 @@ impl Vitals {
 
 #[cfg(test)]
 mod tests {
-    use ipgc_core::{breaker::Limits, node::Nodes, time::Moment};
+    use ipgc_core::{breaker::Limits, known::Evidence, node::Nodes, time::Moment};
     use tokio::time::sleep;
 
     use super::*;
-    use crate::collect::evidence::Evidence;
 
     fn vitals() -> Vitals {
         let clock = Clock::start();

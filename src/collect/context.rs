@@ -12,6 +12,7 @@ use ipgc_core::{
     definitions::Networks,
     evidence::{Ended, Policy},
     judge::{Held, Unknown},
+    known::{Evidence, Known},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
-    evidence::{Evidence, Known, SharedEvidence},
+    evidence::SharedEvidence,
     gate::Gate,
     nodes::Interest,
     picked::{Fate, Picked},

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub use ipgc_core::known::{Evidence, Known, Overlaps};
+use ipgc_core::known::Evidence;
 
 use crate::lock;
 

@@ -6,6 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use ipgc_core::{
     definitions::Definition,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
+    known::Evidence,
     node::{Blocked, NO_SANDBOXES_ANNOTATION},
     plan::Input,
     time::Moment,
@@ -14,10 +15,7 @@ use kube::core::DeserializeGuard;
 use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 
-use super::{
-    evidence::{Evidence, SharedEvidence},
-    sweep::SweepRequests,
-};
+use super::{evidence::SharedEvidence, sweep::SweepRequests};
 use crate::{
     api::NetworkAttachmentDefinition,
     clock::Clock,

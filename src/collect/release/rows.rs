@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
-use ipgc_core::{patch::Answer, podref::PodRef, pool::PoolKey};
+use ipgc_core::{known::Overlaps, patch::Answer, podref::PodRef, pool::PoolKey};
 
 use super::{
     Work,
@@ -17,8 +17,7 @@ use super::{
     steps::{Marked, Proven},
 };
 use crate::collect::{
-    context::Context, evidence::Overlaps, gate::Access, pool_api::ObserveError,
-    second_look::second_look,
+    context::Context, gate::Access, pool_api::ObserveError, second_look::second_look,
 };
 
 /// Pools read at a time: a full one is more than a megabyte.

@@ -18,6 +18,7 @@ use ipgc_core::{
     address::{Range, excerpt},
     definitions::{Networks, Scope, may_be_reserved},
     judge::{Held, Stale, Verdict, in_use, judge},
+    known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
     networks::StatusEntry,
     plan::Found,
@@ -36,7 +37,6 @@ use crate::{
     clock::cpu_time,
     collect::{
         context::Context,
-        evidence::{Evidence, Known, Overlaps},
         picked::Fate,
         pool_api::{ObserveError, first_page, following_page},
         reservation_api::ReservationApi,

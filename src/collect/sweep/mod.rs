@@ -16,6 +16,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt;
 use ipgc_core::{
     evidence::DEFAULT_POD_GRACE,
+    known::Overlaps,
     patch::Answer,
     plan::Input,
     routes::{KnownPools, slice_pools},
@@ -30,7 +31,7 @@ use tracing::{info, warn};
 
 use self::look::Look;
 pub use self::report::SweepReport;
-use super::{context::Context, evidence::Overlaps, gate::Access, pool_api::ObserveError};
+use super::{context::Context, gate::Access, pool_api::ObserveError};
 use crate::{backoff::Backoff, calls::CallError};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.

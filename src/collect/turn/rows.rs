@@ -11,6 +11,7 @@ use ipgc_core::{
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
     judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
+    known::Known,
     node::{Node, Nodes},
     podref::PodRef,
     pods::Others,
@@ -23,7 +24,7 @@ use tracing::debug;
 use super::{LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     calls::CallError,
-    collect::{evidence::Known, picked::Fate, prover::Asked},
+    collect::{picked::Fate, prover::Asked},
 };
 
 impl Turn<'_> {

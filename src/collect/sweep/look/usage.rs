@@ -8,10 +8,11 @@ use ipgc_core::{
     address::pool_name,
     definitions::{Definition, Definitions},
     ipam::{Span, handed_out},
+    known::Evidence,
 };
 
 use super::Look;
-use crate::collect::{evidence::Evidence, sweep::swept::Swept};
+use crate::collect::sweep::swept::Swept;
 
 impl Look<'_> {
     /// Counts the addresses that live pods use, and the size of each pool.
