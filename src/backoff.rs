@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
+use crate::chance;
 
 /// Doubles the wait from `least` to `most`, each wait shortened by up to a half at random, so that
 /// many who failed together do not come back together.
@@ -36,7 +36,7 @@ impl Backoff {
     pub fn wait_after(&self, failures: u32) -> Duration {
         let factor = 2_u32.saturating_pow(failures);
         let full = self.least.saturating_mul(factor).min(self.most);
-        full.mul_f64(rand::rng().random_range(0.5..=1.0))
+        chance::part_of(full, 0.5..1.0)
     }
 
     /// Something worked: the next failure is the first.

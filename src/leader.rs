@@ -28,6 +28,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     calls::{CallError, call},
+    chance,
     clock::Clock,
 };
 
@@ -172,7 +173,7 @@ impl Elector {
         let timing = Timing::default();
         let (sender, state) = watch::channel(State::default());
         // A container that is started anew in its pod bears the same name, and holds nothing.
-        let identity = format!("{instance}_{:016x}", rand::random::<u64>());
+        let identity = format!("{instance}_{:016x}", chance::unique());
         let elector = Self {
             api: Api::namespaced(client, namespace),
             candidate: Candidate::new(&identity, timing),
@@ -255,8 +256,9 @@ impl Elector {
             }
             led = leads;
             // Copies that started together must not look together.
-            let pause = self.timing.retry.mul_f64(rand::random_range(0.8..1.2));
+            let pause = chance::part_of(self.timing.retry, 0.8..1.2);
             tokio::select! {
+                biased;
                 () = sleep(pause) => {}
                 // The next look begins with it.
                 Ok(()) = epoch.changed() => epoch.mark_changed(),

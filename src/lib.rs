@@ -44,6 +44,7 @@ pub mod audit;
 mod backoff;
 pub mod byhand;
 mod calls;
+pub mod chance;
 pub mod cli;
 mod clock;
 mod collect;

@@ -267,6 +267,7 @@ impl Collector {
             }
         };
         tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             ended = background.join_next() => return Err(unexpected(ended)),
             () = vitals.pulse.through(caches) => {}

@@ -14,7 +14,8 @@ use rstest::rstest;
 
 /// The modules of `src/`, from the lowest layer to the highest.
 const PROGRAM: &[&[&str]] = &[
-    &["api", "backoff", "calls", "clock", "lock"],
+    &["api", "calls", "chance", "clock", "lock"],
+    &["backoff"],
     &["access", "history", "leader", "pulse"],
     &["guard", "report", "watch"],
     &["collect"],

@@ -181,6 +181,7 @@ impl NodeKeeper {
             let again = list_again.map(|moment| self.clock.until(moment));
             let next = again.map_or(next, |again| again.min(next));
             tokio::select! {
+                biased;
                 () = sleep(next) => {}
                 () = self.news.notified() => {}
                 // Its sender lives as long as the run.

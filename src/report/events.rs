@@ -38,6 +38,7 @@ use super::{counters::Counters, names};
 use crate::{
     api::{self, IpPool},
     calls::call,
+    chance,
     leader::Leadership,
 };
 
@@ -252,7 +253,7 @@ impl Events {
             metadata: ObjectMeta {
                 // Events on what is in no namespace are in this one.
                 namespace: Some(regarding.namespace.clone().unwrap_or("default".to_owned())),
-                name: Some(format!("{name}.{:016x}", rand::random::<u64>())),
+                name: Some(format!("{name}.{:016x}", chance::unique())),
                 ..ObjectMeta::default()
             },
             action: Some("GarbageCollect".to_owned()),

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::SweepReport;
 use super::{context::Context, gate::Access, pool_api::ObserveError};
-use crate::{backoff::Backoff, calls::CallError};
+use crate::{backoff::Backoff, calls::CallError, chance};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ impl Sweeper {
                         report: Arc::new(report),
                     });
                     // Replicas and clusters that started together must not sweep together.
-                    self.interval.mul_f64(rand::random_range(0.9..1.1))
+                    chance::part_of(self.interval, 0.9..1.1)
                 }
                 Err(error) => {
                     self.context.counters.sweeps_failed.inc();
@@ -130,6 +130,7 @@ impl Sweeper {
             let pause = async {
                 sleep(wait.min(PAUSE)).await;
                 tokio::select! {
+                    biased;
                     () = sleep(wait.saturating_sub(PAUSE)) => {}
                     () = self.requests.0.notified() => {}
                 }

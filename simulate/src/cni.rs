@@ -1,0 +1,309 @@
+//! ADD and DEL of whereabouts 0.9.4, step by step: lowest free address, a row taken over, reservations, lost and half-done
+//! DELs. Writes to the API server directly; how long a step takes is the dice's choice.
+
+use std::net::IpAddr;
+
+use ipgc_core::address::{Offset, Range, reservation_names};
+use serde_json::{Value, json};
+use testkit::fixtures;
+use tokio::time::{Instant, sleep};
+
+use crate::world::{Address, Doubled, NS, World};
+
+const ORIP: &str = "overlappingrangeipreservations";
+
+/// The outcome of a DEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Del {
+    /// The row and its reservation are gone.
+    Done,
+    /// It reports success, and nothing was done.
+    Lost,
+    /// The row is gone, and its reservation is not.
+    Half,
+}
+
+/// The name of the pool of a range in a network.
+#[must_use]
+pub fn pool_name(network: Option<&str>, range: &str) -> String {
+    let name = fixtures::pool_name(range);
+    match network {
+        Some(network) => format!("{network}-{name}"),
+        None => name,
+    }
+}
+
+/// One look of an ADD at a pool: the version that it saw, and the key that it chose.
+struct Look {
+    version: String,
+    key: String,
+    ip: IpAddr,
+    is_own: bool,
+    has_reservation: bool,
+}
+
+impl World {
+    /// ADD of one network: an address of each of its ranges. False if it failed; rows that it wrote stay.
+    pub async fn add(&self, sandbox: usize, net: usize, interface: &str) -> bool {
+        let begun = Instant::now();
+        let of = self.nets[net].clone();
+        for range in of.ranges {
+            let pool = pool_name(of.network_name, range);
+            if self.server.get("ippools", NS, &pool).is_none() {
+                let object = fixtures::pool(NS, range).name(&pool);
+                self.server.put(object);
+            }
+            let Ok(parsed) = Range::parse(range) else {
+                return false;
+            };
+            let mut tries = 0;
+            loop {
+                let (machine, id, podref) = {
+                    let state = self.state();
+                    let sandbox = &state.sandboxes[sandbox];
+                    if !sandbox.runs() {
+                        return false;
+                    }
+                    (sandbox.machine, sandbox.id.clone(), sandbox.podref.clone())
+                };
+                // The request deadline of the plugin.
+                if begun.elapsed().as_secs() >= 60 || tries > 20 || !self.machine(machine).connected
+                {
+                    return false;
+                }
+                tries += 1;
+                let Some(look) = self.look(&pool, parsed, net, &podref, interface) else {
+                    return false;
+                };
+                let pause = if self.percent(10) {
+                    self.millis(500, 25_000)
+                } else {
+                    self.millis(5, 300)
+                };
+                sleep(pause).await;
+                let is_there = self.state().sandboxes[sandbox].runs();
+                if !is_there || !self.machine(machine).connected {
+                    return false;
+                }
+                if !self.write_row(&pool, &look, &id, &podref, interface) {
+                    continue;
+                }
+                self.has(sandbox, net, &pool, interface, &look);
+                if of.reserves && !look.has_reservation {
+                    sleep(self.millis(5, 300)).await;
+                    if !self.machine(machine).power
+                        || !self.reserve(of.network_name, look.ip, &podref, interface)
+                    {
+                        return false;
+                    }
+                }
+                break;
+            }
+        }
+        true
+    }
+
+    /// The address that ADD chooses; none if the pool is full or gone.
+    fn look(
+        &self,
+        pool: &str,
+        range: Range,
+        net: usize,
+        podref: &str,
+        interface: &str,
+    ) -> Option<Look> {
+        let of = &self.nets[net];
+        let object = self.server.get("ippools", NS, pool)?;
+        let version = object["metadata"]["resourceVersion"].as_str()?.to_owned();
+        let rows = object["spec"]["allocations"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let reservation = |ip: IpAddr| {
+            let name = reservation_names(ip, of.network_name).into_iter().next()?;
+            self.server.get(ORIP, NS, &name)
+        };
+        let owner = |it: &Value| it["spec"]["podref"].as_str().unwrap_or_default().to_owned();
+        let own = rows
+            .iter()
+            .find(|(_, row)| row["podref"] == podref && row["ifname"] == interface);
+        if let Some((key, _)) = own {
+            let ip = range.address_at(Offset::parse(key)?)?;
+            let found = of.reserves.then(|| reservation(ip)).flatten();
+            // It would try again and again, until its time is over.
+            if found.as_ref().is_some_and(|it| owner(it) != podref) {
+                return None;
+            }
+            return Some(Look {
+                version,
+                key: key.clone(),
+                ip,
+                is_own: true,
+                has_reservation: found.is_some(),
+            });
+        }
+        for offset in 1..14_u64 {
+            let key = offset.to_string();
+            if rows.contains_key(&key) {
+                continue;
+            }
+            let ip = range.address_at(Offset::parse(&key)?)?;
+            let found = of.reserves.then(|| reservation(ip)).flatten();
+            if found.as_ref().is_some_and(|it| owner(it) != podref) {
+                continue;
+            }
+            return Some(Look {
+                version,
+                key,
+                ip,
+                is_own: false,
+                has_reservation: found.is_some(),
+            });
+        }
+        None
+    }
+
+    /// Writes the row, if the pool is as it was seen.
+    fn write_row(&self, pool: &str, look: &Look, id: &str, podref: &str, interface: &str) -> bool {
+        let mut is_done = false;
+        self.server.edit("ippools", NS, pool, |object| {
+            if object["metadata"]["resourceVersion"] == look.version.as_str() {
+                is_done = true;
+                object["spec"]["allocations"][&look.key] =
+                    json!({ "id": id, "podref": podref, "ifname": interface });
+            }
+        });
+        is_done
+    }
+
+    /// Makes the reservation; false if there is one.
+    fn reserve(&self, network: Option<&str>, ip: IpAddr, podref: &str, interface: &str) -> bool {
+        let Some(name) = reservation_names(ip, network).into_iter().next() else {
+            return false;
+        };
+        if self.server.get(ORIP, NS, &name).is_some() {
+            return false;
+        }
+        self.server
+            .put(fixtures::reservation(NS, &name, podref, interface));
+        true
+    }
+
+    /// A sandbox has an address from now on.
+    fn has(&self, sandbox: usize, net: usize, pool: &str, interface: &str, look: &Look) {
+        let from = self.server.revision();
+        let mut state = self.state();
+        let (id, podref) = {
+            let new = &state.sandboxes[sandbox];
+            (new.id.clone(), new.podref.clone())
+        };
+        let mut doubled = Vec::new();
+        for (at, other) in state.sandboxes.iter_mut().enumerate() {
+            if at == sandbox || !other.runs() {
+                continue;
+            }
+            let is_heir = look.is_own && other.podref == podref;
+            let former = other.id.clone();
+            let same = other
+                .addresses
+                .iter_mut()
+                .filter(|it| it.until.is_none() && it.ip == look.ip);
+            for address in
+                same.filter(|it| self.nets[it.net].network_name == self.nets[net].network_name)
+            {
+                if is_heir {
+                    // Handed over: whereabouts' decision.
+                    address.until = Some(from);
+                } else if address.pool == pool
+                    || self.nets[net].reserves && self.nets[address.net].reserves
+                {
+                    doubled.push(Doubled {
+                        ip: look.ip,
+                        sandboxes: (former.clone(), id.clone()),
+                        row: (address.pool.clone(), address.key.clone()),
+                        at: from,
+                    });
+                }
+            }
+        }
+        state.doubled.extend(doubled);
+        state.sandboxes[sandbox].addresses.push(Address {
+            ip: look.ip,
+            pool: pool.to_owned(),
+            key: look.key.clone(),
+            net,
+            interface: interface.to_owned(),
+            from,
+            until: None,
+        });
+        drop(state);
+        let kind = if look.is_own {
+            "ADD takes a row over"
+        } else {
+            "ADD"
+        };
+        self.tell(kind, || {
+            format!(
+                "{kind}: {} {podref} {interface} row {pool}/{} of sandbox {}",
+                look.ip,
+                look.key,
+                &id[..16]
+            )
+        });
+    }
+
+    /// DEL of one network: the row with the id of the sandbox goes, and its reservation by name.
+    pub fn del(&self, sandbox: usize, net: usize, interface: &str, del: Del) {
+        let (id, podref) = {
+            let state = self.state();
+            (
+                state.sandboxes[sandbox].id.clone(),
+                state.sandboxes[sandbox].podref.clone(),
+            )
+        };
+        let of = self.nets[net].clone();
+        if del != Del::Lost {
+            for range in of.ranges {
+                let pool = pool_name(of.network_name, range);
+                let mut freed = None;
+                self.server.edit("ippools", NS, &pool, |object| {
+                    let Some(rows) = object["spec"]["allocations"].as_object_mut() else {
+                        return;
+                    };
+                    let key = rows
+                        .iter()
+                        .find(|(_, row)| row["id"] == id.as_str() && row["ifname"] == interface);
+                    freed = key.map(|(key, _)| key.clone());
+                    if let Some(key) = &freed {
+                        rows.remove(key);
+                    }
+                });
+                // Later ranges are not looked at.
+                let Some(key) = freed else { break };
+                let ip = Range::parse(range)
+                    .ok()
+                    .and_then(|range| range.address_at(Offset::parse(&key)?));
+                if let (Some(ip), true, Del::Done) = (ip, of.reserves, del) {
+                    for name in reservation_names(ip, of.network_name).into_iter().take(1) {
+                        self.server.delete(ORIP, NS, &name);
+                    }
+                }
+            }
+        }
+        let revision = self.server.revision();
+        let mut state = self.state();
+        let addresses = state.sandboxes[sandbox].addresses.iter_mut();
+        for address in addresses.filter(|it| it.net == net && it.interface == interface) {
+            address.until.get_or_insert(revision);
+        }
+        drop(state);
+        let kind = match del {
+            Del::Done => "DEL",
+            Del::Lost => "DEL is lost",
+            Del::Half => "DEL leaves the reservation",
+        };
+        self.tell(kind, || {
+            format!("{kind}: {podref} {interface} of sandbox {}", &id[..16])
+        });
+    }
+}

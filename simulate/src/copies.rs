@@ -1,0 +1,184 @@
+//! The copies of ipgc: as they ship, started, stopped, crashed, and started again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ipgc::{
+    config::Config,
+    run::{Collector, Running},
+};
+use testkit::{Cut, Match};
+use tokio::time::sleep;
+
+use crate::{
+    faults::{Crash, OURS},
+    story::Story,
+    world::World,
+};
+
+/// One copy.
+struct Copy {
+    running: Running,
+    crash: Crash,
+    client: String,
+    config: Config,
+}
+
+/// All of them.
+pub struct Copies {
+    world: World,
+    all: Vec<Copy>,
+    started: usize,
+    /// The counts of copies that are gone.
+    counts: BTreeMap<String, u64>,
+}
+
+impl Copies {
+    /// Starts those of a story.
+    #[must_use]
+    pub fn start(world: &World, story: &Story) -> Self {
+        let mut copies = Self {
+            world: world.clone(),
+            all: Vec::new(),
+            started: 0,
+            counts: BTreeMap::new(),
+        };
+        for number in 0..story.copies {
+            let mut config = Config {
+                sweep_interval: story.sweep_interval,
+                lease_namespace: (story.copies > 1).then(|| "ipgc-system".to_owned()),
+                ..Config::default()
+            };
+            config.policy.leftover_grace = story.leftover_grace;
+            let copy = copies.launch(number, config);
+            copies.all.push(copy);
+        }
+        copies
+    }
+
+    fn launch(&mut self, number: usize, mut config: Config) -> Copy {
+        self.started += 1;
+        let client = format!("{OURS}-{number}.{}", self.started);
+        config.instance.clone_from(&client);
+        let crash = Crash::of(&self.world.server, &client);
+        let sends = self.world.server.client_named(&client);
+        let running = Collector::new(sends.clone(), sends, config.clone()).start();
+        self.world
+            .tell("ipgc starts", || format!("{client} starts"));
+        Copy {
+            running,
+            crash,
+            client,
+            config,
+        }
+    }
+
+    /// Stops a copy well, and starts it again.
+    pub async fn restart(&mut self, number: usize, crashes: bool) {
+        let copy = &self.all[number];
+        let kind = if crashes {
+            "ipgc crashes"
+        } else {
+            "ipgc is stopped"
+        };
+        self.world.tell(kind, || format!("{kind}: {}", copy.client));
+        if crashes {
+            copy.crash.now();
+            self.world
+                .server
+                .cut(Match::any().client(&copy.client), Cut::Broken);
+        }
+        copy.running.stop();
+        sleep(self.world.millis(100, 20_000)).await;
+        let config = copy.config.clone();
+        let new = self.launch(number, config);
+        let old = std::mem::replace(&mut self.all[number], new);
+        count(&old.running, &mut self.counts);
+    }
+
+    /// A copy is to crash at a write.
+    pub fn crash_at(&self, number: usize, writes: usize, is_done: bool) {
+        self.all[number].crash.at(writes, is_done);
+    }
+
+    /// Starts those again that have crashed.
+    pub async fn look_after(&mut self) {
+        for number in 0..self.all.len() {
+            if self.all[number].crash.is_dead() {
+                self.restart(number, true).await;
+            }
+        }
+    }
+
+    /// Stops all of them; the counts of all that there were.
+    pub fn stop(mut self) -> BTreeMap<String, u64> {
+        for copy in &self.all {
+            copy.running.stop();
+            count(&copy.running, &mut self.counts);
+        }
+        self.counts
+    }
+
+    /// How many cases are left in the queue of the copies that lead.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        let leading = self.all.iter().filter(|copy| copy.running.leads());
+        leading
+            .map(|copy| sample(&copy.running, "ipgc_queue_depth"))
+            .sum()
+    }
+}
+
+/// A sample without labels of a copy's metrics.
+fn sample(running: &Running, name: &str) -> u64 {
+    let text = ipgc::metrics::text(running.vitals()).unwrap_or_default();
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok())
+        .unwrap_or_default()
+}
+
+/// Adds the counts of a copy.
+fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
+    let counters = running.counters();
+    for (name, value) in counters.snapshot() {
+        if value > 0 {
+            *counts.entry(format!("ipgc {name}")).or_default() += value;
+        }
+    }
+    for (grade, cause) in freed(running) {
+        *counts.entry(format!("freed {grade} {cause}")).or_default() += 1;
+    }
+}
+
+/// The grades and causes of the rows that a copy freed, as its metrics tell.
+fn freed(running: &Running) -> Vec<(String, String)> {
+    let text = ipgc::metrics::text(running.vitals()).unwrap_or_default();
+    let label = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!("{name}=\""))?;
+        Some(rest.split('"').next()?.to_owned())
+    };
+    let mut all = Vec::new();
+    for line in text
+        .lines()
+        .filter(|line| line.starts_with("ipgc_freed_total{"))
+    {
+        let count: f64 = line
+            .rsplit(' ')
+            .next()
+            .and_then(|it| it.parse().ok())
+            .unwrap_or_default();
+        let mut left = count;
+        while left > 0.5 {
+            left -= 1.0;
+            all.extend(
+                label(line, "evidence")
+                    .or_else(|| label(line, "grade"))
+                    .zip(label(line, "cause")),
+            );
+        }
+    }
+    all
+}
+
+/// Longest time that the end of a run may take: the longest waits, a sweep, and some more.
+pub const END: Duration = Duration::from_secs(2_400);

@@ -1,0 +1,140 @@
+//! Faults of the API server for the requests of ipgc, and only for those: kubelets, people and the oracle are not hit.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use testkit::{Failure, Match, Request, Rule, Server, Verb};
+
+use crate::{dice::Dice, story::Fault};
+
+/// The first letters of the name of each client of ipgc.
+pub const OURS: &str = "ipgc";
+
+fn is_ours(request: &Request) -> bool {
+    request.client.starts_with(OURS)
+}
+
+fn is_write(request: &Request) -> bool {
+    let is_review = request.resource.ends_with("reviews");
+    Verb::WRITES.contains(&request.verb) && !is_review
+}
+
+/// So many of a hundred of those that `is_meant`.
+fn some(of: usize, seed: u64, is_meant: fn(&Request) -> bool) -> Match {
+    let dice = Arc::new(Mutex::new(Dice::new(seed)));
+    Match::any().filter(move |request| {
+        is_ours(request) && is_meant(request) && {
+            let mut dice = dice.lock().unwrap_or_else(PoisonError::into_inner);
+            dice.percent(of)
+        }
+    })
+}
+
+impl Fault {
+    /// Begins; the rule ends it.
+    #[must_use]
+    pub fn begin(self, server: &Server, seed: u64) -> Rule {
+        let any: fn(&Request) -> bool = |_| true;
+        match self {
+            Self::Fails(429, of) => server
+                .on(some(of, seed, any))
+                .answer(Failure::too_many_requests(3)),
+            Self::Fails(code, of) => server.on(some(of, seed, any)).fail(code),
+            Self::DoneThenFails(code, of) => {
+                let rule = server.on(some(of, seed, is_write));
+                rule.apply_then_answer(Failure::of_code(code))
+            }
+            Self::Breaks(of) => server.on(some(of, seed, any)).disconnect(),
+            Self::DoneThenBreaks(of) => server.on(some(of, seed, is_write)).apply_then_disconnect(),
+            Self::Hangs(of) => server.on(some(of, seed, any)).hang(),
+            Self::Late(of, millis) => {
+                let rule = server.on(some(of, seed, is_write));
+                rule.apply_late(Duration::from_millis(millis))
+            }
+            Self::Slow(millis) => server
+                .on(Match::any().filter(is_ours))
+                .delay(Duration::from_millis(millis)),
+            Self::Denied(verb, resource) => {
+                let of = Match::resource(resource)
+                    .filter(move |it| it.verb.as_str() == verb && is_ours(it));
+                server.deny(of)
+            }
+            Self::Lag(millis) => {
+                let rule = server.on_events(Match::any().filter(is_ours));
+                rule.delay(Duration::from_millis(millis))
+            }
+            Self::Deaf(resource) => server
+                .on_events(Match::watch(resource).filter(is_ours))
+                .hold(),
+        }
+    }
+}
+
+/// A crash of one copy of ipgc at a write: from then on nothing that it sends arrives.
+pub struct Crash {
+    state: Arc<Mutex<CrashState>>,
+}
+
+#[derive(Default)]
+struct CrashState {
+    /// Writes until the crash, and whether the last of them is done.
+    at: Option<(usize, bool)>,
+    /// The number of the request that is the last one.
+    last: Option<(usize, bool)>,
+    is_dead: bool,
+}
+
+impl Crash {
+    /// Puts the rules of a client in force. It does not crash before it is told to.
+    #[must_use]
+    pub fn of(server: &Server, client: &str) -> Self {
+        let state = Arc::new(Mutex::new(CrashState::default()));
+        let (dead, last) = (Arc::clone(&state), Arc::clone(&state));
+        let broken = Match::any().client(client).filter(move |request| {
+            let mut state = dead.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.is_dead {
+                return true;
+            }
+            if is_write(request)
+                && let Some((left, is_done)) = state.at
+            {
+                let left = left - 1;
+                state.at = (left > 0).then_some((left, is_done));
+                if left == 0 {
+                    state.is_dead = true;
+                    state.last = Some((request.number, is_done));
+                    return !is_done;
+                }
+            }
+            false
+        });
+        let done = Match::any().client(client).filter(move |request| {
+            let state = last.lock().unwrap_or_else(PoisonError::into_inner);
+            state.last == Some((request.number, true))
+        });
+        server.on(broken).disconnect();
+        server.on(done).apply_then_disconnect();
+        Self { state }
+    }
+
+    /// It crashes at so many writes from now; the last one is done or not.
+    pub fn at(&self, writes: usize, is_done: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.at = Some((writes.max(1), is_done));
+    }
+
+    /// It crashes now.
+    pub fn now(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_dead = true;
+    }
+
+    /// Whether it has crashed.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_dead
+    }
+}

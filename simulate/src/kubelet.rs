@@ -1,0 +1,225 @@
+//! The life of a pod on its machine, as its kubelet and multus make it: sandbox, ADDs, status, DELs, the last status, the
+//! removal of the object. One task for each pod.
+
+use serde_json::Value;
+use testkit::fixtures;
+use tokio::time::sleep;
+
+use crate::{
+    cni::Del,
+    world::{NS, Pod, Sandbox, World},
+};
+
+/// So often a kubelet looks what is to be done, in milliseconds.
+const LOOK: u64 = 1_000;
+
+impl World {
+    /// Lives the life of a pod, until its object and its sandboxes are gone or its machine is booted anew.
+    pub async fn live(self, uid: u64) {
+        let Some(boot) = self.pod(uid).map(|pod| self.machine(pod.machine).boot) else {
+            return;
+        };
+        let mut failures = 0;
+        loop {
+            sleep(self.millis(LOOK / 2, LOOK)).await;
+            let Some(pod) = self.pod(uid) else { return };
+            let machine = self.machine(pod.machine);
+            if machine.boot != boot || !machine.power {
+                return;
+            }
+            if !machine.kubelet
+                || machine.since.elapsed().as_millis() < 3_000 && machine.boot == 0 && failures > 0
+            {
+                continue;
+            }
+            // Without the API server a kubelet knows no wish of anybody.
+            let is_over = pod.completed || machine.connected && (pod.marked || pod.gone);
+            if is_over {
+                self.stop_all(uid, &pod).await;
+                if !self.running(uid).is_empty() || !self.machine(pod.machine).power {
+                    continue;
+                }
+                if self.report_end(uid).await {
+                    return;
+                }
+                continue;
+            }
+            if pod.gone || pod.terminal || !machine.connected || !self.running(uid).is_empty() {
+                continue;
+            }
+            if !self.set_up(uid, &pod).await {
+                failures += 1;
+                sleep(self.millis(1_000, 15_000)).await;
+            }
+        }
+    }
+
+    /// Makes a sandbox with all its networks, and reports them; or what was begun is taken back.
+    async fn set_up(&self, uid: u64, pod: &Pod) -> bool {
+        self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
+        let at = {
+            let number = self.next();
+            let mut state = self.state();
+            state.sandboxes.push(Sandbox {
+                id: fixtures::sandbox(number),
+                uid,
+                podref: pod.podref(),
+                machine: pod.machine,
+                addresses: Vec::new(),
+                until: None,
+            });
+            state.sandboxes.len() - 1
+        };
+        for (number, net) in pod.nets.iter().enumerate() {
+            sleep(self.millis(20, 800)).await;
+            let interface = format!("net{}", number + 1);
+            if !self.add(at, *net, &interface).await {
+                self.tell("ADD fails", || {
+                    format!("ADD fails: {} {interface}", pod.podref())
+                });
+                self.stop(at, pod).await;
+                return false;
+            }
+        }
+        sleep(self.millis(20, 1_500)).await;
+        if !self.machine(pod.machine).is_at_work() || !self.state().sandboxes[at].runs() {
+            return true;
+        }
+        let entries = self.entries(at);
+        let status = Value::from(entries).to_string();
+        self.api_edit(uid, |object| {
+            object["metadata"]["annotations"][fixtures::NETWORK_STATUS] = status.into();
+        });
+        sleep(self.millis(10, 1_000)).await;
+        if self.machine(pod.machine).is_at_work() && self.state().sandboxes[at].runs() {
+            self.api_edit(uid, |object| object["status"] = fixtures::running_status());
+            self.tell("a pod runs", || format!("{} runs", pod.podref()));
+        }
+        true
+    }
+
+    /// The network-status of a sandbox.
+    fn entries(&self, at: usize) -> Vec<Value> {
+        let state = self.state();
+        let sandbox = &state.sandboxes[at];
+        let mut entries = Vec::<Value>::new();
+        for address in sandbox.answering() {
+            let name = format!("{NS}/{}", self.nets[address.net].name);
+            let ip = address.ip.to_string();
+            let known = entries
+                .iter_mut()
+                .find(|it| it["interface"] == address.interface.as_str());
+            match known.and_then(|it| it["ips"].as_array_mut()) {
+                Some(ips) => ips.push(ip.into()),
+                None => entries.push(fixtures::network(&name, &address.interface, &[&ip])),
+            }
+        }
+        entries
+    }
+
+    async fn stop_all(&self, uid: u64, pod: &Pod) {
+        let running = self.running(uid);
+        if running.is_empty() {
+            return;
+        }
+        // The containers end within the grace of the pod; an orphan is found a little later.
+        let pause = if pod.gone {
+            self.millis(200, 90_000)
+        } else {
+            self.millis(50, 20_000)
+        };
+        sleep(pause).await;
+        for at in running {
+            self.stop(at, pod).await;
+        }
+    }
+
+    /// The DELs of a sandbox, and its end.
+    async fn stop(&self, at: usize, pod: &Pod) {
+        for (number, net) in pod.nets.iter().enumerate().rev() {
+            let machine = self.machine(pod.machine);
+            if !machine.power || !machine.kubelet {
+                return;
+            }
+            let del = match self.state().dice.below(100) {
+                _ if !machine.connected => Del::Lost,
+                0..25 => Del::Lost,
+                25..30 => Del::Half,
+                _ => Del::Done,
+            };
+            let pause = if del == Del::Lost {
+                self.millis(50, 40_000)
+            } else {
+                self.millis(20, 2_000)
+            };
+            sleep(pause).await;
+            if !self.state().sandboxes[at].runs() {
+                return;
+            }
+            self.del(at, *net, &format!("net{}", number + 1), del);
+        }
+        sleep(self.millis(5, 200)).await;
+        self.end_sandbox(at);
+    }
+
+    /// Reports the end of a pod whose sandboxes are stopped; true when nothing is left of it.
+    async fn report_end(&self, uid: u64) -> bool {
+        let Some(pod) = self.pod(uid) else {
+            return true;
+        };
+        if pod.gone {
+            self.state().pods.remove(&uid);
+            return true;
+        }
+        sleep(self.millis(20, 800)).await;
+        if !self.machine(pod.machine).is_at_work() {
+            return false;
+        }
+        if !pod.terminal {
+            let phase = if pod.completed { "Succeeded" } else { "Failed" };
+            self.api_edit(uid, |object| {
+                object["status"] = fixtures::ended_status(phase)
+            });
+            if let Some(pod) = self.state().pods.get_mut(&uid) {
+                pod.terminal = true;
+            }
+            self.tell("a pod is at its end", || {
+                format!("{} is at its end", pod.podref())
+            });
+        }
+        let is_marked = self.pod(uid).is_some_and(|pod| pod.marked || pod.gone);
+        if !is_marked {
+            return false;
+        }
+        sleep(self.millis(50, 1_000)).await;
+        if !self.machine(pod.machine).is_at_work() {
+            return false;
+        }
+        self.remove(uid);
+        self.state().pods.remove(&uid);
+        true
+    }
+
+    /// Changes the object of a pod, if it is still this pod's.
+    pub fn api_edit(&self, uid: u64, change: impl FnOnce(&mut Value)) {
+        if let Some(pod) = self.pod(uid)
+            && !pod.gone
+        {
+            self.server.edit("pods", NS, &pod.name, change);
+        }
+    }
+
+    /// The object of a pod goes.
+    pub fn remove(&self, uid: u64) {
+        let Some(pod) = self.pod(uid).filter(|pod| !pod.gone) else {
+            return;
+        };
+        self.api.remove_pod(NS, &pod.name);
+        if let Some(pod) = self.state().pods.get_mut(&uid) {
+            pod.gone = true;
+        }
+        self.tell("a pod's object goes", || {
+            format!("the object of {} goes", pod.podref())
+        });
+    }
+}

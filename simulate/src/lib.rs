@@ -1,0 +1,167 @@
+//! A whole cluster in one process, driven by one number: machines, kubelets, whereabouts, owners of pods, people and a
+//! hostile API server around the shipped ipgc, under a paused clock and on one thread.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`dice`] | every random choice |
+//! | [`story`] | the cluster of a seed and all that is done to it, as a list |
+//! | [`world`] | the truth: which sandboxes run, which addresses answer |
+//! | [`cni`], [`kubelet`], [`cluster`] | whereabouts; the life of a pod; machines, owners and people |
+//! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
+//! | [`oracle`] | what must not be |
+//! | [`shrink`] | the fewest deeds that still show a violation |
+//!
+//! No socket, no file, no clock of the machine.
+
+pub mod cluster;
+pub mod cni;
+pub mod copies;
+pub mod dice;
+pub mod faults;
+pub mod kubelet;
+pub mod oracle;
+pub mod shrink;
+pub mod story;
+pub mod world;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::{
+    runtime::{Builder, RngSeed},
+    time::{Instant, sleep, sleep_until},
+};
+
+use self::{
+    copies::{Copies, END},
+    oracle::Violation,
+    story::{Deed, Story},
+    world::World,
+};
+
+/// What a run showed.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What must not be, and was.
+    pub violations: Vec<Violation>,
+    /// How often each thing happened.
+    pub counts: BTreeMap<String, u64>,
+    /// The story as it went, if it was wanted.
+    pub trace: Vec<(Duration, String)>,
+}
+
+/// Plays a story to its end.
+///
+/// # Errors
+/// No runtime could be made.
+pub fn play(story: &Story, trace: bool) -> Result<Outcome, std::io::Error> {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        // The order in which tokio wakes tasks that wait for one thing.
+        .rng_seed(RngSeed::from_bytes(&story.seed.to_le_bytes()))
+        .build()?;
+    Ok(runtime.block_on(run(story, trace)))
+}
+
+async fn run(story: &Story, trace: bool) -> Outcome {
+    ipgc::chance::repeat(story.seed);
+    let world = World::new(story, trace);
+    world.begin();
+    for machine in 0..story.machines {
+        tokio::spawn(world.clone().beat(machine));
+    }
+    let mut copies = Copies::start(&world, story);
+    for (number, owner) in story.owners.iter().enumerate() {
+        tokio::spawn(world.clone().own(number, owner.clone()));
+    }
+    let last = story.steps.last().map_or(Duration::ZERO, |step| step.at);
+    let people = {
+        let (world, story) = (world.clone(), story.clone());
+        tokio::spawn(async move { world.act(&story, |_| {}).await })
+    };
+    for (number, step) in story.steps.iter().enumerate() {
+        sleep_until(world.begun() + step.at).await;
+        copies.look_after().await;
+        match &step.deed {
+            Deed::Restart(copy) => copies.restart(*copy, world.percent(50)).await,
+            Deed::CrashAtWrite(copy, writes, is_done) => copies.crash_at(*copy, *writes, *is_done),
+            Deed::Fault(fault, time) => {
+                world.tell(&format!("fault: {}", fault.name()), || {
+                    format!("for {time:?} {fault}")
+                });
+                let rule = fault.begin(&world.server, story.seed ^ number as u64);
+                let time = *time;
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    rule.remove();
+                });
+            }
+            _ => {}
+        }
+    }
+    // The longest fault.
+    let end = Instant::now() + Duration::from_secs(200);
+    sleep_until(end).await;
+    drop(people.await);
+    world.heal();
+    world.tell("the end begins", || {
+        format!("all is well from now on, {last:?} after the begin")
+    });
+    let end = Instant::now() + END;
+    while Instant::now() < end {
+        sleep(Duration::from_secs(30)).await;
+        copies.look_after().await;
+    }
+    world.state().owners_work = false;
+    let mut policy = ipgc_core::evidence::Policy::default();
+    policy.leftover_grace = story.leftover_grace;
+    let mut violations = world.freed_alive();
+    let (left, kept) = world.left_over(&policy).await;
+    violations.extend(left);
+    let queued = copies.queued();
+    let ours = copies.stop();
+    if queued > 0 {
+        violations.push(Violation(format!(
+            "left at the end: {queued} cases in the queue"
+        )));
+    }
+    let mut trace = requests(&world);
+    let mut state = world.state();
+    trace.extend(state.trace.take().unwrap_or_default());
+    trace.sort_by_key(|(at, _)| *at);
+    let mut counts = std::mem::take(&mut state.counts);
+    counts.extend(ours.into_iter().chain(kept));
+    Outcome {
+        violations,
+        counts,
+        trace,
+    }
+}
+
+/// The requests of ipgc, as lines of the trace.
+fn requests(world: &World) -> Vec<(Duration, String)> {
+    if world.state().trace.is_none() {
+        return Vec::new();
+    }
+    let requests = world.server.requests();
+    let ours = requests.iter();
+    let ours = ours.filter(|it| it.client.starts_with(faults::OURS));
+    let line = |it: &testkit::Request| {
+        let status = it
+            .status
+            .map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+        // Others say the time of the machine.
+        let body = if it.resource == "ippools" {
+            String::from_utf8_lossy(&it.body).into_owned()
+        } else {
+            String::new()
+        };
+        let place = [&*it.namespace, &it.name].join("/");
+        format!(
+            "    {} {} {} {place} {body} -> {status}",
+            it.client, it.verb, it.resource
+        )
+    };
+    ours.map(|it| (it.at.duration_since(world.begun()), line(it)))
+        .collect()
+}

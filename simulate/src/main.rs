@@ -1,0 +1,142 @@
+//! Plays the stories of many seeds, and tells what they showed.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use simulate::{Outcome, play, shrink::shrink, story::Story};
+
+/// Plays whole clusters, each of one seed, and fails if an address was freed that answers or anything is left
+#[derive(Parser)]
+struct Args {
+    /// These seeds, as FROM..TO
+    #[arg(long, value_parser = seeds, default_value = "0..1000")]
+    seeds: Range<u64>,
+    /// This seed only
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Tell the story as it went
+    #[arg(long)]
+    trace: bool,
+    /// How many minutes of each story are eventful
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Shorten a story that failed
+    #[arg(long)]
+    shrink: bool,
+    /// Play each story twice, and fail if the two differ
+    #[arg(long)]
+    twice: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let parts = text.split_once("..").ok_or("FROM..TO is meant")?;
+    let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+    Ok(number(parts.0)?..number(parts.1)?)
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let length = Duration::from_secs(60 * args.minutes);
+    if let Some(seed) = args.seed {
+        return one(&Story::of(seed, length), &args);
+    }
+    let next = AtomicU64::new(args.seeds.start);
+    let failed = Mutex::new(Vec::new());
+    let counts = Mutex::new(BTreeMap::<String, u64>::new());
+    let begun = Instant::now();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= args.seeds.end {
+                        return;
+                    }
+                    let story = Story::of(seed, length);
+                    let outcome = match play(&story, args.twice) {
+                        Ok(outcome) => outcome,
+                        Err(error) => {
+                            eprintln!("seed {seed}: {error}");
+                            return;
+                        }
+                    };
+                    if args.twice
+                        && let Ok(again) = play(&story, true)
+                        && again.trace != outcome.trace
+                    {
+                        println!("seed {seed}: played again it went another way");
+                    }
+                    if !outcome.violations.is_empty() {
+                        println!("seed {seed}: {}", outcome.violations[0]);
+                        failed
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(seed);
+                    }
+                    let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                    for (name, count) in outcome.counts {
+                        *all.entry(name).or_default() += count;
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (name, count) in counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{count:>9}  {name}");
+    }
+    let seeds = args.seeds.end - args.seeds.start;
+    println!(
+        "{seeds} seeds in {:.1} s, {} failed",
+        begun.elapsed().as_secs_f64(),
+        failed.len()
+    );
+    if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn one(story: &Story, args: &Args) -> ExitCode {
+    let played = if args.shrink {
+        shrink(story).and_then(|(story, _)| {
+            println!("{story:#?}");
+            play(&story, args.trace)
+        })
+    } else {
+        play(story, args.trace)
+    };
+    match played {
+        Ok(outcome) => tell(&outcome),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tell(outcome: &Outcome) -> ExitCode {
+    for (at, line) in &outcome.trace {
+        println!("{:>9.3}  {line}", at.as_secs_f64());
+    }
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    if outcome.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,197 @@
+//! The judge of a run, who knows all sandboxes: no removal of ipgc took an address from a sandbox that had it, and in the
+//! end nothing is left that nobody needs. Reads the history of the API server, and changes nothing.
+
+use std::{collections::BTreeMap, fmt};
+
+use ipgc::{
+    audit::{
+        audit,
+        filter::Filter,
+        report::{Problem, Source},
+    },
+    snapshot::live::{Scan, read},
+};
+use ipgc_core::{address::reservation_address, evidence::Policy};
+use serde_json::Value;
+
+use crate::{
+    faults::OURS,
+    world::{NS, World},
+};
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A row that ipgc removed.
+struct Removed {
+    pool: String,
+    key: String,
+    row: Value,
+    at: u64,
+}
+
+impl World {
+    /// The rows that ipgc removed, oldest first.
+    fn removed(&self) -> Vec<Removed> {
+        let mut all = Vec::new();
+        for write in self.server.history("ippools") {
+            if !write.by().starts_with(OURS) {
+                continue;
+            }
+            let before = write.previous().unwrap_or_default();
+            let object = write.object();
+            let rows = |object: &Value| {
+                object["spec"]["allocations"]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            let after = rows(&object);
+            for (key, row) in rows(&before) {
+                if !after.contains_key(&key) {
+                    let pool = write.name().to_owned();
+                    all.push(Removed {
+                        pool,
+                        key,
+                        row,
+                        at: write.revision(),
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether ipgc freed an address that a sandbox had, or deleted a reservation of one.
+    #[must_use]
+    pub fn freed_alive(&self) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let removed = self.removed();
+        let state = self.state();
+        let is_at = |until: Option<u64>, at: u64| until.is_none_or(|until| until >= at);
+        for it in &removed {
+            for sandbox in state
+                .sandboxes
+                .iter()
+                .filter(|sandbox| is_at(sandbox.until, it.at))
+            {
+                let has = |address: &&crate::world::Address| {
+                    let is_its = address.pool == it.pool && address.key == it.key;
+                    is_its && address.from < it.at && is_at(address.until, it.at)
+                };
+                if let Some(address) = sandbox.addresses.iter().find(has) {
+                    found.push(Violation(format!(
+                        "ipgc freed {} in {} while sandbox {} of {} had it (row {})",
+                        address.ip,
+                        it.pool,
+                        &sandbox.id[..16],
+                        sandbox.podref,
+                        it.row
+                    )));
+                }
+            }
+        }
+        for write in self.server.history("overlappingrangeipreservations") {
+            if !write.by().starts_with(OURS) || write.kind() != testkit::ChangeKind::Deleted {
+                continue;
+            }
+            let at = write.revision();
+            for sandbox in state
+                .sandboxes
+                .iter()
+                .filter(|sandbox| is_at(sandbox.until, at))
+            {
+                let has = |address: &&crate::world::Address| {
+                    let net = &self.nets[address.net];
+                    let ip = reservation_address(write.name(), net.network_name);
+                    net.reserves
+                        && ip == Some(address.ip)
+                        && address.from < at
+                        && is_at(address.until, at)
+                };
+                let object = write.object();
+                let from = object["metadata"]["annotations"]["ipgc.dev/claimed-from"].as_str();
+                let owner = from
+                    .or(object["spec"]["podref"].as_str())
+                    .unwrap_or_default()
+                    .to_owned();
+                if let Some(address) = sandbox.addresses.iter().find(has)
+                    && owner == sandbox.podref
+                {
+                    found.push(Violation(format!(
+                        "ipgc deleted the reservation of {} while sandbox {} of {} had it",
+                        address.ip,
+                        &sandbox.id[..16],
+                        sandbox.podref
+                    )));
+                }
+            }
+        }
+        for it in &state.doubled {
+            let ours = removed
+                .iter()
+                .any(|gone| (&gone.pool, &gone.key) == (&it.row.0, &it.row.1) && gone.at < it.at);
+            if ours {
+                found.push(Violation(format!(
+                    "{} was given to sandbox {} while sandbox {} had it, after ipgc had freed it",
+                    it.ip,
+                    &it.sandboxes.1[..16],
+                    &it.sandboxes.0[..16]
+                )));
+            }
+        }
+        found
+    }
+
+    /// Whether something is left at the end that nobody needs and that no audit tells of; and the counts of what is kept.
+    pub async fn left_over(&self, policy: &Policy) -> (Vec<Violation>, BTreeMap<String, u64>) {
+        let mut found = Vec::new();
+        let mut counts = BTreeMap::new();
+        let client = self.server.client_named("audit");
+        let scan = Scan::default();
+        let snapshot = match read(&client, &scan, &mut |_, _| {}).await {
+            Ok(snapshot) => snapshot,
+            Err(error) => return (vec![Violation(format!("no audit: {error}"))], counts),
+        };
+        let now = self.server.now().to_string();
+        let report = audit(&snapshot, policy, &Filter::default(), Source::Cluster, now);
+        for finding in &report.findings {
+            *counts
+                .entry(format!("kept: {}", finding.problem))
+                .or_default() += 1;
+            // Doubles and the like that whereabouts makes by itself are none of ours.
+            let is_ours = matches!(
+                finding.problem,
+                Problem::Stale
+                    | Problem::Leftover
+                    | Problem::HeldUnfenced
+                    | Problem::ReservationOrphaned
+                    | Problem::Unknown
+            );
+            if is_ours {
+                let pods = finding.pods.join(",");
+                let address = finding.address.as_deref().unwrap_or("?");
+                found.push(Violation(format!(
+                    "left at the end: {} {address} of {pods}: {}",
+                    finding.problem, finding.detail
+                )));
+            }
+        }
+        for reserved in self.server.list("overlappingrangeipreservations") {
+            if reserved["spec"]["podref"] == "ipgc.dev/releasing" {
+                let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
+                found.push(Violation(format!(
+                    "left at the end: {NS}/{name} is claimed"
+                )));
+            }
+        }
+        (found, counts)
+    }
+}

@@ -1,0 +1,316 @@
+//! The truth about the cluster, which the API server does not know: which sandboxes run, and which addresses answer.
+//!
+//! [`World`] is shared by all tasks of a run. It writes to the API server directly, as a kubelet or a controller does on
+//! whose requests no fault acts. It decides nothing about time: [`crate::kubelet`] and [`crate::cluster`] do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use testkit::{Server, pods::Kubelet};
+use tokio::time::Instant;
+
+use crate::{
+    dice::Dice,
+    story::{Kind, Net, Story},
+};
+
+/// The namespace of pools, definitions, and pods.
+pub const NS: &str = "default";
+
+/// A handle to the cluster.
+#[derive(Clone)]
+pub struct World {
+    /// The API server.
+    pub server: Server,
+    /// Writes what a kubelet writes.
+    pub api: Kubelet,
+    /// The networks of the story.
+    pub nets: Arc<[Net]>,
+    begun: Instant,
+    state: Arc<Mutex<State>>,
+}
+
+/// Everything that changes.
+pub struct State {
+    /// The small choices of the run.
+    pub dice: Dice,
+    /// The machines.
+    pub machines: Vec<Machine>,
+    /// The pods whose objects are there, or whose sandboxes run, by the number of their uid.
+    pub pods: BTreeMap<u64, Pod>,
+    /// All sandboxes that there ever were.
+    pub sandboxes: Vec<Sandbox>,
+    /// Addresses that were given to a second sandbox while a first one had them.
+    pub doubled: Vec<Doubled>,
+    /// How often each thing happened.
+    pub counts: BTreeMap<String, u64>,
+    /// The lines of the trace, if they are wanted.
+    pub trace: Option<Vec<(Duration, String)>>,
+    /// Whether owners make new pods.
+    pub owners_work: bool,
+    next: u64,
+}
+
+/// A machine, whether or not its node is there.
+// Independent facts, not the states of an automaton.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its name, and that of its node.
+    pub name: String,
+    /// Whether it has power.
+    pub power: bool,
+    /// Whether its kubelet runs.
+    pub kubelet: bool,
+    /// Whether it reaches the API server.
+    pub connected: bool,
+    /// How often it was booted.
+    pub boot: u64,
+    /// When its kubelet began to run last.
+    pub since: Instant,
+}
+
+impl Machine {
+    /// Whether its kubelet does what the API server wants.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        self.power && self.kubelet && self.connected
+    }
+}
+
+/// A pod.
+// Independent facts, not the states of an automaton.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its place among the owners, and its number there.
+    pub owner: (usize, usize),
+    /// The kind of its owner.
+    pub kind: Kind,
+    /// Its machine.
+    pub machine: usize,
+    /// Its networks, by their places.
+    pub nets: Vec<usize>,
+    /// Whether it is to be deleted.
+    pub marked: bool,
+    /// Whether its containers ended by themselves.
+    pub completed: bool,
+    /// Whether its object is gone.
+    pub gone: bool,
+    /// Whether its status says that it is at its end.
+    pub terminal: bool,
+}
+
+impl Pod {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn podref(&self) -> String {
+        format!("{NS}/{}", self.name)
+    }
+}
+
+/// A sandbox.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    /// Its id.
+    pub id: String,
+    /// The uid of its pod.
+    pub uid: u64,
+    /// Its pod.
+    pub podref: String,
+    /// Its machine.
+    pub machine: usize,
+    /// The addresses that it has or had.
+    pub addresses: Vec<Address>,
+    /// The revision after which it did not run any more.
+    pub until: Option<u64>,
+}
+
+/// An address of a sandbox.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// The pool whose row it is.
+    pub pool: String,
+    /// The key of the row.
+    pub key: String,
+    /// The place of its network, and its interface.
+    pub net: usize,
+    /// The interface.
+    pub interface: String,
+    /// The revision by which the row was written.
+    pub from: u64,
+    /// The revision after which it did not answer any more, or another sandbox of the pod had been given it.
+    pub until: Option<u64>,
+}
+
+impl Sandbox {
+    /// Whether it runs.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.until.is_none()
+    }
+
+    /// The addresses that answer now.
+    pub fn answering(&self) -> impl Iterator<Item = &Address> {
+        let all = self.addresses.iter();
+        all.filter(|it| self.runs() && it.until.is_none())
+    }
+}
+
+/// An address that two sandboxes had.
+#[derive(Clone, Debug)]
+pub struct Doubled {
+    /// The address.
+    pub ip: IpAddr,
+    /// The first sandbox, and the second.
+    pub sandboxes: (String, String),
+    /// Its pool and the key of its row.
+    pub row: (String, String),
+    /// The revision by which it was given to the second.
+    pub at: u64,
+}
+
+impl World {
+    /// The world of a story before it begins.
+    #[must_use]
+    pub fn new(story: &Story, trace: bool) -> Self {
+        let server = Server::new();
+        let now = Instant::now();
+        let machines = (1..=story.machines).map(|number| Machine {
+            name: format!("n{number}"),
+            power: true,
+            kubelet: true,
+            connected: true,
+            boot: 0,
+            since: now,
+        });
+        let state = State {
+            dice: Dice::new(story.seed ^ 0x5eed),
+            machines: machines.collect(),
+            pods: BTreeMap::new(),
+            sandboxes: Vec::new(),
+            doubled: Vec::new(),
+            counts: BTreeMap::new(),
+            trace: trace.then(Vec::new),
+            owners_work: true,
+            next: 1,
+        };
+        Self {
+            api: Kubelet::new(&server),
+            server,
+            nets: story.nets.clone().into(),
+            begun: now,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// The state, which is never held over an await.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time since the begin.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// The begin.
+    #[must_use]
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Something happened: it is counted by its kind, and told in the trace.
+    pub fn tell(&self, kind: &str, line: impl FnOnce() -> String) {
+        let is_traced = self.state().trace.is_some();
+        // Made without the lock, since it may look at the state itself.
+        let line = is_traced.then(|| (self.now(), line()));
+        let mut state = self.state();
+        *state.counts.entry(kind.to_owned()).or_default() += 1;
+        if let Some(trace) = &mut state.trace {
+            trace.extend(line);
+        }
+    }
+
+    /// A time from `from` to `to`, in milliseconds.
+    #[must_use]
+    pub fn millis(&self, from: u64, to: u64) -> Duration {
+        self.state().dice.millis(from, to)
+    }
+
+    /// Whether something happens that happens in so many of a hundred cases.
+    #[must_use]
+    pub fn percent(&self, of_hundred: usize) -> bool {
+        self.state().dice.percent(of_hundred)
+    }
+
+    /// A number that nothing else has.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        let mut state = self.state();
+        state.next += 1;
+        state.next
+    }
+
+    /// A pod as it is now, if it is known.
+    #[must_use]
+    pub fn pod(&self, uid: u64) -> Option<Pod> {
+        self.state().pods.get(&uid).cloned()
+    }
+
+    /// The machine, as it is now.
+    #[must_use]
+    pub fn machine(&self, machine: usize) -> Machine {
+        self.state().machines[machine].clone()
+    }
+
+    /// The places of the sandboxes of a pod that run.
+    #[must_use]
+    pub fn running(&self, uid: u64) -> Vec<usize> {
+        let state = self.state();
+        let all = state.sandboxes.iter().enumerate();
+        all.filter(|(_, it)| it.uid == uid && it.runs())
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// A sandbox ends, and its addresses answer no more.
+    pub fn end_sandbox(&self, at: usize) {
+        let revision = self.server.revision();
+        let mut state = self.state();
+        let sandbox = &mut state.sandboxes[at];
+        sandbox.until.get_or_insert(revision);
+    }
+
+    /// All sandboxes of a machine end.
+    pub fn end_all(&self, machine: usize) {
+        let all: Vec<_> = {
+            let state = self.state();
+            let all = state.sandboxes.iter().enumerate();
+            all.filter(|(_, it)| it.machine == machine && it.runs())
+                .map(|(at, _)| at)
+                .collect()
+        };
+        for at in all {
+            self.end_sandbox(at);
+        }
+    }
+
+    /// The names of nodes that are there.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<String> {
+        let nodes = self.server.list("nodes").into_iter();
+        nodes
+            .filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned()))
+            .collect()
+    }
+}
