@@ -241,6 +241,18 @@ impl ObservedPool {
             || keys.any(|key| of_key(key) == Some(address))
     }
 
+    /// Whether a person exempted anything of it.
+    #[must_use]
+    pub fn has_exemptions(&self) -> bool {
+        let Exempt {
+            whole_pool,
+            keys,
+            addresses,
+            ..
+        } = &self.exempt;
+        *whole_pool || !keys.is_empty() || !addresses.is_empty()
+    }
+
     /// The first word of its annotation [`KEEP_ANNOTATION`] that is neither an address nor a key, for which all of its
     /// rows are exempted.
     #[must_use]

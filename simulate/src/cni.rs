@@ -43,8 +43,21 @@ struct Look {
 }
 
 impl World {
-    /// ADD of one network: an address of each of its ranges. False if it failed; rows that it wrote stay.
+    /// ADD of one network: an address of each of its ranges. False if it failed: then the sandbox has none of them, though
+    /// rows that were written stay.
     pub async fn add(&self, sandbox: usize, net: usize, interface: &str) -> bool {
+        let is_done = self.add_rows(sandbox, net, interface).await;
+        if is_done {
+            self.has_all(sandbox, net, interface);
+        } else {
+            let mut state = self.state();
+            let addresses = &mut state.sandboxes[sandbox].addresses;
+            addresses.retain(|it| it.net != net || it.interface != interface || it.answers);
+        }
+        is_done
+    }
+
+    async fn add_rows(&self, sandbox: usize, net: usize, interface: &str) -> bool {
         let begun = Instant::now();
         let of = self.nets[net].clone();
         for range in of.ranges {
@@ -189,44 +202,23 @@ impl World {
         true
     }
 
-    /// A sandbox has an address from now on.
+    /// A row is written for a sandbox; a former sandbox of the pod hands its address over.
     fn has(&self, sandbox: usize, net: usize, pool: &str, interface: &str, look: &Look) {
-        let from = self.server.revision();
+        let from = self.now();
         let mut state = self.state();
         let (id, podref) = {
             let new = &state.sandboxes[sandbox];
             (new.id.clone(), new.podref.clone())
         };
-        let mut doubled = Vec::new();
-        for (at, other) in state.sandboxes.iter_mut().enumerate() {
-            if at == sandbox || !other.runs() {
-                continue;
-            }
-            let is_heir = look.is_own && other.podref == podref;
-            let former = other.id.clone();
-            let same = other
-                .addresses
-                .iter_mut()
-                .filter(|it| it.until.is_none() && it.ip == look.ip);
-            for address in
-                same.filter(|it| self.nets[it.net].network_name == self.nets[net].network_name)
-            {
-                if is_heir {
-                    // Handed over: whereabouts' decision.
-                    address.until = Some(from);
-                } else if address.pool == pool
-                    || self.nets[net].reserves && self.nets[address.net].reserves
-                {
-                    doubled.push(Doubled {
-                        ip: look.ip,
-                        sandboxes: (former.clone(), id.clone()),
-                        row: (address.pool.clone(), address.key.clone()),
-                        at: from,
-                    });
+        if look.is_own {
+            // Whereabouts' decision.
+            let others = state.sandboxes.iter_mut().filter(|other| other.id != id);
+            for address in others.flat_map(|other| &mut other.addresses) {
+                if address.pool == pool && address.key == look.key {
+                    address.until.get_or_insert(from);
                 }
             }
         }
-        state.doubled.extend(doubled);
         state.sandboxes[sandbox].addresses.push(Address {
             ip: look.ip,
             pool: pool.to_owned(),
@@ -235,21 +227,64 @@ impl World {
             interface: interface.to_owned(),
             from,
             until: None,
+            answers: false,
         });
         drop(state);
         let kind = if look.is_own {
             "ADD takes a row over"
         } else {
-            "ADD"
+            "ADD writes a row"
         };
         self.tell(kind, || {
+            let (ip, key) = (look.ip, &look.key);
             format!(
-                "{kind}: {} {podref} {interface} row {pool}/{} of sandbox {}",
-                look.ip,
-                look.key,
+                "{kind}: {ip} {podref} {interface} row {pool}/{key} of sandbox {}",
                 &id[..16]
             )
         });
+    }
+
+    /// ADD is done: the addresses answer from now on. Others that have one of them do so twice.
+    fn has_all(&self, sandbox: usize, net: usize, interface: &str) {
+        let now = self.now();
+        let mut state = self.state();
+        let id = state.sandboxes[sandbox].id.clone();
+        let mut new = Vec::new();
+        for address in &mut state.sandboxes[sandbox].addresses {
+            if address.net == net && address.interface == interface {
+                address.answers = true;
+                new.push(address.clone());
+            }
+        }
+        let mut doubled = Vec::new();
+        for (at, other) in state.sandboxes.iter_mut().enumerate() {
+            if at == sandbox || !other.runs() {
+                continue;
+            }
+            let former = other.id.clone();
+            for address in other
+                .addresses
+                .iter_mut()
+                .filter(|it| it.until.is_none() && it.answers)
+            {
+                let is_same = |it: &Address| {
+                    let (own, its) = (&self.nets[it.net], &self.nets[address.net]);
+                    let is_shared = it.pool == address.pool || own.reserves && its.reserves;
+                    it.ip == address.ip && own.network_name == its.network_name && is_shared
+                };
+                if new.iter().any(is_same) {
+                    doubled.push(Doubled {
+                        ip: address.ip,
+                        sandboxes: (former.clone(), id.clone()),
+                        row: (address.pool.clone(), address.key.clone()),
+                        at: now,
+                    });
+                    // Told once; the address is the second one's by its row.
+                    address.until = Some(now);
+                }
+            }
+        }
+        state.doubled.extend(doubled);
     }
 
     /// DEL of one network: the row with the id of the sandbox goes, and its reservation by name.
@@ -290,11 +325,11 @@ impl World {
                 }
             }
         }
-        let revision = self.server.revision();
+        let now = self.now();
         let mut state = self.state();
         let addresses = state.sandboxes[sandbox].addresses.iter_mut();
         for address in addresses.filter(|it| it.net == net && it.interface == interface) {
-            address.until.get_or_insert(revision);
+            address.until.get_or_insert(now);
         }
         drop(state);
         let kind = match del {

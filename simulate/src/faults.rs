@@ -33,9 +33,18 @@ fn some(of: usize, seed: u64, is_meant: fn(&Request) -> bool) -> Match {
 }
 
 impl Fault {
-    /// Begins; the rule ends it.
+    /// Begins; the rules end it.
     #[must_use]
-    pub fn begin(self, server: &Server, seed: u64) -> Rule {
+    pub fn begin(self, server: &Server, seed: u64) -> Vec<Rule> {
+        if let Self::Suspended(copy) = self {
+            let client = format!("{OURS}-{copy}.");
+            let of = Match::any().filter(move |it| it.client.starts_with(&client));
+            return vec![server.on(of.clone()).hang(), server.on_events(of).hold()];
+        }
+        vec![self.rule(server, seed)]
+    }
+
+    fn rule(self, server: &Server, seed: u64) -> Rule {
         let any: fn(&Request) -> bool = |_| true;
         match self {
             Self::Fails(429, of) => server
@@ -48,7 +57,8 @@ impl Fault {
             }
             Self::Breaks(of) => server.on(some(of, seed, any)).disconnect(),
             Self::DoneThenBreaks(of) => server.on(some(of, seed, is_write)).apply_then_disconnect(),
-            Self::Hangs(of) => server.on(some(of, seed, any)).hang(),
+            Self::Garbled(how, of) => server.on(some(of, seed, any)).garble(how),
+            Self::Hangs(of) | Self::Suspended(of) => server.on(some(of, seed, any)).hang(),
             Self::Late(of, millis) => {
                 let rule = server.on(some(of, seed, is_write));
                 rule.apply_late(Duration::from_millis(millis))

@@ -15,7 +15,19 @@ const LOOK: u64 = 1_000;
 
 impl World {
     /// Lives the life of a pod, until its object and its sandboxes are gone or its machine is booted anew.
-    pub async fn live(self, uid: u64) {
+    /// A kubelet begins to live the life of a pod, unless it does already.
+    pub fn begin_life(&self, uid: u64) {
+        // One task for each pod.
+        if self.state().lives.insert(uid) {
+            let this = self.clone();
+            tokio::spawn(async move {
+                this.live(uid).await;
+                this.state().lives.remove(&uid);
+            });
+        }
+    }
+
+    async fn live(&self, uid: u64) {
         let Some(boot) = self.pod(uid).map(|pod| self.machine(pod.machine).boot) else {
             return;
         };
@@ -85,11 +97,7 @@ impl World {
         if !self.machine(pod.machine).is_at_work() || !self.state().sandboxes[at].runs() {
             return true;
         }
-        let entries = self.entries(at);
-        let status = Value::from(entries).to_string();
-        self.api_edit(uid, |object| {
-            object["metadata"]["annotations"][fixtures::NETWORK_STATUS] = status.into();
-        });
+        self.report(uid, at);
         sleep(self.millis(10, 1_000)).await;
         if self.machine(pod.machine).is_at_work() && self.state().sandboxes[at].runs() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());
@@ -98,7 +106,14 @@ impl World {
         true
     }
 
-    /// The network-status of a sandbox.
+    /// Writes the network-status of a sandbox.
+    pub(crate) fn report(&self, uid: u64, at: usize) {
+        let status = Value::from(self.entries(at)).to_string();
+        self.api_edit(uid, |object| {
+            object["metadata"]["annotations"][fixtures::NETWORK_STATUS] = status.into();
+        });
+    }
+
     fn entries(&self, at: usize) -> Vec<Value> {
         let state = self.state();
         let sandbox = &state.sandboxes[at];
@@ -141,8 +156,10 @@ impl World {
             if !machine.power || !machine.kubelet {
                 return;
             }
+            let is_calm = self.state().is_calm;
             let del = match self.state().dice.below(100) {
                 _ if !machine.connected => Del::Lost,
+                _ if is_calm => Del::Done,
                 0..25 => Del::Lost,
                 25..30 => Del::Half,
                 _ => Del::Done,

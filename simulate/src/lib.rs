@@ -6,7 +6,8 @@
 //! | [`dice`] | every random choice |
 //! | [`story`] | the cluster of a seed and all that is done to it, as a list |
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
-//! | [`cni`], [`kubelet`], [`cluster`] | whereabouts; the life of a pod; machines, owners and people |
+//! | [`cni`], [`kubelet`] | whereabouts; the life of a pod |
+//! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
 //! | [`shrink`] | the fewest deeds that still show a violation |
@@ -20,6 +21,8 @@ pub mod dice;
 pub mod faults;
 pub mod kubelet;
 pub mod oracle;
+mod owners;
+mod people;
 pub mod shrink;
 pub mod story;
 pub mod world;
@@ -74,6 +77,9 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     for (number, owner) in story.owners.iter().enumerate() {
         tokio::spawn(world.clone().own(number, owner.clone()));
     }
+    if story.upstream {
+        tokio::spawn(world.clone().reconcile());
+    }
     let last = story.steps.last().map_or(Duration::ZERO, |step| step.at);
     let people = {
         let (world, story) = (world.clone(), story.clone());
@@ -89,11 +95,11 @@ async fn run(story: &Story, trace: bool) -> Outcome {
                 world.tell(&format!("fault: {}", fault.name()), || {
                     format!("for {time:?} {fault}")
                 });
-                let rule = fault.begin(&world.server, story.seed ^ number as u64);
+                let rules = fault.begin(&world.server, story.seed ^ number as u64);
                 let time = *time;
                 tokio::spawn(async move {
                     sleep(time).await;
-                    rule.remove();
+                    rules.iter().for_each(testkit::Rule::remove);
                 });
             }
             _ => {}
@@ -103,6 +109,9 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let end = Instant::now() + Duration::from_secs(200);
     sleep_until(end).await;
     drop(people.await);
+    let mut policy = ipgc_core::evidence::Policy::default();
+    policy.leftover_grace = story.leftover_grace;
+    let verdicts = world.verdicts(&policy).await;
     world.heal();
     world.tell("the end begins", || {
         format!("all is well from now on, {last:?} after the begin")
@@ -112,9 +121,6 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         sleep(Duration::from_secs(30)).await;
         copies.look_after().await;
     }
-    world.state().owners_work = false;
-    let mut policy = ipgc_core::evidence::Policy::default();
-    policy.leftover_grace = story.leftover_grace;
     let mut violations = world.freed_alive();
     let (left, kept) = world.left_over(&policy).await;
     violations.extend(left);
@@ -130,7 +136,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     trace.extend(state.trace.take().unwrap_or_default());
     trace.sort_by_key(|(at, _)| *at);
     let mut counts = std::mem::take(&mut state.counts);
-    counts.extend(ours.into_iter().chain(kept));
+    counts.extend(ours.into_iter().chain(kept).chain(verdicts));
     Outcome {
         violations,
         counts,

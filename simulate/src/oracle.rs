@@ -1,11 +1,12 @@
 //! The judge of a run, who knows all sandboxes: no removal of ipgc took an address from a sandbox that had it, and in the
 //! end nothing is left that nobody needs. Reads the history of the API server, and changes nothing.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use ipgc::{
     audit::{
         audit,
+        explain::{Subject, explain},
         filter::Filter,
         report::{Problem, Source},
     },
@@ -34,7 +35,7 @@ struct Removed {
     pool: String,
     key: String,
     row: Value,
-    at: u64,
+    at: Duration,
 }
 
 impl World {
@@ -61,7 +62,7 @@ impl World {
                         pool,
                         key,
                         row,
-                        at: write.revision(),
+                        at: write.at().duration_since(self.begun()),
                     });
                 }
             }
@@ -75,7 +76,7 @@ impl World {
         let mut found = Vec::new();
         let removed = self.removed();
         let state = self.state();
-        let is_at = |until: Option<u64>, at: u64| until.is_none_or(|until| until >= at);
+        let is_at = |until: Option<Duration>, at: Duration| until.is_none_or(|until| until > at);
         for it in &removed {
             for sandbox in state
                 .sandboxes
@@ -102,7 +103,7 @@ impl World {
             if !write.by().starts_with(OURS) || write.kind() != testkit::ChangeKind::Deleted {
                 continue;
             }
-            let at = write.revision();
+            let at = write.at().duration_since(self.begun());
             for sandbox in state
                 .sandboxes
                 .iter()
@@ -148,6 +149,30 @@ impl World {
             }
         }
         found
+    }
+
+    /// The verdicts on all rows that do not live, in the middle of it all, with rule and grade.
+    pub async fn verdicts(&self, policy: &Policy) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        let client = self.server.client_named("audit");
+        let Ok(snapshot) = read(&client, &Scan::default(), &mut |_, _| {}).await else {
+            return counts;
+        };
+        let now = self.server.now().to_string();
+        for pool in self.server.list("ippools") {
+            let subject = Subject::parse(pool["metadata"]["name"].as_str().unwrap_or_default());
+            let told = explain(&snapshot, policy, &subject, Source::Cluster, now.clone());
+            for row in told.map(|it| it.rows).unwrap_or_default() {
+                let rule = row
+                    .rule
+                    .map_or_else(|| "no rule".to_owned(), |rule| format!("rule {rule}"));
+                let grade = row.grade.unwrap_or_default();
+                *counts
+                    .entry(format!("verdict {} {rule} {grade}", row.verdict))
+                    .or_default() += 1;
+            }
+        }
+        counts
     }
 
     /// Whether something is left at the end that nobody needs and that no audit tells of; and the counts of what is kept.

@@ -3,6 +3,8 @@
 
 use std::{fmt, time::Duration};
 
+use testkit::Garble;
+
 use crate::dice::Dice;
 
 /// A cluster, and all that happens in it.
@@ -22,6 +24,8 @@ pub struct Story {
     pub sweep_interval: Duration,
     /// `--leftover-grace`.
     pub leftover_grace: Duration,
+    /// Whether whereabouts' own collectors work beside ipgc.
+    pub upstream: bool,
     /// Deeds, by time.
     pub steps: Vec<Step>,
 }
@@ -61,17 +65,29 @@ pub enum Kind {
     ReplicaSet,
     /// Names never return, and pods end by themselves.
     Job,
+    /// Names never return, and a pod is replaced by another one that runs before it ends.
+    VirtualMachine,
+    /// A pod without an owner: a person makes it again under its name.
+    Bare,
 }
 
 impl Kind {
-    /// The kind as objects spell it.
+    /// The controller of its pods: `apiVersion` and kind.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub fn controller(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::StatefulSet => "StatefulSet",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::Job => "Job",
+            Self::StatefulSet => Some(("apps/v1", "StatefulSet")),
+            Self::ReplicaSet => Some(("apps/v1", "ReplicaSet")),
+            Self::Job => Some(("batch/v1", "Job")),
+            Self::VirtualMachine => Some(("kubevirt.io/v1", "VirtualMachineInstance")),
+            Self::Bare => None,
         }
+    }
+
+    /// Whether a name is used again.
+    #[must_use]
+    pub fn names_return(self) -> bool {
+        matches!(self, Self::StatefulSet | Self::Bare)
     }
 }
 
@@ -95,6 +111,20 @@ pub enum Deed {
     Crash(usize),
     /// A pod ends by itself.
     Complete(usize),
+    /// A pod that runs gets one more network.
+    Plug(usize),
+    /// A network of a pod that runs is taken away.
+    Unplug(usize),
+    /// Somebody deletes all pods of a machine.
+    Drain(usize),
+    /// Somebody exempts a pool for so long.
+    Hold(usize, Duration),
+    /// Somebody deletes a pool, with all its rows.
+    RemovePool(usize),
+    /// Somebody deletes a definition, and makes it again after so long.
+    RemoveDefinition(usize, Duration),
+    /// Etcd is backed up, and restored after so long.
+    Restore(Duration),
     /// A machine is without power for so long.
     Power(usize, Duration),
     /// A machine is cut off for so long, and its sandboxes answer on.
@@ -120,7 +150,7 @@ pub enum Deed {
 }
 
 /// A fault of the API server, for the requests of ipgc.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// So many of a hundred requests fail with this code, and nothing is done.
     Fails(u16, usize),
@@ -142,6 +172,10 @@ pub enum Fault {
     Lag(u64),
     /// The watch of these objects is deaf.
     Deaf(&'static str),
+    /// So many of a hundred answers are spoiled, in this way.
+    Garbled(Garble, usize),
+    /// Nothing reaches one copy, and nothing that it sends arrives, as if its machine were suspended.
+    Suspended(usize),
 }
 
 impl fmt::Display for Fault {
@@ -159,6 +193,8 @@ impl fmt::Display for Fault {
             Self::Denied(verb, resource) => write!(f, "{verb} of {resource} is forbidden"),
             Self::Lag(millis) => write!(f, "watches lag by {millis} ms"),
             Self::Deaf(resource) => write!(f, "the watch of {resource} is deaf"),
+            Self::Garbled(how, of) => write!(f, "{of} % of answers are spoiled: {how:?}"),
+            Self::Suspended(copy) => write!(f, "copy {copy} of ipgc is cut off"),
         }
     }
 }
@@ -178,6 +214,8 @@ impl Fault {
             Self::Denied(verb, resource) => format!("{verb} of {resource} forbidden"),
             Self::Lag(_) => "watches lag".to_owned(),
             Self::Deaf(resource) => format!("deaf watch of {resource}"),
+            Self::Garbled(how, _) => format!("answers are spoiled: {how:?}"),
+            Self::Suspended(_) => "a copy is cut off".to_owned(),
         }
     }
 }
@@ -235,14 +273,24 @@ impl Story {
         }
         let kinds = [
             Kind::StatefulSet,
+            Kind::StatefulSet,
             Kind::ReplicaSet,
             Kind::Job,
-            Kind::StatefulSet,
+            Kind::VirtualMachine,
+            Kind::Bare,
         ];
         let owners = (0..2 + dice.below(3)).map(|number| {
             let kind = dice.one(&kinds);
             let mut of: Vec<_> = (0..nets.len()).collect();
-            while of.len() > 2 || (of.len() == 2 && dice.percent(60)) {
+            // A pod is not given one address twice.
+            while of.len() > 2
+                || of
+                    .iter()
+                    .filter(|it| nets[**it].ranges[0].starts_with("10.1."))
+                    .count()
+                    > 1
+                || (of.len() == 2 && dice.percent(60))
+            {
                 of.remove(dice.below(of.len()));
             }
             Owner {
@@ -253,11 +301,11 @@ impl Story {
             }
         });
         let owners = owners.collect();
-        let count = 6 + dice.below(20);
+        let count = 6 + dice.below(40);
         let mut steps: Vec<_> = (0..count)
             .map(|_| Step {
                 at: dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
-                deed: deed(dice, machines, copies),
+                deed: deed(dice, machines, copies, nets.len()),
             })
             .collect();
         steps.sort_by_key(|step| step.at);
@@ -269,35 +317,44 @@ impl Story {
             owners,
             sweep_interval: dice.seconds(60, 300),
             leftover_grace: dice.seconds(60, 600),
+            upstream: dice.percent(10),
             steps,
         }
     }
 }
 
-fn deed(dice: &mut Dice, machines: usize, copies: usize) -> Deed {
+fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
+    let net = dice.below(nets);
     let pod = dice.below(1000);
     let machine = dice.below(machines);
     let copy = dice.below(copies);
     match dice.below(100) {
-        0..20 => Deed::Delete(pod),
-        20..34 => Deed::Force(pod),
-        34..40 => Deed::Crash(pod),
-        40..45 => Deed::Complete(pod),
-        45..52 => Deed::Power(machine, dice.seconds(20, 400)),
-        52..59 => Deed::Partition(machine, dice.seconds(20, 500)),
-        59..63 => Deed::NoKubelet(machine, dice.seconds(20, 400)),
-        63..67 => Deed::Fence(machine),
-        67..69 => Deed::DeclareEmpty(machine),
-        69..71 => Deed::RemoveNode(machine),
-        71..76 => Deed::Restart(copy),
-        76..82 => Deed::CrashAtWrite(copy, 1 + dice.below(4), dice.percent(50)),
-        82..96 => Deed::Fault(fault(dice), dice.seconds(5, 200)),
+        0..17 => Deed::Delete(pod),
+        17..30 => Deed::Force(pod),
+        30..35 => Deed::Crash(pod),
+        35..38 => Deed::Complete(pod),
+        38..40 => Deed::Plug(pod),
+        40..42 => Deed::Unplug(pod),
+        42..44 => Deed::Drain(machine),
+        44 => Deed::Hold(net, dice.seconds(20, 300)),
+        45 => Deed::RemovePool(net),
+        46..48 => Deed::RemoveDefinition(net, dice.seconds(5, 200)),
+        48 => Deed::Restore(dice.seconds(5, 60)),
+        49..55 => Deed::Power(machine, dice.seconds(20, 400)),
+        55..61 => Deed::Partition(machine, dice.seconds(20, 500)),
+        61..64 => Deed::NoKubelet(machine, dice.seconds(20, 400)),
+        64..68 => Deed::Fence(machine),
+        68..70 => Deed::DeclareEmpty(machine),
+        70..72 => Deed::RemoveNode(machine),
+        72..77 => Deed::Restart(copy),
+        77..82 => Deed::CrashAtWrite(copy, 1 + dice.below(4), dice.percent(50)),
+        82..96 => Deed::Fault(fault(dice, copy), dice.seconds(5, 200)),
         96..98 => Deed::EndWatches,
         _ => Deed::Compact,
     }
 }
 
-fn fault(dice: &mut Dice) -> Fault {
+fn fault(dice: &mut Dice, copy: usize) -> Fault {
     let of = dice.one(&[10, 50, 90]);
     let codes = [401, 404, 409, 410, 422, 429, 500, 503, 504];
     let rights = [
@@ -306,7 +363,7 @@ fn fault(dice: &mut Dice) -> Fault {
         ("get", "pods"),
         ("list", "leases"),
     ];
-    match dice.below(10) {
+    match dice.below(12) {
         0..2 => Fault::Fails(dice.one(&codes), of),
         2 => Fault::DoneThenFails(dice.one(&[500, 504]), of),
         3 => Fault::Breaks(of),
@@ -318,6 +375,11 @@ fn fault(dice: &mut Dice) -> Fault {
             let (verb, resource) = dice.one(&rights);
             Fault::Denied(verb, resource)
         }
+        9 => Fault::Garbled(
+            dice.one(&[Garble::Html, Garble::Truncated, Garble::Item(0)]),
+            of,
+        ),
+        10 => Fault::Suspended(copy),
         _ if dice.percent(50) => Fault::Lag(dice.one(&[200, 1_000, 1_500])),
         _ => Fault::Deaf(dice.one(&["pods", "nodes"])),
     }

@@ -42,6 +42,8 @@ pub struct State {
     pub machines: Vec<Machine>,
     /// The pods whose objects are there, or whose sandboxes run, by the number of their uid.
     pub pods: BTreeMap<u64, Pod>,
+    /// The pods whose kubelets are at work for them.
+    pub lives: BTreeSet<u64>,
     /// All sandboxes that there ever were.
     pub sandboxes: Vec<Sandbox>,
     /// Addresses that were given to a second sandbox while a first one had them.
@@ -50,8 +52,8 @@ pub struct State {
     pub counts: BTreeMap<String, u64>,
     /// The lines of the trace, if they are wanted.
     pub trace: Option<Vec<(Duration, String)>>,
-    /// Whether owners make new pods.
-    pub owners_work: bool,
+    /// Whether all is well: no DEL is lost, and no machine migrates.
+    pub is_calm: bool,
     next: u64,
 }
 
@@ -128,8 +130,8 @@ pub struct Sandbox {
     pub machine: usize,
     /// The addresses that it has or had.
     pub addresses: Vec<Address>,
-    /// The revision after which it did not run any more.
-    pub until: Option<u64>,
+    /// When it ended.
+    pub until: Option<Duration>,
 }
 
 /// An address of a sandbox.
@@ -145,10 +147,12 @@ pub struct Address {
     pub net: usize,
     /// The interface.
     pub interface: String,
-    /// The revision by which the row was written.
-    pub from: u64,
-    /// The revision after which it did not answer any more, or another sandbox of the pod had been given it.
-    pub until: Option<u64>,
+    /// When the row was written.
+    pub from: Duration,
+    /// When it answered no more, or was given to another sandbox.
+    pub until: Option<Duration>,
+    /// Whether its ADD was done.
+    pub answers: bool,
 }
 
 impl Sandbox {
@@ -161,7 +165,7 @@ impl Sandbox {
     /// The addresses that answer now.
     pub fn answering(&self) -> impl Iterator<Item = &Address> {
         let all = self.addresses.iter();
-        all.filter(|it| self.runs() && it.until.is_none())
+        all.filter(|it| self.runs() && it.until.is_none() && it.answers)
     }
 }
 
@@ -174,8 +178,8 @@ pub struct Doubled {
     pub sandboxes: (String, String),
     /// Its pool and the key of its row.
     pub row: (String, String),
-    /// The revision by which it was given to the second.
-    pub at: u64,
+    /// When it was given to the second.
+    pub at: Duration,
 }
 
 impl World {
@@ -196,11 +200,12 @@ impl World {
             dice: Dice::new(story.seed ^ 0x5eed),
             machines: machines.collect(),
             pods: BTreeMap::new(),
+            lives: BTreeSet::new(),
             sandboxes: Vec::new(),
             doubled: Vec::new(),
             counts: BTreeMap::new(),
             trace: trace.then(Vec::new),
-            owners_work: true,
+            is_calm: false,
             next: 1,
         };
         Self {
@@ -285,10 +290,10 @@ impl World {
 
     /// A sandbox ends, and its addresses answer no more.
     pub fn end_sandbox(&self, at: usize) {
-        let revision = self.server.revision();
+        let now = self.now();
         let mut state = self.state();
         let sandbox = &mut state.sandboxes[at];
-        sandbox.until.get_or_insert(revision);
+        sandbox.until.get_or_insert(now);
     }
 
     /// All sandboxes of a machine end.

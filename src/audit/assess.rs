@@ -199,15 +199,20 @@ impl<'s> Assessor<'s> {
             }
         }
         let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
-        let lone = all.filter(|(_, has_row)| !**has_row);
-        lone.map(|(reserved, _)| {
+        let all = all.zip(&self.index.exempt);
+        let lone = all.filter(|((_, has_row), _)| !**has_row);
+        lone.map(|((reserved, _), is_exempt)| {
             let reading = split(&reserved.name, &known);
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
                 let mut places = places.get(&of).into_iter().flatten().copied();
                 places.find(|place| place.range.is_some_and(|it| it.contains(address)))
             });
-            self.orphan(reserved, reading, place)
+            let mut it = self.orphan(reserved, reading, place);
+            if *is_exempt && !reserved.is_claimed() && matches!(it.verdict, Verdict::Stale(_)) {
+                it.verdict = Verdict::Unknown(Unknown::Exempt);
+            }
+            it
         })
         .collect()
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt},
+    address::{Range, excerpt, readings},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
     evidence::Sandboxes,
@@ -34,6 +34,8 @@ pub struct Index {
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
     pub has_row: Vec<bool>,
+    /// Which reservations a person exempted, by a pool of their namespace, in the same order.
+    pub exempt: Vec<bool>,
     /// All rows of the pods that are there and do not report one of their rows.
     pub siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
@@ -79,6 +81,7 @@ impl Index {
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut index = Self {
             has_row: vec![false; snapshot.reservations.len()],
+            exempt: vec![false; snapshot.reservations.len()],
             ..Self::default()
         };
         for (at, pod) in snapshot.pods.iter().enumerate() {
@@ -136,6 +139,13 @@ impl Index {
             }
             let held = self.held.entry(address).or_default();
             held.push((number, podref.into()));
+        }
+        if pool.has_exemptions() {
+            for (at, reserved) in snapshot.reservations.iter().enumerate() {
+                let mut addresses = readings(&reserved.name).map(|(_, address)| address);
+                self.exempt[at] |=
+                    reserved.namespace == key.namespace && addresses.any(|it| pool.exempts(it));
+            }
         }
         let (slice, disproved_slice) = match other {
             Some(podref) => (None, node.map(|node| (node, podref))),

@@ -329,6 +329,32 @@ async fn a_reservation_without_a_row_is_orphaned() {
     assert_eq!(seconds, 220);
 }
 
+/// ipgc touches nothing that a person exempted, so no audit says that it goes.
+#[tokio::test]
+async fn an_exempted_reservation_without_a_row_is_no_finding() {
+    for (annotation, value, is_exempt) in [
+        ("ipgc.dev/hold", "", true),
+        ("ipgc.dev/keep", "10.0.0.8", true),
+        ("ipgc.dev/keep", "8", true),
+        ("ipgc.dev/keep", "10.0.0.9", false),
+    ] {
+        let server = server();
+        server.put(fixtures::pool(NS, RANGE).annotation(annotation, value));
+        server.put(fixtures::reservation(
+            NS,
+            "10.0.0.8",
+            "default/gone",
+            "net1",
+        ));
+        let findings = report(&server).await.findings;
+        assert_eq!(
+            findings.is_empty(),
+            is_exempt,
+            "{annotation} {value}: {findings:?}"
+        );
+    }
+}
+
 /// A collector has told it by an event, which is there for an hour.
 #[tokio::test]
 async fn an_orphaned_reservation_says_that_claims_are_forbidden() {

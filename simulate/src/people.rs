@@ -1,0 +1,428 @@
+//! The deeds of a story, which people do to pods, nodes, pools and definitions, or which happen to machines.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::fixtures;
+use tokio::time::sleep;
+
+use crate::{
+    cni::{Del, pool_name},
+    story::{Deed, Story},
+    world::{NS, Pod, World},
+};
+
+impl World {
+    /// Does all deeds of a story, each at its time.
+    pub async fn act(&self, story: &Story, mut ours: impl FnMut(&Deed)) {
+        for step in &story.steps {
+            tokio::time::sleep_until(self.begun() + step.at).await;
+            ours(&step.deed);
+            self.deed(&step.deed);
+        }
+    }
+
+    fn chosen(&self, number: usize) -> Option<(u64, Pod)> {
+        let state = self.state();
+        let there: Vec<_> = state.pods.iter().filter(|(_, pod)| !pod.gone).collect();
+        let (uid, pod) = there.get(number.checked_rem(there.len())?)?;
+        Some((**uid, (*pod).clone()))
+    }
+
+    pub(crate) fn set(&self, uid: u64, change: impl FnOnce(&mut Pod)) {
+        if let Some(pod) = self.state().pods.get_mut(&uid) {
+            change(pod);
+        }
+    }
+
+    pub(crate) fn mark(&self, uid: u64, name: &str) {
+        self.api.mark_pod(NS, name);
+        self.set(uid, |pod| pod.marked = true);
+    }
+
+    fn deed(&self, deed: &Deed) {
+        match deed {
+            Deed::Delete(number) => {
+                if let Some((uid, pod)) = self.chosen(*number) {
+                    self.tell("a pod is deleted", || {
+                        format!("somebody deletes {}", pod.podref())
+                    });
+                    self.mark(uid, &pod.name);
+                }
+            }
+            Deed::Force(number) => {
+                if let Some((uid, pod)) = self.chosen(*number) {
+                    self.tell("a pod is deleted by force", || {
+                        format!("somebody deletes {} by force", pod.podref())
+                    });
+                    self.remove(uid);
+                }
+            }
+            Deed::Crash(number) => {
+                let Some((uid, pod)) = self.chosen(*number) else {
+                    return;
+                };
+                let running = self.running(uid);
+                if let Some(at) = running.first() {
+                    self.tell("a sandbox dies", || {
+                        format!("the sandbox of {} dies", pod.podref())
+                    });
+                    self.end_sandbox(*at);
+                    if !self.machine(pod.machine).is_at_work() {
+                        return;
+                    }
+                    self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
+                }
+            }
+            Deed::Complete(number) => {
+                let Some((uid, pod)) = self.chosen(*number) else {
+                    return;
+                };
+                self.tell("a pod ends by itself", || {
+                    format!("{} ends by itself", pod.podref())
+                });
+                self.set(uid, |pod| pod.completed = true);
+            }
+            Deed::Plug(number) => {
+                if let Some((uid, pod)) = self.chosen(*number) {
+                    tokio::spawn(self.clone().plug(uid, pod));
+                }
+            }
+            Deed::Unplug(number) => {
+                if let Some((uid, pod)) = self.chosen(*number) {
+                    self.unplug(uid, &pod);
+                }
+            }
+            Deed::Drain(machine) => {
+                self.tell("a node is drained", || {
+                    format!("somebody drains n{}", machine + 1)
+                });
+                self.mark_all(*machine);
+            }
+            Deed::Hold(net, time) => self.hold(*net, *time),
+            Deed::RemovePool(net) => self.remove_pool(*net),
+            Deed::RemoveDefinition(net, time) => self.remove_definition(*net, *time),
+            Deed::Restore(time) => self.restore(*time),
+            Deed::Power(machine, time) => self.without_power(*machine, *time),
+            Deed::Partition(machine, time) => {
+                let (this, machine, time) = (self.clone(), *machine, *time);
+                this.tell("a machine is cut off", || {
+                    format!("n{} is cut off for {time:?}", machine + 1)
+                });
+                this.state().machines[machine].connected = false;
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    this.state().machines[machine].connected = true;
+                    this.tell("a machine is connected", || {
+                        format!("n{} is connected", machine + 1)
+                    });
+                });
+            }
+            Deed::NoKubelet(machine, time) => {
+                let (this, machine, time) = (self.clone(), *machine, *time);
+                this.tell("a kubelet stops", || {
+                    format!("the kubelet of n{} stops for {time:?}", machine + 1)
+                });
+                this.state().machines[machine].kubelet = false;
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    this.state().machines[machine].kubelet = true;
+                    this.tell("a kubelet starts", || {
+                        format!("the kubelet of n{} starts", machine + 1)
+                    });
+                });
+            }
+            Deed::Fence(machine) => self.of_dead(*machine, "a node is fenced", |node| {
+                node["spec"]["taints"] = json!([fixtures::out_of_service_taint()]);
+            }),
+            Deed::DeclareEmpty(machine) => {
+                let now = (self.server.now() + Duration::from_secs(1)).to_string();
+                self.of_dead(*machine, "a node is declared empty", |node| {
+                    node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = now.into();
+                });
+            }
+            Deed::RemoveNode(machine) => self.remove_node(*machine),
+            Deed::EndWatches => {
+                self.tell("all watches end", || {
+                    "the API server ends all watches".to_owned()
+                });
+                for resource in ["pods", "nodes", "network-attachment-definitions"] {
+                    self.server.cut_watches(resource);
+                }
+            }
+            Deed::Compact => {
+                self.tell("old versions are forgotten", || {
+                    "the API server forgets old versions".to_owned()
+                });
+                self.server.compact();
+            }
+            Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..) => {}
+        }
+    }
+
+    /// A change of the node of a machine that has no power.
+    fn of_dead(&self, machine: usize, kind: &str, change: impl FnOnce(&mut Value)) {
+        let it = self.machine(machine);
+        if !it.power && self.server.edit("nodes", "", &it.name, change) {
+            self.tell(kind, || format!("{kind}: {}", it.name));
+        }
+    }
+
+    /// Somebody removes the node of a machine without power, and its pods are collected.
+    fn remove_node(&self, machine: usize) {
+        let it = self.machine(machine);
+        if it.power || self.server.delete("nodes", "", &it.name).is_none() {
+            return;
+        }
+        self.tell("a node is removed", || {
+            format!("somebody removes node {}", it.name)
+        });
+        let of: Vec<_> = {
+            let state = self.state();
+            let of = state
+                .pods
+                .iter()
+                .filter(|(_, pod)| pod.machine == machine && !pod.gone);
+            of.map(|(uid, pod)| (*uid, pod.name.clone())).collect()
+        };
+        for (uid, name) in of {
+            self.server.edit("pods", NS, &name, |pod| {
+                pod["status"]["phase"] = "Failed".into();
+                pod["status"]["reason"] = "PodGC".into();
+            });
+            self.remove(uid);
+        }
+    }
+
+    /// All pods of a machine are to be deleted.
+    pub(crate) fn mark_all(&self, machine: usize) {
+        let of: Vec<_> = {
+            let state = self.state();
+            let of = state
+                .pods
+                .iter()
+                .filter(|(_, pod)| pod.machine == machine && !pod.gone && !pod.marked);
+            of.map(|(uid, pod)| (*uid, pod.name.clone())).collect()
+        };
+        for (uid, name) in of {
+            self.mark(uid, &name);
+        }
+    }
+
+    /// A pod that runs gets one more network, as a hotplug controller gives it.
+    async fn plug(self, uid: u64, pod: Pod) {
+        let running = self.running(uid);
+        let spare = (0..self.nets.len()).find(|net| !pod.nets.contains(net));
+        let (Some(at), Some(net)) = (running.first().copied(), spare) else {
+            return;
+        };
+        if !self.machine(pod.machine).is_at_work() || pod.marked || pod.nets.len() > 1 {
+            return;
+        }
+        self.tell("a network is plugged in", || {
+            format!("{} gets {}", pod.podref(), self.nets[net].name)
+        });
+        self.set(uid, |pod| pod.nets.push(net));
+        self.ask_for_networks(uid);
+        let interface = format!("net{}", pod.nets.len() + 1);
+        if self.add(at, net, &interface).await && self.machine(pod.machine).is_at_work() {
+            self.report(uid, at);
+        }
+    }
+
+    /// A pod that runs loses its last network; its DEL may be lost.
+    fn unplug(&self, uid: u64, pod: &Pod) {
+        let running = self.running(uid);
+        let (Some(at), Some(net)) = (running.first().copied(), pod.nets.last().copied()) else {
+            return;
+        };
+        if !self.machine(pod.machine).is_at_work() || pod.marked || pod.nets.len() < 2 {
+            return;
+        }
+        self.tell("a network is unplugged", || {
+            format!("{} loses {}", pod.podref(), self.nets[net].name)
+        });
+        let del = if self.percent(50) {
+            Del::Lost
+        } else {
+            Del::Done
+        };
+        self.del(at, net, &format!("net{}", pod.nets.len()), del);
+        self.set(uid, |pod| {
+            pod.nets.pop();
+        });
+        self.ask_for_networks(uid);
+        self.report(uid, at);
+    }
+
+    fn ask_for_networks(&self, uid: u64) {
+        let nets = self.pod(uid).map(|pod| pod.nets).unwrap_or_default();
+        let asked: Vec<_> = nets
+            .iter()
+            .map(|net| format!("{NS}/{}", self.nets[*net].name))
+            .collect();
+        self.api_edit(uid, |object| {
+            object["metadata"]["annotations"][fixtures::NETWORKS] = asked.join(",").into();
+        });
+    }
+
+    /// The pools of a network.
+    fn pools_of(&self, net: usize) -> Vec<String> {
+        let of = &self.nets[net];
+        let names = of
+            .ranges
+            .iter()
+            .map(|range| pool_name(of.network_name, range));
+        names.collect()
+    }
+
+    /// Somebody exempts the pools of a network for a while.
+    fn hold(&self, net: usize, time: Duration) {
+        let pools = self.pools_of(net);
+        self.tell("a pool is exempted", || {
+            format!("somebody exempts {pools:?} for {time:?}")
+        });
+        for pool in &pools {
+            self.exempt(pool, json!({ "ipgc.dev/hold": "" }));
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            sleep(time).await;
+            for pool in &pools {
+                this.exempt(pool, json!({}));
+            }
+        });
+    }
+
+    /// Sets the annotations of a pool.
+    pub(crate) fn exempt(&self, pool: &str, annotations: Value) {
+        self.server.edit("ippools", NS, pool, |pool| {
+            pool["metadata"]["annotations"] = annotations;
+        });
+    }
+
+    /// Somebody deletes the pools of a network; whereabouts makes new ones, without rows.
+    fn remove_pool(&self, net: usize) {
+        for pool in self.pools_of(net) {
+            if self.server.delete("ippools", NS, &pool).is_some() {
+                self.tell("a pool is deleted", || {
+                    format!("somebody deletes pool {pool}")
+                });
+            }
+        }
+        self.lose_rows();
+    }
+
+    /// The rows of sandboxes that are not there any more give their addresses to others: whereabouts' decision.
+    pub(crate) fn lose_rows(&self) {
+        let now = self.now();
+        let mut state = self.state();
+        for sandbox in &mut state.sandboxes {
+            for address in sandbox.addresses.iter_mut().filter(|it| it.until.is_none()) {
+                let pool = self
+                    .server
+                    .get("ippools", NS, &address.pool)
+                    .unwrap_or_default();
+                if pool["spec"]["allocations"][&address.key]["id"] != sandbox.id.as_str() {
+                    address.until = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Somebody deletes a definition, and makes it again.
+    fn remove_definition(&self, net: usize, time: Duration) {
+        let name = self.nets[net].name;
+        let Some(definition) = self
+            .server
+            .delete("network-attachment-definitions", NS, name)
+        else {
+            return;
+        };
+        self.tell("a definition is deleted", || {
+            format!("somebody deletes definition {name} for {time:?}")
+        });
+        let this = self.clone();
+        tokio::spawn(async move {
+            sleep(time).await;
+            this.server.put(definition);
+        });
+    }
+
+    /// Etcd is backed up now, and restored after a while: pods that were made are gone, and others are there again.
+    fn restore(&self, time: Duration) {
+        let this = self.clone();
+        let backup = self.server.back_up();
+        let pods = self.state().pods.clone();
+        self.tell("etcd is backed up", || "etcd is backed up".to_owned());
+        tokio::spawn(async move {
+            sleep(time).await;
+            this.server.restore(backup);
+            this.tell("etcd is restored", || {
+                format!("etcd is restored from {time:?} ago")
+            });
+            let mut again = Vec::new();
+            {
+                let mut state = this.state();
+                for (uid, pod) in &mut state.pods {
+                    pod.gone |= pods.get(uid).is_none_or(|before| before.gone);
+                }
+                for (uid, before) in pods.into_iter().filter(|(_, pod)| !pod.gone) {
+                    let completed = state.pods.get(&uid).is_some_and(|pod| pod.completed);
+                    let nets = state.pods.get(&uid).map(|pod| pod.nets.clone());
+                    let pod = Pod {
+                        completed: before.completed || completed,
+                        nets: nets.unwrap_or(before.nets.clone()),
+                        ..before
+                    };
+                    state.pods.insert(uid, pod);
+                    again.push(uid);
+                }
+            }
+            this.lose_rows();
+            for uid in again {
+                this.begin_life(uid);
+            }
+        });
+    }
+
+    /// Whereabouts' reconciler beside ipgc: it reads pools, then pods, and removes rows without a pod a moment later.
+    pub(crate) async fn reconcile(self) {
+        loop {
+            sleep(Duration::from_secs(120)).await;
+            let pools = self.server.list("ippools");
+            let pods: Vec<_> = self
+                .server
+                .list("pods")
+                .iter()
+                .map(|pod| pod["metadata"]["name"].clone())
+                .collect();
+            sleep(self.millis(100, 3_000)).await;
+            for pool in pools {
+                let name = pool["metadata"]["name"].as_str().unwrap_or_default();
+                let rows = pool["spec"]["allocations"]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default();
+                for (key, row) in rows {
+                    let owner = row["podref"].as_str().unwrap_or_default();
+                    let owner = owner.split_once('/').map_or(owner, |(_, name)| name);
+                    if pods.iter().any(|pod| pod == owner) {
+                        continue;
+                    }
+                    self.server.edit("ippools", NS, name, |pool| {
+                        if pool["spec"]["allocations"][&key] == row
+                            && let Some(rows) = pool["spec"]["allocations"].as_object_mut()
+                        {
+                            rows.remove(&key);
+                        }
+                    });
+                    self.tell("whereabouts' reconciler frees a row", || {
+                        format!("whereabouts' reconciler frees {name}/{key}")
+                    });
+                }
+            }
+            self.lose_rows();
+        }
+    }
+}
