@@ -63,10 +63,7 @@ impl World {
             let pause = Duration::from_secs(10);
             sleep(pause).await;
             let it = self.machine(machine);
-            let node = self.server.get("nodes", "", &it.name);
-            let ready = node
-                .as_ref()
-                .map(|node| node["status"]["conditions"][0]["status"] == "True");
+            let ready = self.is_ready(&it.name);
             if it.is_at_work() {
                 silent = Duration::ZERO;
                 self.register(machine);
@@ -127,9 +124,10 @@ impl World {
             it.since = tokio::time::Instant::now();
         }
         self.tell("a machine boots", || format!("n{} boots", machine + 1));
-        // Whoever fenced it takes that back before.
+        // A person who said that it runs nothing takes that back before (assumption 5).
         self.server
             .edit("nodes", "", &self.machine(machine).name, |node| {
+                node["metadata"]["annotations"] = json!({});
                 if let Some(spec) = node["spec"].as_object_mut() {
                     spec.remove("taints");
                 }

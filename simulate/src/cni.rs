@@ -277,7 +277,7 @@ impl World {
                         ip: address.ip,
                         sandboxes: (former.clone(), id.clone()),
                         row: (address.pool.clone(), address.key.clone()),
-                        at: now,
+                        at: (address.from, now),
                     });
                     // Told once; the address is the second one's by its row.
                     address.until = Some(now);

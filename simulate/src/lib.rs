@@ -117,12 +117,17 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         format!("all is well from now on, {last:?} after the begin")
     });
     let end = Instant::now() + END;
+    let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
     while Instant::now() < end {
-        sleep(Duration::from_secs(30)).await;
+        // No wait but that of a leftover is longer.
+        sleep(Duration::from_secs(300)).await;
         copies.look_after().await;
+        (left, kept) = world.left_over(&policy).await;
+        if left.is_empty() && copies.queued() == 0 {
+            break;
+        }
     }
     let mut violations = world.freed_alive();
-    let (left, kept) = world.left_over(&policy).await;
     violations.extend(left);
     let queued = copies.queued();
     let ours = copies.stop();

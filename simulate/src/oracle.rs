@@ -136,9 +136,10 @@ impl World {
             }
         }
         for it in &state.doubled {
-            let ours = removed
-                .iter()
-                .any(|gone| (&gone.pool, &gone.key) == (&it.row.0, &it.row.1) && gone.at < it.at);
+            let ours = removed.iter().any(|gone| {
+                let is_its = (&gone.pool, &gone.key) == (&it.row.0, &it.row.1);
+                is_its && it.at.0 < gone.at && gone.at < it.at.1
+            });
             if ours {
                 found.push(Violation(format!(
                     "{} was given to sandbox {} while sandbox {} had it, after ipgc had freed it",

@@ -50,22 +50,17 @@ impl World {
     }
 
     fn create(&self, number: usize, index: usize, owner: &Owner) {
-        let machine = {
-            let state = self.state();
-            let there: Vec<_> = (0..state.machines.len())
-                .filter(|it| state.machines[*it].is_at_work())
-                .collect();
-            drop(state);
-            let nodes = self.nodes();
-            let there: Vec<_> = there
-                .into_iter()
-                .filter(|it| nodes.contains(&self.machine(*it).name))
-                .collect();
-            if there.is_empty() {
-                return;
+        let machines = self.state().machines.clone();
+        let mut ready = Vec::new();
+        for (machine, it) in machines.iter().enumerate() {
+            if it.is_at_work() && self.is_ready(&it.name) == Some(true) {
+                ready.push(machine);
             }
-            self.state().dice.one(&there)
-        };
+        }
+        if ready.is_empty() {
+            return;
+        }
+        let machine = self.state().dice.one(&ready);
         let uid = self.next();
         let name = if owner.kind.names_return() {
             format!("{}-{index}", owner.name)

@@ -178,8 +178,8 @@ pub struct Doubled {
     pub sandboxes: (String, String),
     /// Its pool and the key of its row.
     pub row: (String, String),
-    /// When it was given to the second.
-    pub at: Duration,
+    /// When it was given to the first, and to the second.
+    pub at: (Duration, Duration),
 }
 
 impl World {
@@ -310,12 +310,10 @@ impl World {
         }
     }
 
-    /// The names of nodes that are there.
+    /// Whether the node of a machine is there, and ready.
     #[must_use]
-    pub fn nodes(&self) -> BTreeSet<String> {
-        let nodes = self.server.list("nodes").into_iter();
-        nodes
-            .filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned()))
-            .collect()
+    pub fn is_ready(&self, name: &str) -> Option<bool> {
+        let node = self.server.get("nodes", "", name)?;
+        Some(node["status"]["conditions"][0]["status"] == "True")
     }
 }
