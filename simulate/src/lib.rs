@@ -162,7 +162,7 @@ fn requests(world: &World) -> Vec<(Duration, String)> {
             .status
             .map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         // Others say the time of the machine.
-        let body = if it.resource == "ippools" {
+        let body = if it.resource == "ippools" || it.resource == "events" {
             String::from_utf8_lossy(&it.body).into_owned()
         } else {
             String::new()
