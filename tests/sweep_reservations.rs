@@ -199,6 +199,27 @@ async fn claim_that_a_crash_left() {
     bench.stop().await;
 }
 
+/// Two ADDs raced for one address of two ranges that overlap: both rows are there, and one reservation. Its pod went, and
+/// the run that had claimed it.
+#[tokio::test(start_paused = true)]
+async fn claim_that_a_crash_left_while_another_pod_has_a_row_of_the_address() {
+    let server = room();
+    let mut claim = fixtures::reservation(NS, "10.0.0.9", "ipgc.dev/releasing", "net1");
+    claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/gone".into();
+    server.put(claim);
+    server.put(
+        fixtures::pod(NS, "stuck")
+            .node("node-1")
+            .networks("default/net"),
+    );
+    put_row(&server, 9, "stuck", 9);
+    let bench = Bench::start(server).await;
+    seconds(900).await;
+    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
+    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    bench.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn claim_of_a_live_pod_without_a_row() {
     let server = room();

@@ -23,8 +23,7 @@ type Place = (String, Option<Box<str>>, IpAddr);
 /// The findings of a second look.
 #[derive(Debug, Default)]
 pub struct SecondLook {
-    /// Each with its owner, if all rows of it agree on one.
-    taken: HashMap<Place, Option<PodRef>>,
+    taken: HashSet<Place>,
     /// A pool could not be read: it may have a row of any address.
     is_blind: bool,
     /// All rows of the podrefs that were asked for.
@@ -38,7 +37,7 @@ impl SecondLook {
     #[must_use]
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
-        self.is_blind || self.taken.contains_key(&place)
+        self.is_blind || self.taken.contains(&place)
     }
 
     /// Whether this pod has a row of the address in a pool that may be of this network, or of a slice of it that no sweep
@@ -50,18 +49,10 @@ impl SecondLook {
         pools.any(|networks| may_be_of(networks, network, true))
     }
 
-    /// Whether a row of this network holds the address for this pod, and none for another.
+    /// Whether a row of this network was seen that holds the address.
     #[must_use]
-    pub fn has_row_of(
-        &self,
-        podref: &PodRef,
-        namespace: &str,
-        network: Option<&str>,
-        address: IpAddr,
-    ) -> bool {
-        let place = (namespace.to_owned(), network.map(Into::into), address);
-        let owner = self.taken.get(&place).and_then(Option::as_ref);
-        !self.is_blind && owner == Some(podref)
+    pub fn saw_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
+        !self.is_blind && self.has_row(namespace, network, address)
     }
 }
 
@@ -102,13 +93,9 @@ pub async fn second_look(
             for row in pool.rows() {
                 // Also of a row that says nothing else.
                 if let Some(address) = pool.address_of(row) {
-                    let owner = row.content().ok().map(|row| row.podref.clone());
                     for network in &networks {
-                        let place = (pool.key().namespace.clone(), network.clone(), address);
-                        let known = found.taken.entry(place).or_insert_with(|| owner.clone());
-                        if *known != owner {
-                            *known = None;
-                        }
+                        let namespace = pool.key().namespace.clone();
+                        found.taken.insert((namespace, network.clone(), address));
                     }
                 }
                 let Ok(row) = row.content() else { continue };

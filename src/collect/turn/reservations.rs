@@ -204,9 +204,9 @@ impl Turn<'_> {
             Ok(found) => wanted.retain_mut(|wanted| {
                 let (namespace, address) = (&self.key.namespace, wanted.row.address);
                 let mut networks = wanted.networks.iter().map(Option::as_deref);
-                let podref = &wanted.row.podref;
-                let mut own = networks.clone();
-                if own.any(|network| found.has_row_of(podref, namespace, network, address)) {
+                let mut seen = networks.clone();
+                // A claim is given back.
+                if seen.any(|network| found.saw_row(namespace, network, address)) {
                     wanted.fact = Fact::Taken;
                 }
                 wanted.fact == Fact::Taken

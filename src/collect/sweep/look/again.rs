@@ -51,9 +51,9 @@ impl Look<'_> {
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
             let (network, address) = (orphan.network.as_deref(), orphan.address);
-            // A claim that was never ended is given back to its row.
-            let gives_back = orphan.reservation.is_claimed()
-                && found.has_row_of(&orphan.owner, namespace, network, address);
+            // A claim that was never ended is given back where a row holds the address, so that it is as it was before.
+            let gives_back =
+                orphan.reservation.is_claimed() && found.saw_row(namespace, network, address);
             // A row holds the address: whosever it is, the reservation stays as long as it does.
             if !gives_back && found.has_row(namespace, network, address) {
                 continue;
