@@ -30,6 +30,9 @@ struct Args {
     /// How many minutes of each story are eventful
     #[arg(long, default_value_t = 10)]
     minutes: u64,
+    /// End with the first seed that fails
+    #[arg(long)]
+    first: bool,
     /// Shorten a story that failed
     #[arg(long)]
     shrink: bool,
@@ -79,6 +82,9 @@ fn main() -> ExitCode {
                     }
                     if !outcome.violations.is_empty() {
                         println!("seed {seed}: {}", outcome.violations[0]);
+                        if args.first {
+                            next.store(args.seeds.end, Ordering::Relaxed);
+                        }
                         failed
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)

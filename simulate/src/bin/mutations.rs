@@ -1,0 +1,223 @@
+//! Shows that the simulation can fail: for each guard of docs/safety.md a copy of the project without it is built, and
+//! played until a seed shows what the guard is for.
+//!
+//! Writes into `target/mutations` only. Needs git and cargo, and some minutes for each guard.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+/// A guard, and how it is taken out: this text of a file is replaced by that one.
+struct Mutation {
+    name: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const MUTATIONS: [Mutation; 17] = [
+    Mutation {
+        name: "a pod that was not read counts as absent",
+        file: "core/src/judge.rs",
+        from: "Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),",
+        to: "Presence::Unknown(_) => Verdict::Stale(absent(&subject)),",
+    },
+    Mutation {
+        name: "the patch does not test the row",
+        file: "core/src/patch.rs",
+        from: "operations.push(test(&path, row.stored().clone()));",
+        to: "",
+    },
+    Mutation {
+        name: "a watch that is not heard counts as heard",
+        file: "core/src/clearance.rs",
+        from: "if !self.facts.fresh && Self::may_return(&scheduled) {",
+        to: "if false {",
+    },
+    Mutation {
+        name: "an end is settled though the sandbox was not seen up",
+        file: "core/src/evidence.rs",
+        from: "state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;",
+        to: "state.phase.is_terminal() && all_terminated && !self.foreign_end;",
+    },
+    Mutation {
+        name: "each end is settled",
+        file: "core/src/clearance.rs",
+        from: "} else if end.settled && least.is_zero() {",
+        to: "} else if least.is_zero() {",
+    },
+    Mutation {
+        name: "no wait W for the kubelet",
+        file: "core/src/clearance.rs",
+        from: "let until = since + wait;",
+        to: "let until = since;",
+    },
+    Mutation {
+        name: "a silent kubelet counts as alive",
+        file: "core/src/clearance.rs",
+        from: "Standing::Silent => self.held_by(node, end, wait),",
+        to: "Standing::Silent => Clearance::new(Grade::Witnessed, Wait::Until(end + wait)),",
+    },
+    Mutation {
+        name: "no node blocks for pods that nobody saw",
+        file: "core/src/clearance.rs",
+        from: "let silent = nodes.blockers(self.facts.slice, wait, self.now);",
+        to: "let silent = None;",
+    },
+    Mutation {
+        name: "an earlier incarnation does not count",
+        file: "core/src/clearance.rs",
+        from: "let own = own.reduce(Clearance::and);",
+        to: "let own = own.last();",
+    },
+    Mutation {
+        name: "another pod's report does not hold a row",
+        file: "core/src/judge.rs",
+        from: "if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {",
+        to: "if let Some(held) = None::<Held> {",
+    },
+    Mutation {
+        name: "a reservation is deleted without a claim",
+        file: "src/collect/release/steps.rs",
+        from: "let is_marked = !may_be_accepted || reservation.is_claimed();",
+        to: "let is_marked = may_be_accepted || !may_be_accepted;",
+    },
+    Mutation {
+        name: "no second proof of a reservation",
+        file: "src/collect/release/steps.rs",
+        from: "Ok(false) => kept.push(marked),",
+        to: "Ok(false) => proven.push(Proven(marked)),",
+    },
+    Mutation {
+        name: "a claim is not waited for",
+        file: "src/collect/release/steps.rs",
+        from: "ripe: claimed.then(|| seen() + policy.add_budget),",
+        to: "ripe: claimed.then(seen),",
+    },
+    Mutation {
+        name: "history that went back is not noticed",
+        file: "core/src/history.rs",
+        from: "let heard = if version < asked.newest {",
+        to: "let heard = if false {",
+    },
+    Mutation {
+        name: "nodes are not read in the proof",
+        file: "src/collect/turn/rows.rs",
+        from: "if names().is_empty() {",
+        to: "if !names().is_empty() || names().is_empty() {",
+    },
+    Mutation {
+        name: "a new bootID counts whenever it came",
+        file: "core/src/clearance.rs",
+        from: "let proves_nothing = self.policy.may_never_end(dels);",
+        to: "let proves_nothing = false && self.policy.may_never_end(dels);",
+    },
+    Mutation {
+        name: "a claim that a crash left is not ended",
+        file: "core/src/reservation.rs",
+        from: "Some(claimed_from) if self.is_claimed() => claimed_from,",
+        to: "Some(claimed_from) if self.is_claimed() && claimed_from.is_empty() => claimed_from,",
+    },
+];
+
+fn main() -> ExitCode {
+    let mut names = env::args().skip(1).peekable();
+    let names: Vec<_> = if names.peek().is_some() {
+        names.collect()
+    } else {
+        vec![String::new()]
+    };
+    let wanted = |it: &&Mutation| names.iter().any(|name| it.name.contains(name.as_str()));
+    let mut missed = 0;
+    println!("| guard that is left out | seed | shown |\n|---|---|---|");
+    for mutation in MUTATIONS.iter().filter(wanted) {
+        match shown(mutation) {
+            Ok(Some((seed, what))) => println!("| {} | {seed} | {what} |", mutation.name),
+            Ok(None) => {
+                missed += 1;
+                println!("| {} | none | |", mutation.name);
+            }
+            Err(error) => {
+                missed += 1;
+                println!("| {} | failed | {error} |", mutation.name);
+            }
+        }
+    }
+    if missed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The first seed that fails without the guard, and the violation.
+fn shown(mutation: &Mutation) -> io::Result<Option<(String, String)>> {
+    let root = Path::new("target/mutations");
+    let tree = root.join("tree");
+    copy(&tree)?;
+    let file = tree.join(mutation.file);
+    let text = fs::read_to_string(&file)?;
+    if text.matches(mutation.from).count() != 1 {
+        let reason = format!(
+            "{} has not this text once: {}",
+            mutation.file, mutation.from
+        );
+        return Err(io::Error::other(reason));
+    }
+    fs::write(&file, text.replace(mutation.from, mutation.to))?;
+    let target = env::current_dir()?.join(root).join("build");
+    let mut build = Command::new(env!("CARGO"));
+    let build = build.args([
+        "build",
+        "--quiet",
+        "--profile",
+        "sim",
+        "-p",
+        "simulate",
+        "--bin",
+        "simulate",
+    ]);
+    // A guard that is left out leaves names that nobody uses.
+    let build = build.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
+    let built = build.output()?;
+    fs::write(&file, &text)?;
+    if !built.status.success() {
+        let reason = String::from_utf8_lossy(&built.stderr).into_owned();
+        let reason = reason
+            .lines()
+            .find(|line| line.starts_with("error"))
+            .unwrap_or("no build")
+            .to_owned();
+        return Err(io::Error::other(reason));
+    }
+    let played = Command::new(target.join("sim/simulate"))
+        .args(["--first", "--seeds", "0..20000"])
+        .output()?;
+    let told = String::from_utf8_lossy(&played.stdout);
+    let found = told
+        .lines()
+        .find_map(|line| line.strip_prefix("seed ")?.split_once(": "));
+    Ok(found.map(|(seed, what)| (seed.to_owned(), what.chars().take(160).collect())))
+}
+
+/// Copies all files that git knows and that are not there as they are.
+fn copy(tree: &Path) -> io::Result<()> {
+    let files = Command::new("git").args(["ls-files", "-z"]).output()?;
+    for name in files
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        let name = PathBuf::from(String::from_utf8_lossy(name).into_owned());
+        let (from, to) = (fs::read(&name)?, tree.join(&name));
+        if fs::read(&to).ok().as_ref() != Some(&from) {
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(&to, from)?;
+        }
+    }
+    Ok(())
+}
