@@ -39,6 +39,7 @@ mod races;
 mod relist;
 mod reservations;
 mod reservations_faults;
+mod rights;
 mod seams;
 mod slow_pool;
 mod sweep;
