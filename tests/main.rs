@@ -19,6 +19,7 @@ mod faults_nodes;
 mod faults_rows;
 mod faults_watch;
 mod history;
+mod hostile;
 mod layers;
 mod leader;
 mod lifecycle;
