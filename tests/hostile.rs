@@ -187,6 +187,24 @@ async fn a_forged_claim_is_told_and_holds_a_row_until_it_is_withdrawn(
     bench.stop().await;
 }
 
+/// As long as an annotation can be, and longer.
+#[tokio::test(start_paused = true)]
+async fn a_megabyte_of_claims_holds_what_it_names_and_nothing_else() {
+    let (server, _beat) = room();
+    let bench = Bench::start(server).await;
+    let claims = (0..60_000).map(|n| format!("172.16.{}.{}", n / 250, n % 250));
+    let claims: Vec<_> = claims.chain(["10.0.0.1".to_owned()]).collect();
+    let status = json!([{"name": "default/net", "interface": "net1", "ips": claims}]).to_string();
+    assert!(status.len() > 900_000);
+    bench.put(forger().annotation(NETWORK_STATUS, &status).running());
+    seconds(600).await;
+    bench.end(["web-0"]);
+    stays(&bench, POOL, &["1"]).await;
+    ends(&bench, "forger");
+    goes_after(&bench, POOL, "1", 900).await;
+    bench.stop().await;
+}
+
 /// Nothing runs of a pod that has no node.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_pod_that_was_never_scheduled_holds_nothing() {
