@@ -74,8 +74,8 @@ impl Config {
         let mut rights: Vec<_> = [
             on::<Pod>(everywhere, &READS),
             on::<Node>(&Scope::Cluster, &READS),
-            on::<NetworkAttachmentDefinition>(everywhere, &READS),
-            on::<Lease>(beats, &["get", "list"]),
+            on::<NetworkAttachmentDefinition>(everywhere, &["list", "watch"]),
+            on::<Lease>(beats, &["list"]),
             on::<IpPool>(pools, &["get", "list", "patch"]),
             on::<Reservation>(pools, &["get", "list", "patch", "delete"]),
             on::<NodeSlicePool>(pools, &["list"]),

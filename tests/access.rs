@@ -113,7 +113,6 @@ async fn many_are_named_in_the_order_of_the_list() {
             "get nodes at the cluster scope",
             "list nodes at the cluster scope",
             "watch nodes at the cluster scope",
-            "get leases.coordination.k8s.io in namespace kube-node-lease",
             "get ippools.whereabouts.cni.cncf.io in namespace net",
             "list ippools.whereabouts.cni.cncf.io in namespace net",
             "patch ippools.whereabouts.cni.cncf.io in namespace net",

@@ -1,4 +1,5 @@
-//! docs/museum.md maps every exhibit to a test that there is, and every test of the museum to an exhibit.
+//! docs/museum.md maps every exhibit to a test that there is, and every test of the museum to an exhibit. docs/security.md
+//! names tests that there are.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,14 +23,37 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn the_table_of_exhibits_is_the_list_of_tests() {
-    let exhibits = include_str!("../docs/museum.md");
+/// The names of all functions that may be tests.
+fn all_tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for folder in ["tests", "core/tests", "e2e/tests", "src"] {
         functions(&root.join(folder), &mut tests);
     }
+    tests
+}
+
+#[test]
+fn tests_that_the_threat_model_names_are_there() {
+    let tests = all_tests();
+    let text = include_str!("../docs/security.md");
+    let is_name = |word: &&str| {
+        let letters = word
+            .bytes()
+            .all(|c| c == b'_' || c.is_ascii_lowercase() || c.is_ascii_digit());
+        letters && word.matches('_').count() > 2
+    };
+    let named: Vec<_> = text.split('`').filter(is_name).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named {
+        assert!(tests.contains(name), "{name} is no test");
+    }
+}
+
+#[test]
+fn the_table_of_exhibits_is_the_list_of_tests() {
+    let exhibits = include_str!("../docs/museum.md");
+    let tests = all_tests();
     let mut named = BTreeSet::new();
     for row in exhibits.lines().filter(|line| line.starts_with("| ")) {
         let column = row.split('|').nth(3).unwrap();

@@ -5,7 +5,10 @@
 //! the networks that definitions and pools name. Nothing here guesses: a name with two readings that are
 //! equally good has none.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::IpAddr,
+};
 
 use crate::{
     address::{Range, may_reserve, readings},
@@ -17,7 +20,7 @@ use crate::{
 /// The networks that definitions and pools name, each with the ranges that it is known to have. None of these stands for
 /// ranges that are not known: in a file on the nodes, or in a text that is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownNetworks(BTreeMap<Option<Box<str>>, Vec<Option<Range>>>);
+pub struct KnownNetworks(BTreeMap<Option<Box<str>>, HashSet<Option<Range>>>);
 
 impl KnownNetworks {
     /// Takes in a pool of this range that may be of these networks.
@@ -50,9 +53,7 @@ impl KnownNetworks {
 
     fn add(&mut self, network: Option<&str>, range: Option<Range>) {
         let ranges = self.0.entry(network.map(Into::into)).or_default();
-        if !ranges.contains(&range) {
-            ranges.push(range);
-        }
+        ranges.insert(range);
     }
 }
 
@@ -172,5 +173,23 @@ mod tests {
         #[case] reading: Reading<'_>,
     ) {
         assert_eq!(split(name, &known(pools, sections)), reading);
+    }
+
+    /// Whoever may write definitions decides how many ranges a network has. The time grows with their number, not with
+    /// its square: that of so many would be half a minute.
+    #[test]
+    fn a_network_of_many_ranges_is_taken_in_at_once() {
+        let ranges = (0..300_000_u32).map(|n| {
+            let address = std::net::Ipv4Addr::from(n << 8);
+            Range::parse(&format!("{address}/24")).unwrap()
+        });
+        let networks = [None].into();
+        let begun = std::time::Instant::now();
+        let mut known = KnownNetworks::default();
+        for range in ranges {
+            known.add_pool(&networks, Some(range));
+        }
+        let took = begun.elapsed();
+        assert!(took < std::time::Duration::from_secs(5), "{took:?}");
     }
 }

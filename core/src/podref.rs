@@ -49,12 +49,8 @@ impl PodRef {
     /// Whether the text is a podref.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
-        let names = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-        let is_name = |part: &str, longest: usize| {
-            (1..=longest).contains(&part.len()) && part.bytes().all(names)
-        };
         text.split_once('/').is_some_and(|(namespace, name)| {
-            is_name(namespace, LONGEST_NAMESPACE) && is_name(name, LONGEST_NAME)
+            is_name(namespace, LONGEST_NAMESPACE) && is_object_name(name)
         })
     }
 }
@@ -75,6 +71,22 @@ impl FromStr for PodRef {
 /// Longest name of a namespace (a DNS label), and of a pod (a DNS subdomain).
 const LONGEST_NAMESPACE: usize = 63;
 const LONGEST_NAME: usize = 253;
+
+/// Whether an object, a pod or a pool, can have this name.
+#[must_use]
+pub fn is_object_name(text: &str) -> bool {
+    is_name(text, LONGEST_NAME)
+}
+
+/// So it is neither `.` nor `..` either, which a proxy takes for a way through the path of a request.
+fn is_name(text: &str, longest: usize) -> bool {
+    let is_end = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9');
+    let mut ends = text.bytes().take(1).chain(text.bytes().next_back());
+    let mut all = text.bytes();
+    (1..=longest).contains(&text.len())
+        && ends.all(is_end)
+        && all.all(|c| is_end(c) || matches!(c, b'-' | b'.'))
+}
 
 /// It has the hash of its text, so that maps can be asked with a text.
 impl Borrow<str> for PodRef {
@@ -154,6 +166,11 @@ mod tests {
     #[case("default/web?x=y", None)]
     #[case("default/Web", None)]
     #[case("default/web 0", None)]
+    #[case("default/.", None)]
+    #[case("default/..", None)]
+    #[case("../default", None)]
+    #[case("default/-web", None)]
+    #[case("default/web.", None)]
     #[case("kube-system/etcd-node.example.org", Some(("kube-system", "etcd-node.example.org")))]
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();

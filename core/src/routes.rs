@@ -10,10 +10,11 @@ use std::{
 };
 
 use crate::{
-    address::{Range, pool_name},
+    address::{Range, excerpt, pool_name},
     definitions::{Definition, Definitions},
     evidence::Ended,
     ipam::Ipam,
+    podref::is_object_name,
     pool::PoolKey,
     work::Route,
 };
@@ -99,6 +100,10 @@ impl KnownPools {
     }
 }
 
+/// Most pools that are looked into at the end of a pod. No pod has that many networks, and each pool is a request: whoever
+/// makes up more definitions and claims them all is left to the sweep.
+const MOST_POOLS: usize = 256;
+
 /// Where the rows of an owner can be.
 #[derive(Debug, Default)]
 pub struct Routes {
@@ -134,6 +139,13 @@ impl Routes {
                 }
             }
         }
+        if let (true, Some(ended)) = (routes.pools.len() > MOST_POOLS, ended.first()) {
+            let many = routes.pools.len();
+            routes.pools.clear();
+            let reason = format!("{many} pools are too many to look into for one pod");
+            routes.unresolved.push(reason);
+            routes.unseen.push(ended.podref().to_string());
+        }
         routes
     }
 
@@ -161,6 +173,12 @@ impl Routes {
             _ => section.pool_names().collect(),
         };
         for name in names {
+            // The plugin cannot have made it either. It may hold anything that a person wrote as `network_name`.
+            if !is_object_name(&name) {
+                let reason = format!("{network}: no pool can have the name {:?}", excerpt(&name));
+                self.unresolved.push(reason);
+                continue;
+            }
             let pools = known.named(&name);
             if pools.is_empty() {
                 self.unseen.push(name);

@@ -116,6 +116,27 @@ fn a_row_that_a_person_exempted_stays(#[case] annotation: &str, #[case] value: &
     assert!(UnreadablePatch::new(&pool, &pool.rows()[0]).is_none());
 }
 
+/// By the word of a person any key may be in a patch: it is one token of the path, and its neighbours stay.
+#[rstest]
+#[case("2/id", "/spec/allocations/2~1id")]
+#[case("a/b~c", "/spec/allocations/a~1b~0c")]
+#[case("~1", "/spec/allocations/~01")]
+#[case("", "/spec/allocations/")]
+#[case("-", "/spec/allocations/-")]
+#[case("../../metadata", "/spec/allocations/..~1..~1metadata")]
+fn a_key_of_any_letters_is_one_token_of_the_path(#[case] key: &str, #[case] path: &str) {
+    let row = |offset: u64| row_value(POD, &sandbox(offset), "net1");
+    let document = pool_document("10.0.0.0/24", &[("2", row(2)), (key, row(3))]);
+    let pool = observe(&document);
+    let row = pool.rows().iter().find(|row| row.key() == key).unwrap();
+    let patch = UnreadablePatch::new(&pool, row).unwrap().to_json_patch();
+    let operations = serde_json::to_value(&patch).unwrap();
+    assert_eq!(operations[2], json!({"op": "remove", "path": path}));
+    let after = apply(&document, &patch).unwrap();
+    let left = after["spec"]["allocations"].as_object().unwrap();
+    assert_eq!(left.keys().collect::<Vec<_>>(), ["2"]);
+}
+
 #[test]
 fn a_node_that_is_said_to_be_dead_is_fenced_while_it_is_not_ready() {
     let mut nodes = Nodes::said_dead(["dead".into()]);

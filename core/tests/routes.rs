@@ -36,6 +36,10 @@ fn definitions() -> Definitions {
             r#""range":"10.8.0.0/16","network_name":"cut","node_slice_size":"/24""#,
         ),
         definition("bad", r#""range":"10.9.0.0/99""#),
+        definition(
+            "loud",
+            r#""range":"10.9.0.0/24","network_name":"x\nfreed row""#,
+        ),
         (
             "default/odd".into(),
             Definition::Invalid(parse("{", "odd").unwrap_err()),
@@ -102,6 +106,7 @@ fn routes(networks: &str, known: &KnownPools) -> (Vec<String>, usize, Vec<String
 #[case::missing("nowhere", &[], 1)]
 #[case::unreadable("odd", &[], 1)]
 #[case::without_a_range("bad", &[], 1)]
+#[case::with_a_network_that_no_name_has("loud", &[], 1)]
 fn networks_lead_to_pools(
     #[case] networks: &str,
     #[case] expected: &[&str],

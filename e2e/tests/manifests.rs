@@ -112,7 +112,7 @@ fn expected_grants(pools: &str) -> BTreeSet<String> {
         ("*", "/nodes: get list watch"),
         (
             "*",
-            "k8s.cni.cncf.io/network-attachment-definitions: get list watch",
+            "k8s.cni.cncf.io/network-attachment-definitions: list watch",
         ),
         ("*", "events.k8s.io/events: create"),
         (pools, "whereabouts.cni.cncf.io/ippools: get list patch"),
@@ -121,7 +121,7 @@ fn expected_grants(pools: &str) -> BTreeSet<String> {
             "whereabouts.cni.cncf.io/overlappingrangeipreservations: get list patch delete",
         ),
         (pools, "whereabouts.cni.cncf.io/nodeslicepools: list"),
-        ("kube-node-lease", "coordination.k8s.io/leases: get list"),
+        ("kube-node-lease", "coordination.k8s.io/leases: list"),
         ("ipgc-system", "coordination.k8s.io/leases: create"),
         ("ipgc-system", "coordination.k8s.io/leases=ipgc: get update"),
     ]

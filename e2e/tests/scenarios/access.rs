@@ -19,6 +19,9 @@ use kube::{
 
 use crate::binary::{applied, ipgc, run, terminated};
 
+/// Without rights on a Lease.
+const ALONE: &str = "--leader-elect=false";
+
 fn lines(rights: &[Right]) -> Vec<String> {
     rights.iter().map(Right::to_string).collect()
 }
@@ -54,11 +57,11 @@ async fn account(plane: &ControlPlane, namespace: &Namespace) -> Result<(String,
 }
 
 /// Runs it to its end, which has to be that of bad input, and returns its one line.
-async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Result<String> {
+pub async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Result<String> {
     let kubeconfig = cluster.dir().join(unique("refused"));
     account.write(&kubeconfig)?;
     let kubeconfig = kubeconfig.to_str().unwrap();
-    let alone = ["run", "--leader-elect=false", "--kubeconfig", kubeconfig];
+    let alone = ["run", "--kubeconfig", kubeconfig];
     let output = ipgc(&[&alone, args].concat()).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -100,7 +103,7 @@ async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
     let right = "patch ippools.whereabouts.cni.cncf.io in all namespaces";
     until_missing(&access, &Config::default(), &[right]).await?;
     assert_eq!(
-        refused(cluster, &access, &[]).await?,
+        refused(cluster, &access, &[ALONE]).await?,
         format!("ipgc: rights are missing, manifests/base/rbac.yaml grants them: {right}\n")
     );
     Ok(())
@@ -128,7 +131,7 @@ async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() ->
     ipgc.is_ready().await?;
     terminated(ipgc).await?;
 
-    let said = refused(cluster, &access, &[]).await?;
+    let said = refused(cluster, &access, &[ALONE]).await?;
     assert_eq!(said.matches(" in all namespaces").count(), 8, "{said}");
     for kind in [
         "ippools",
@@ -138,7 +141,7 @@ async fn rights_on_the_pools_of_one_namespace_are_enough_for_that_namespace() ->
         let right = format!("list {kind}.whereabouts.cni.cncf.io in all namespaces");
         assert!(said.contains(&right), "{said}");
     }
-    let elsewhere = refused(cluster, &access, &["--pool-namespace=default"]).await?;
+    let elsewhere = refused(cluster, &access, &[ALONE, "--pool-namespace=default"]).await?;
     let named = elsewhere.matches(" in namespace default").count();
     assert_eq!(named, 8, "{elsewhere}");
     Ok(())

@@ -29,5 +29,6 @@ mod living;
 mod networks;
 mod nodes;
 mod old_reservations;
+mod rights;
 mod successors;
 mod support;
