@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(split(name, &known(pools, sections)), reading);
     }
 
-    /// Whoever may write definitions decides how many ranges a network has. The time grows with their number, not with
-    /// its square: that of so many would be half a minute.
+    /// Definitions of any user may have many ranges in one network. The time grows with their number, not with its square:
+    /// that of so many would be half a minute.
     #[test]
     fn a_network_of_many_ranges_is_taken_in_at_once() {
         let ranges = (0..300_000_u32).map(|n| {

@@ -100,8 +100,8 @@ impl KnownPools {
     }
 }
 
-/// Most pools that are looked into at the end of a pod. No pod has that many networks, and each pool is a request: whoever
-/// makes up more definitions and claims them all is left to the sweep.
+/// Most pools that are looked into at the end of a pod. No pod has that many networks, and each pool is a request: a pod
+/// that claims more definitions is left to the sweep.
 const MOST_POOLS: usize = 256;
 
 /// Where the rows of an owner can be.
