@@ -6,6 +6,7 @@ use ipgc::{
     config::Config,
     run::{Collector, Running},
 };
+use ipgc_core::breaker::Limits;
 use testkit::{Cut, Match};
 use tokio::time::sleep;
 
@@ -49,6 +50,13 @@ impl Copies {
                 ..Config::default()
             };
             config.policy.leftover_grace = story.leftover_grace;
+            if story.cautious {
+                config.breaker = Limits {
+                    min: 1,
+                    fraction: 0.1,
+                    hold: Duration::from_secs(120),
+                };
+            }
             let copy = copies.launch(number, config);
             copies.all.push(copy);
         }

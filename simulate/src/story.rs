@@ -26,6 +26,8 @@ pub struct Story {
     pub leftover_grace: Duration,
     /// Whether whereabouts' own collectors work beside ipgc.
     pub upstream: bool,
+    /// Whether the breaker opens for a few rows, and for two minutes.
+    pub cautious: bool,
     /// Deeds, by time.
     pub steps: Vec<Step>,
 }
@@ -319,6 +321,7 @@ impl Story {
             sweep_interval: dice.seconds(60, 300),
             leftover_grace: dice.seconds(60, 600),
             upstream: dice.percent(10),
+            cautious: dice.percent(10),
             steps,
         }
     }
@@ -374,7 +377,7 @@ fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
 
 fn fault(dice: &mut Dice, copy: usize) -> Fault {
     let of = dice.one(&[10, 50, 90]);
-    let codes = [401, 404, 409, 410, 422, 429, 500, 503, 504];
+    let codes = [401, 403, 404, 409, 410, 422, 429, 500, 503, 504];
     let rights = [
         ("patch", "ippools"),
         ("delete", "overlappingrangeipreservations"),

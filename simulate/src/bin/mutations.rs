@@ -3,6 +3,7 @@
 //!
 //! Writes into `target/mutations` only. Needs git and cargo, and some minutes for each guard.
 
+use clap::Parser;
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
@@ -122,18 +123,26 @@ const MUTATIONS: [Mutation; 17] = [
     },
 ];
 
+/// Leaves out one guard after the other, and plays until a seed shows it
+#[derive(Parser)]
+struct Args {
+    /// Guards whose names have one of these words; all if there is none
+    names: Vec<String>,
+    /// Most seeds for each guard
+    #[arg(long, default_value_t = 20_000)]
+    most: u64,
+}
+
 fn main() -> ExitCode {
-    let mut names = env::args().skip(1).peekable();
-    let names: Vec<_> = if names.peek().is_some() {
-        names.collect()
-    } else {
-        vec![String::new()]
+    let args = Args::parse();
+    let wanted = |it: &&Mutation| {
+        let mut names = args.names.iter();
+        args.names.is_empty() || names.any(|name| it.name.contains(name.as_str()))
     };
-    let wanted = |it: &&Mutation| names.iter().any(|name| it.name.contains(name.as_str()));
     let mut missed = 0;
     println!("| guard that is left out | seed | shown |\n|---|---|---|");
     for mutation in MUTATIONS.iter().filter(wanted) {
-        match shown(mutation) {
+        match shown(mutation, args.most) {
             Ok(Some((seed, what))) => println!("| {} | {seed} | {what} |", mutation.name),
             Ok(None) => {
                 missed += 1;
@@ -153,7 +162,7 @@ fn main() -> ExitCode {
 }
 
 /// The first seed that fails without the guard, and the violation.
-fn shown(mutation: &Mutation) -> io::Result<Option<(String, String)>> {
+fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>> {
     let root = Path::new("target/mutations");
     let tree = root.join("tree");
     copy(&tree)?;
@@ -193,7 +202,7 @@ fn shown(mutation: &Mutation) -> io::Result<Option<(String, String)>> {
         return Err(io::Error::other(reason));
     }
     let played = Command::new(target.join("sim/simulate"))
-        .args(["--first", "--seeds", "0..20000"])
+        .args(["--first", "--seeds", &format!("0..{most}")])
         .output()?;
     let told = String::from_utf8_lossy(&played.stdout);
     let found = told
