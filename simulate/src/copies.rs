@@ -8,10 +8,10 @@ use ipgc::{
 };
 use ipgc_core::breaker::Limits;
 use testkit::{Cut, Match};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
-    faults::{Crash, OURS},
+    faults::{At, Crash, OURS},
     story::Story,
     world::World,
 };
@@ -60,6 +60,9 @@ impl Copies {
             let copy = copies.launch(number, config);
             copies.all.push(copy);
         }
+        if let Some(at) = story.crash {
+            copies.crash_at(0, at);
+        }
         copies
     }
 
@@ -103,15 +106,29 @@ impl Copies {
         count(&old.running, &mut self.counts);
     }
 
-    /// A copy is to crash at a write.
-    pub fn crash_at(&self, number: usize, writes: usize, is_done: bool) {
-        self.all[number].crash.at(writes, is_done);
+    /// A copy is to crash.
+    pub fn crash_at(&self, number: usize, at: At) {
+        self.all[number].crash.at(at);
     }
 
-    /// Starts those again that have crashed.
-    pub async fn look_after(&mut self) {
+    /// Starts those again that crash until then.
+    pub async fn look_after_until(&mut self, end: Instant) {
+        while Instant::now() < end {
+            sleep_until(end.min(Instant::now() + Duration::from_secs(5))).await;
+            self.look_after().await;
+        }
+    }
+
+    async fn look_after(&mut self) {
         for number in 0..self.all.len() {
-            if self.all[number].crash.is_dead() {
+            if let Some(is_done) = self.all[number].crash.died_at_a_write() {
+                let kind = if is_done {
+                    "crash after a write"
+                } else {
+                    "crash before a write"
+                };
+                self.world
+                    .tell(kind, || format!("{kind}: {}", self.all[number].client));
                 self.restart(number, true).await;
             }
         }

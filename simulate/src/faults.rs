@@ -16,6 +16,12 @@ fn is_ours(request: &Request) -> bool {
     request.client.starts_with(OURS)
 }
 
+/// Whether it is sent for the sake of rows and reservations: not to follow objects, and not for a Lease.
+#[must_use]
+pub fn is_work(request: &Request) -> bool {
+    is_ours(request) && request.verb != Verb::Watch && request.resource != "leases"
+}
+
 fn is_write(request: &Request) -> bool {
     let is_review = request.resource.ends_with("reviews");
     Verb::WRITES.contains(&request.verb) && !is_review
@@ -82,15 +88,26 @@ impl Fault {
     }
 }
 
-/// A crash of one copy of ipgc at a write: from then on nothing that it sends arrives.
+/// A crash of one copy of ipgc at a request: from then on nothing that it sends arrives.
 pub struct Crash {
     state: Arc<Mutex<CrashState>>,
 }
 
+/// A crash to come.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// So many requests are left until then, at least one.
+    pub left: usize,
+    /// Whether the last of them is done.
+    pub is_done: bool,
+    /// Whether only writes count, or all work.
+    pub only_writes: bool,
+}
+
 #[derive(Default)]
 struct CrashState {
-    /// Writes until the crash, and whether the last of them is done.
-    at: Option<(usize, bool)>,
+    /// Writes, or all requests, until the crash, and whether the last of them is done.
+    at: Option<At>,
     /// The number of the request that is the last one.
     last: Option<(usize, bool)>,
     is_dead: bool,
@@ -107,12 +124,16 @@ impl Crash {
             if state.is_dead {
                 return true;
             }
-            if is_write(request)
-                && let Some((left, is_done)) = state.at
+            if let Some(at) = &mut state.at
+                && (if at.only_writes {
+                    is_write(request)
+                } else {
+                    is_work(request)
+                })
             {
-                let left = left - 1;
-                state.at = (left > 0).then_some((left, is_done));
-                if left == 0 {
+                at.left = at.left.saturating_sub(1);
+                if at.left == 0 {
+                    let is_done = at.is_done;
                     state.is_dead = true;
                     state.last = Some((request.number, is_done));
                     return !is_done;
@@ -129,10 +150,10 @@ impl Crash {
         Self { state }
     }
 
-    /// It crashes at so many writes from now; the last one is done or not.
-    pub fn at(&self, writes: usize, is_done: bool) {
+    /// It is to crash.
+    pub fn at(&self, at: At) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.at = Some((writes.max(1), is_done));
+        state.at = Some(at);
     }
 
     /// It crashes now.
@@ -141,10 +162,10 @@ impl Crash {
         state.is_dead = true;
     }
 
-    /// Whether it has crashed.
+    /// Whether it has crashed at a write, and that was done.
     #[must_use]
-    pub fn is_dead(&self) -> bool {
+    pub fn died_at_a_write(&self) -> Option<bool> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.is_dead
+        state.last.map(|(_, is_done)| is_done)
     }
 }

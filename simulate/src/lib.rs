@@ -10,6 +10,7 @@
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
+//! | [`coverage`] | what many seeds must have seen |
 //! | [`shrink`] | the fewest deeds that still show a violation |
 //!
 //! No socket, no file, no clock of the machine.
@@ -17,6 +18,7 @@
 pub mod cluster;
 pub mod cni;
 pub mod copies;
+pub mod coverage;
 pub mod dice;
 pub mod faults;
 pub mod kubelet;
@@ -31,11 +33,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::{
     runtime::{Builder, RngSeed},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep},
 };
 
 use self::{
     copies::{Copies, END},
+    faults::At,
     oracle::Violation,
     story::{Deed, Story},
     world::World,
@@ -48,6 +51,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// How often each thing happened.
     pub counts: BTreeMap<String, u64>,
+    /// How many requests the first copy sent for rows and reservations.
+    pub requests: usize,
     /// The story as it went, if it was wanted.
     pub trace: Vec<(Duration, String)>,
 }
@@ -86,11 +91,17 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         tokio::spawn(async move { world.act(&story, |_| {}).await })
     };
     for (number, step) in story.steps.iter().enumerate() {
-        sleep_until(world.begun() + step.at).await;
-        copies.look_after().await;
+        copies.look_after_until(world.begun() + step.at).await;
         match &step.deed {
             Deed::Restart(copy) => copies.restart(*copy, world.percent(50)).await,
-            Deed::CrashAtWrite(copy, writes, is_done) => copies.crash_at(*copy, *writes, *is_done),
+            Deed::CrashAtWrite(copy, left, is_done) => copies.crash_at(
+                *copy,
+                At {
+                    left: *left,
+                    is_done: *is_done,
+                    only_writes: true,
+                },
+            ),
             Deed::Fault(fault, time) => {
                 world.tell(&format!("fault: {}", fault.name()), || {
                     format!("for {time:?} {fault}")
@@ -107,7 +118,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     }
     // The longest fault.
     let end = Instant::now() + Duration::from_secs(200);
-    sleep_until(end).await;
+    copies.look_after_until(end).await;
     drop(people.await);
     let mut policy = ipgc_core::evidence::Policy::default();
     policy.leftover_grace = story.leftover_grace;
@@ -120,8 +131,8 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
     while Instant::now() < end {
         // No wait but that of a leftover is longer.
-        sleep(Duration::from_secs(300)).await;
-        copies.look_after().await;
+        let look = Instant::now() + Duration::from_secs(300);
+        copies.look_after_until(look).await;
         (left, kept) = world.left_over(&policy).await;
         if left.is_empty() && copies.queued() == 0 {
             break;
@@ -136,6 +147,11 @@ async fn run(story: &Story, trace: bool) -> Outcome {
             "left at the end: {queued} cases in the queue"
         )));
     }
+    let work = world.server.requests();
+    let work = work
+        .iter()
+        .filter(|it| &*it.client == "ipgc-0.1" && faults::is_work(it));
+    let work = work.count();
     let mut trace = requests(&world);
     let mut state = world.state();
     trace.extend(state.trace.take().unwrap_or_default());
@@ -144,6 +160,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     counts.extend(ours.into_iter().chain(kept).chain(verdicts));
     Outcome {
         violations,
+        requests: work,
         counts,
         trace,
     }

@@ -13,7 +13,14 @@ use std::{
 };
 
 use clap::Parser;
-use simulate::{Outcome, play, shrink::shrink, story::Story};
+use simulate::{
+    Outcome,
+    coverage::{ENOUGH, missing},
+    faults::At,
+    play,
+    shrink::shrink,
+    story::Story,
+};
 
 /// Plays whole clusters, each of one seed, and fails if an address was freed that answers or anything is left
 #[derive(Parser)]
@@ -30,6 +37,9 @@ struct Args {
     /// How many minutes of each story are eventful
     #[arg(long, default_value_t = 10)]
     minutes: u64,
+    /// Instead, crash ipgc at each of its requests, in each of ten calm stories
+    #[arg(long)]
+    crashes: bool,
     /// End with the first seed that fails
     #[arg(long)]
     first: bool,
@@ -52,6 +62,9 @@ fn main() -> ExitCode {
     let length = Duration::from_secs(60 * args.minutes);
     if let Some(seed) = args.seed {
         return one(&Story::of(seed, length), &args);
+    }
+    if args.crashes {
+        return crashes();
     }
     let next = AtomicU64::new(args.seeds.start);
     let failed = Mutex::new(Vec::new());
@@ -99,16 +112,84 @@ fn main() -> ExitCode {
         }
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (name, count) in counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (name, count) in &counts {
         println!("{count:>9}  {name}");
     }
     let seeds = args.seeds.end - args.seeds.start;
+    let missing = if seeds < ENOUGH || args.first {
+        Vec::new()
+    } else {
+        missing(&counts)
+    };
+    for name in &missing {
+        println!("never: {name}");
+    }
     println!(
         "{seeds} seeds in {:.1} s, {} failed",
         begun.elapsed().as_secs_f64(),
         failed.len()
     );
-    if failed.is_empty() {
+    if failed.is_empty() && missing.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Plays each of ten stories once for each request of ipgc, which crashes before or after the server did it.
+fn crashes() -> ExitCode {
+    let failed = AtomicU64::new(0);
+    let begun = Instant::now();
+    let mut points = 0;
+    for seed in 0..10 {
+        let story = Story::calm(seed);
+        let requests = play(&story, false).map_or(0, |outcome| outcome.requests);
+        points += 2 * requests;
+        let next = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let left = usize::try_from(number / 2).unwrap_or(usize::MAX) + 1;
+                        if left > requests {
+                            return;
+                        }
+                        let is_done = number % 2 == 1;
+                        let crash = Some(At {
+                            left,
+                            is_done,
+                            only_writes: false,
+                        });
+                        let outcome = play(
+                            &Story {
+                                crash,
+                                ..story.clone()
+                            },
+                            false,
+                        );
+                        let violation = match outcome {
+                            Ok(outcome) => outcome.violations.first().map(ToString::to_string),
+                            Err(error) => Some(error.to_string()),
+                        };
+                        if let Some(violation) = violation {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            println!(
+                                "story {seed}, crash at request {left}, done {is_done}: {violation}"
+                            );
+                        }
+                    }
+                });
+            }
+        });
+    }
+    let failed = failed.into_inner();
+    println!(
+        "{points} crashes in {:.1} s, {failed} failed",
+        begun.elapsed().as_secs_f64()
+    );
+    if failed == 0 && points > 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -117,7 +198,7 @@ fn main() -> ExitCode {
 
 fn one(story: &Story, args: &Args) -> ExitCode {
     let played = if args.shrink {
-        shrink(story).and_then(|(story, _)| {
+        shrink(story).and_then(|story| {
             println!("{story:#?}");
             play(&story, args.trace)
         })

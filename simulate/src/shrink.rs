@@ -1,44 +1,46 @@
 //! The fewest deeds that still show a violation: one after the other is left out, and the rest is played again.
 
-use crate::{Outcome, play, story::Story};
+use std::io;
 
-/// A story with fewer deeds, owners and pods that still shows a violation.
+use crate::{play, story::Story};
+
+/// A story with fewer deeds and owners that still shows a violation.
 ///
 /// # Errors
 /// No runtime could be made.
-pub fn shrink(story: &Story) -> Result<(Story, Outcome), std::io::Error> {
-    let mut least = story.clone();
-    let mut outcome = play(&least, false)?;
-    loop {
-        let before = (least.steps.len(), least.owners.len());
-        let mut at = least.steps.len();
-        while at > 0 {
-            at -= 1;
-            let mut fewer = least.clone();
-            fewer.steps.remove(at);
-            take_if_shown(&mut least, &mut outcome, fewer)?;
-        }
-        let mut at = least.owners.len();
-        while at > 0 && least.owners.len() > 1 {
-            at -= 1;
-            let mut fewer = least.clone();
-            fewer.owners.remove(at);
-            take_if_shown(&mut least, &mut outcome, fewer)?;
-        }
-        if (least.steps.len(), least.owners.len()) == before {
-            return Ok((least, outcome));
-        }
-    }
+pub fn shrink(story: &Story) -> io::Result<Story> {
+    shrink_to(story, &mut |story| {
+        Ok(!play(story, false)?.violations.is_empty())
+    })
 }
 
-fn take_if_shown(
-    least: &mut Story,
-    outcome: &mut Outcome,
-    fewer: Story,
-) -> Result<(), std::io::Error> {
-    let shown = play(&fewer, false)?;
-    if !shown.violations.is_empty() {
-        (*least, *outcome) = (fewer, shown);
+/// A story with fewer deeds and owners that still `shows` it.
+///
+/// # Errors
+/// Those of `shows`.
+pub fn shrink_to(
+    story: &Story,
+    shows: &mut dyn FnMut(&Story) -> io::Result<bool>,
+) -> io::Result<Story> {
+    let mut least = story.clone();
+    loop {
+        let before = (least.steps.len(), least.owners.len());
+        for at in (0..least.steps.len()).rev() {
+            let mut fewer = least.clone();
+            fewer.steps.remove(at);
+            if shows(&fewer)? {
+                least = fewer;
+            }
+        }
+        for at in (0..least.owners.len()).rev() {
+            let mut fewer = least.clone();
+            fewer.owners.remove(at);
+            if !fewer.owners.is_empty() && shows(&fewer)? {
+                least = fewer;
+            }
+        }
+        if (least.steps.len(), least.owners.len()) == before {
+            return Ok(least);
+        }
     }
-    Ok(())
 }

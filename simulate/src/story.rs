@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 
 use testkit::Garble;
 
-use crate::dice::Dice;
+use crate::{dice::Dice, faults::At};
 
 /// A cluster, and all that happens in it.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Story {
     pub upstream: bool,
     /// Whether the breaker opens for a few rows, and for two minutes.
     pub cautious: bool,
+    /// A crash of the first copy.
+    pub crash: Option<At>,
     /// Deeds, by time.
     pub steps: Vec<Step>,
 }
@@ -322,8 +324,26 @@ impl Story {
             leftover_grace: dice.seconds(60, 600),
             upstream: dice.percent(10),
             cautious: dice.percent(10),
+            crash: None,
             steps,
         }
+    }
+}
+
+impl Story {
+    /// A story of few minutes in which nothing fails: for crashes at each request.
+    #[must_use]
+    pub fn calm(seed: u64) -> Self {
+        let mut story = Self::of(seed, Duration::from_secs(240));
+        story.copies = 1;
+        story.steps.retain(|step| {
+            let is_ours = matches!(
+                step.deed,
+                Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..)
+            );
+            !is_ours && !matches!(step.deed, Deed::Restore(_))
+        });
+        story
     }
 }
 
