@@ -30,6 +30,7 @@ const SEEN: &[&str] = &[
     "a pool is deleted",
     "a pool is exempted",
     "a sandbox dies",
+    "a set-up is cut off",
     "a virtual machine migrates",
     "all watches end",
     "etcd is restored",

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use testkit::fixtures;
-use tokio::time::sleep;
+use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     cni::Del,
@@ -31,7 +31,7 @@ impl World {
         let Some(boot) = self.pod(uid).map(|pod| self.machine(pod.machine).boot) else {
             return;
         };
-        let mut failures = 0;
+        let mut set_up: Option<JoinHandle<bool>> = None;
         loop {
             sleep(self.millis(LOOK / 2, LOOK)).await;
             let Some(pod) = self.pod(uid) else { return };
@@ -39,13 +39,19 @@ impl World {
             if machine.boot != boot || !machine.power {
                 return;
             }
-            if !machine.kubelet
-                || machine.since.elapsed().as_millis() < 3_000 && machine.boot == 0 && failures > 0
-            {
+            if !machine.kubelet {
                 continue;
             }
             // Without the API server a kubelet knows no wish of anybody.
             let is_over = pod.completed || machine.connected && (pod.marked || pod.gone);
+            let is_in_set_up = set_up.as_ref().is_some_and(|it| !it.is_finished());
+            if is_over && is_in_set_up {
+                // A kubelet waits for it, or cuts it off and does not know of the sandbox for a while.
+                if machine.connected && !pod.gone && self.percent(40) {
+                    self.cut_off(uid, &pod).await;
+                }
+                continue;
+            }
             if is_over {
                 self.stop_all(uid, &pod).await;
                 if !self.running(uid).is_empty() || !self.machine(pod.machine).power {
@@ -56,13 +62,40 @@ impl World {
                 }
                 continue;
             }
-            if pod.gone || pod.terminal || !machine.connected || !self.running(uid).is_empty() {
+            let is_begun = is_in_set_up || !self.running(uid).is_empty();
+            if pod.gone || pod.terminal || !machine.connected || is_begun {
                 continue;
             }
-            if !self.set_up(uid, &pod).await {
-                failures += 1;
+            if let Some(last) = set_up.take()
+                && !last.await.unwrap_or_default()
+            {
                 sleep(self.millis(1_000, 15_000)).await;
+                continue;
             }
+            let this = self.clone();
+            set_up = Some(tokio::spawn(async move { this.set_up(uid, &pod).await }));
+        }
+    }
+
+    /// The set-up of a sandbox is cut off: the pod is reported as at its end, and its object goes, though ADD may still be at
+    /// work. The sandbox is stopped later, like that of a pod that is gone.
+    async fn cut_off(&self, uid: u64, pod: &Pod) {
+        self.tell("a set-up is cut off", || {
+            format!("the set-up of {} is cut off", pod.podref())
+        });
+        let has_run = pod.has_run;
+        self.api_edit(uid, |object| {
+            object["status"] = fixtures::ended_status("Failed");
+            if !has_run {
+                // Its containers never started: the kubelet makes their ends up.
+                let state = &mut object["status"]["containerStatuses"][0]["state"]["terminated"];
+                state["startedAt"] = Value::Null;
+            }
+        });
+        self.set(uid, |pod| pod.terminal = true);
+        sleep(self.millis(50, 1_000)).await;
+        if self.pod(uid).is_some_and(|pod| pod.marked) && self.machine(pod.machine).is_at_work() {
+            self.remove(uid);
         }
     }
 
@@ -84,6 +117,10 @@ impl World {
         };
         for (number, net) in pod.nets.iter().enumerate() {
             sleep(self.millis(20, 800)).await;
+            // A machine that lost its power took the sandbox along.
+            if !self.state().sandboxes[at].runs() {
+                return false;
+            }
             let interface = format!("net{}", number + 1);
             if !self.add(at, *net, &interface).await {
                 self.tell("ADD fails", || {
@@ -94,13 +131,18 @@ impl World {
             }
         }
         sleep(self.millis(20, 1_500)).await;
-        if !self.machine(pod.machine).is_at_work() || !self.state().sandboxes[at].runs() {
+        let is_wanted = || {
+            let is_there = self.pod(uid).is_some_and(|pod| !pod.gone && !pod.terminal);
+            is_there && self.machine(pod.machine).is_at_work() && self.state().sandboxes[at].runs()
+        };
+        if !is_wanted() {
             return true;
         }
         self.report(uid, at);
         sleep(self.millis(10, 1_000)).await;
-        if self.machine(pod.machine).is_at_work() && self.state().sandboxes[at].runs() {
+        if is_wanted() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());
+            self.set(uid, |pod| pod.has_run = true);
             self.tell("a pod runs", || format!("{} runs", pod.podref()));
         }
         true

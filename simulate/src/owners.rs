@@ -77,6 +77,7 @@ impl World {
             completed: false,
             gone: false,
             terminal: false,
+            has_run: false,
         };
         let asked = owner
             .nets

@@ -312,6 +312,10 @@ impl Story {
                 deed: deed(dice, machines, copies, nets.len()),
             })
             .collect();
+        for _ in 0..dice.below(3) {
+            let begin = dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+            plot(dice, begin, machines, &mut steps);
+        }
         steps.sort_by_key(|step| step.at);
         spare_restorations(&mut steps);
         Self {
@@ -392,6 +396,47 @@ fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
         82..96 => Deed::Fault(fault(dice, copy), dice.seconds(5, 200)),
         96..98 => Deed::EndWatches,
         _ => Deed::Compact,
+    }
+}
+
+/// Deeds that are dangerous one after the other: ipgc may not write while a name comes back and goes unseen, or while a
+/// machine falls silent.
+fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
+    let (pod, machine) = (dice.below(1000), dice.below(machines));
+    let time = dice.seconds(30, 120);
+    let deeds = match dice.below(4) {
+        0 => vec![
+            Deed::Fault(Fault::Denied("patch", "ippools"), time),
+            Deed::Delete(pod),
+            Deed::Fault(Fault::Deaf("pods"), time),
+            Deed::Force(pod),
+            Deed::Force(pod),
+        ],
+        1 => vec![
+            Deed::Partition(machine, dice.seconds(60, 400)),
+            Deed::Force(pod),
+            Deed::Force(pod + 1),
+            Deed::Restart(0),
+        ],
+        2 => vec![
+            Deed::Crash(pod),
+            Deed::Delete(pod),
+            Deed::Crash(pod + 1),
+            Deed::Force(pod + 1),
+        ],
+        _ => vec![
+            Deed::Fault(Fault::Hangs(90), time),
+            Deed::Delete(pod),
+            Deed::EndWatches,
+            Deed::Force(pod),
+            Deed::Compact,
+            Deed::Force(pod),
+        ],
+    };
+    let mut at = begin;
+    for deed in deeds {
+        steps.push(Step { at, deed });
+        at += dice.millis(200, 12_000);
     }
 }
 

@@ -107,6 +107,8 @@ pub struct Pod {
     pub gone: bool,
     /// Whether its status says that it is at its end.
     pub terminal: bool,
+    /// Whether its containers ran once.
+    pub has_run: bool,
 }
 
 impl Pod {
