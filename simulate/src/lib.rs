@@ -133,6 +133,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         // No wait but that of a leftover is longer.
         let look = Instant::now() + Duration::from_secs(300);
         copies.look_after_until(look).await;
+        world.delete_foreign_reservations();
         (left, kept) = world.left_over(&policy).await;
         if left.is_empty() && copies.queued() == 0 {
             break;

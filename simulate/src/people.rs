@@ -1,7 +1,8 @@
 //! The deeds of a story, which people do to pods, nodes, pools and definitions, or which happen to machines.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
+use ipgc_core::address::{Offset, Range, reservation_address};
 use serde_json::{Value, json};
 use testkit::fixtures;
 use tokio::time::sleep;
@@ -384,6 +385,57 @@ impl World {
                 this.begin_life(uid);
             }
         });
+    }
+
+    /// Two ADDs that raced for one address of overlapping ranges leave two rows and one reservation. Where that is of a pod
+    /// that is gone or has another address by now, the other pod can never start, since whereabouts keeps its row and refuses the address. A person
+    /// deletes the reservation: ipgc leaves it as long as any row has the address.
+    pub(crate) fn delete_foreign_reservations(&self) {
+        let reports = |podref: &str, ip: IpAddr| {
+            let name = podref
+                .strip_prefix(NS)
+                .and_then(|name| name.strip_prefix('/'));
+            let pod = name.and_then(|name| self.server.get("pods", NS, name));
+            let pod = pod.unwrap_or_default();
+            let status = pod["metadata"]["annotations"][fixtures::NETWORK_STATUS].as_str();
+            let is_over =
+                pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed";
+            !is_over && status.is_some_and(|status| status.contains(&format!("\"{ip}\"")))
+        };
+        for reserved in self.server.list("overlappingrangeipreservations") {
+            let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
+            let owner = reserved["spec"]["podref"].as_str().unwrap_or_default();
+            let mut owners = Vec::new();
+            let mut is_needed = false;
+            for net in self.nets.iter().filter(|net| net.reserves) {
+                let Some(ip) = reservation_address(name, net.network_name) else {
+                    continue;
+                };
+                is_needed |= reports(owner, ip);
+                for range in net.ranges {
+                    let pool = pool_name(net.network_name, range);
+                    let pool = self.server.get("ippools", NS, &pool).unwrap_or_default();
+                    let rows = pool["spec"]["allocations"].as_object().cloned();
+                    let range = Range::parse(range).ok();
+                    let address = |key: &str| range?.address_at(Offset::parse(key)?);
+                    let rows = rows.unwrap_or_default().into_iter();
+                    let rows = rows.filter(|(key, _)| address(key) == Some(ip));
+                    owners.extend(rows.map(|(_, row)| row["podref"].clone()));
+                }
+            }
+            let is_foreign = !owners.is_empty() && owners.iter().all(|it| it != owner);
+            if is_foreign
+                && !is_needed
+                && self
+                    .server
+                    .delete("overlappingrangeipreservations", NS, name)
+                    .is_some()
+            {
+                self.tell("a person deletes a foreign reservation", || {
+                    format!("a person deletes reservation {name} of {owner}, whose address is in another pod's row")
+                });
+            }
+        }
     }
 
     /// Whereabouts' reconciler beside ipgc: it reads pools, then pods, and removes rows without a pod a moment later.
