@@ -135,6 +135,7 @@ impl Copies {
     }
 
     /// Stops all of them; the counts of all that there were.
+    #[must_use]
     pub fn stop(mut self) -> BTreeMap<String, u64> {
         for copy in &self.all {
             copy.running.stop();

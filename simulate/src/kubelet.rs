@@ -237,7 +237,7 @@ impl World {
         if !pod.terminal {
             let phase = if pod.completed { "Succeeded" } else { "Failed" };
             self.api_edit(uid, |object| {
-                object["status"] = fixtures::ended_status(phase)
+                object["status"] = fixtures::ended_status(phase);
             });
             if let Some(pod) = self.state().pods.get_mut(&uid) {
                 pod.terminal = true;

@@ -31,6 +31,8 @@ pub mod world;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use ipgc_core::evidence::Policy;
+use serde_json::Value;
 use tokio::{
     runtime::{Builder, RngSeed},
     time::{Instant, sleep},
@@ -120,8 +122,10 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let end = Instant::now() + Duration::from_secs(200);
     copies.look_after_until(end).await;
     drop(people.await);
-    let mut policy = ipgc_core::evidence::Policy::default();
-    policy.leftover_grace = story.leftover_grace;
+    let policy = Policy {
+        leftover_grace: story.leftover_grace,
+        ..Policy::default()
+    };
     let verdicts = world.verdicts(&policy).await;
     world.heal();
     world.tell("the end begins", || {
@@ -179,11 +183,14 @@ fn requests(world: &World) -> Vec<(Duration, String)> {
         let status = it
             .status
             .map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-        // Others say the time of the machine.
-        let body = if it.resource == "ippools" || it.resource == "events" {
-            String::from_utf8_lossy(&it.body).into_owned()
-        } else {
-            String::new()
+        // The rest says the time of the machine.
+        let body = match &*it.resource {
+            "ippools" => String::from_utf8_lossy(&it.body).into_owned(),
+            "events" => {
+                let event: Value = serde_json::from_slice(&it.body).unwrap_or_default();
+                format!("{}: {}", event["reason"], event["note"])
+            }
+            _ => String::new(),
         };
         let place = [&*it.namespace, &it.name].join("/");
         format!(

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::{
     cni::{Del, pool_name},
     story::{Deed, Story},
-    world::{NS, Pod, World},
+    world::{Machine, NS, Pod, World},
 };
 
 impl World {
@@ -43,55 +43,14 @@ impl World {
 
     fn deed(&self, deed: &Deed) {
         match deed {
-            Deed::Delete(number) => {
+            Deed::Delete(number)
+            | Deed::Force(number)
+            | Deed::Crash(number)
+            | Deed::Complete(number)
+            | Deed::Plug(number)
+            | Deed::Unplug(number) => {
                 if let Some((uid, pod)) = self.chosen(*number) {
-                    self.tell("a pod is deleted", || {
-                        format!("somebody deletes {}", pod.podref())
-                    });
-                    self.mark(uid, &pod.name);
-                }
-            }
-            Deed::Force(number) => {
-                if let Some((uid, pod)) = self.chosen(*number) {
-                    self.tell("a pod is deleted by force", || {
-                        format!("somebody deletes {} by force", pod.podref())
-                    });
-                    self.remove(uid);
-                }
-            }
-            Deed::Crash(number) => {
-                let Some((uid, pod)) = self.chosen(*number) else {
-                    return;
-                };
-                let running = self.running(uid);
-                if let Some(at) = running.first() {
-                    self.tell("a sandbox dies", || {
-                        format!("the sandbox of {} dies", pod.podref())
-                    });
-                    self.end_sandbox(*at);
-                    if !self.machine(pod.machine).is_at_work() {
-                        return;
-                    }
-                    self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
-                }
-            }
-            Deed::Complete(number) => {
-                let Some((uid, pod)) = self.chosen(*number) else {
-                    return;
-                };
-                self.tell("a pod ends by itself", || {
-                    format!("{} ends by itself", pod.podref())
-                });
-                self.set(uid, |pod| pod.completed = true);
-            }
-            Deed::Plug(number) => {
-                if let Some((uid, pod)) = self.chosen(*number) {
-                    tokio::spawn(self.clone().plug(uid, pod));
-                }
-            }
-            Deed::Unplug(number) => {
-                if let Some((uid, pod)) = self.chosen(*number) {
-                    self.unplug(uid, &pod);
+                    self.to_pod(deed, uid, pod);
                 }
             }
             Deed::Drain(machine) => {
@@ -106,31 +65,21 @@ impl World {
             Deed::Restore(time) => self.restore(*time),
             Deed::Power(machine, time) => self.without_power(*machine, *time),
             Deed::Partition(machine, time) => {
-                let (this, machine, time) = (self.clone(), *machine, *time);
-                this.tell("a machine is cut off", || {
+                let (machine, time) = (*machine, *time);
+                self.tell("a machine is cut off", || {
                     format!("n{} is cut off for {time:?}", machine + 1)
                 });
-                this.state().machines[machine].connected = false;
-                tokio::spawn(async move {
-                    sleep(time).await;
-                    this.state().machines[machine].connected = true;
-                    this.tell("a machine is connected", || {
-                        format!("n{} is connected", machine + 1)
-                    });
+                self.for_a_while(machine, time, "a machine is connected", |it, is_well| {
+                    it.connected = is_well;
                 });
             }
             Deed::NoKubelet(machine, time) => {
-                let (this, machine, time) = (self.clone(), *machine, *time);
-                this.tell("a kubelet stops", || {
+                let (machine, time) = (*machine, *time);
+                self.tell("a kubelet stops", || {
                     format!("the kubelet of n{} stops for {time:?}", machine + 1)
                 });
-                this.state().machines[machine].kubelet = false;
-                tokio::spawn(async move {
-                    sleep(time).await;
-                    this.state().machines[machine].kubelet = true;
-                    this.tell("a kubelet starts", || {
-                        format!("the kubelet of n{} starts", machine + 1)
-                    });
+                self.for_a_while(machine, time, "a kubelet starts", |it, is_well| {
+                    it.kubelet = is_well;
                 });
             }
             Deed::Fence(machine) => self.of_dead(*machine, "a node is fenced", |node| {
@@ -193,6 +142,63 @@ impl World {
             });
             self.remove(uid);
         }
+    }
+
+    /// Does a deed to a pod.
+    fn to_pod(&self, deed: &Deed, uid: u64, pod: Pod) {
+        match deed {
+            Deed::Delete(_) => {
+                self.tell("a pod is deleted", || {
+                    format!("somebody deletes {}", pod.podref())
+                });
+                self.mark(uid, &pod.name);
+            }
+            Deed::Force(_) => {
+                self.tell("a pod is deleted by force", || {
+                    format!("somebody deletes {} by force", pod.podref())
+                });
+                self.remove(uid);
+            }
+            Deed::Crash(_) => {
+                let Some(at) = self.running(uid).first().copied() else {
+                    return;
+                };
+                self.tell("a sandbox dies", || {
+                    format!("the sandbox of {} dies", pod.podref())
+                });
+                self.end_sandbox(at);
+                if self.machine(pod.machine).is_at_work() {
+                    self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
+                }
+            }
+            Deed::Complete(_) => {
+                self.tell("a pod ends by itself", || {
+                    format!("{} ends by itself", pod.podref())
+                });
+                self.set(uid, |pod| pod.completed = true);
+            }
+            Deed::Plug(_) => {
+                tokio::spawn(self.clone().plug(uid, pod));
+            }
+            _ => self.unplug(uid, &pod),
+        }
+    }
+
+    /// Something of a machine does not work for so long.
+    fn for_a_while(
+        &self,
+        machine: usize,
+        time: Duration,
+        end: &'static str,
+        set: fn(&mut Machine, bool),
+    ) {
+        let this = self.clone();
+        set(&mut this.state().machines[machine], false);
+        tokio::spawn(async move {
+            sleep(time).await;
+            set(&mut this.state().machines[machine], true);
+            this.tell(end, || format!("{end}: n{}", machine + 1));
+        });
     }
 
     /// All pods of a machine are to be deleted.

@@ -1,5 +1,7 @@
 //! The simulation itself: it repeats to the letter, it holds, and it shrinks. The many seeds are played by `.ci/run`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use simulate::{

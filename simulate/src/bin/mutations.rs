@@ -190,10 +190,10 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
     ]);
     // A guard that is left out leaves names that nobody uses.
     let build = build.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
-    let built = build.output()?;
+    let compiled = build.output()?;
     fs::write(&file, &text)?;
-    if !built.status.success() {
-        let reason = String::from_utf8_lossy(&built.stderr).into_owned();
+    if !compiled.status.success() {
+        let reason = String::from_utf8_lossy(&compiled.stderr).into_owned();
         let reason = reason
             .lines()
             .find(|line| line.starts_with("error"))
