@@ -10,6 +10,7 @@ mod clearance;
 mod common;
 mod election;
 mod endless;
+mod foreign;
 mod former;
 mod history;
 mod judge;
