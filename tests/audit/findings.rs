@@ -329,6 +329,30 @@ async fn a_reservation_without_a_row_is_orphaned() {
     assert_eq!(seconds, 220);
 }
 
+/// Two ADDs raced for one address of two ranges that overlap, and the other pod went: whereabouts tries for ever.
+#[tokio::test]
+async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
+    for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {
+        let server = server();
+        let pool = fixtures::pool(NS, RANGE);
+        server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+        server.put(
+            fixtures::pod(NS, "web-1")
+                .node("n1")
+                .networks("default/net"),
+        );
+        server.put(fixtures::reservation(NS, "10.0.0.1", owner, "net1"));
+        let report = report(&server).await;
+        let mut findings = report.findings.iter();
+        let found = findings.find(|it| it.problem == Problem::ReservationMissing);
+        assert_eq!(found.is_some(), is_found, "{:?}", report.findings);
+        if let Some(found) = found {
+            assert!(found.detail.contains("cannot start") && found.detail.contains("default/gone"));
+            assert_eq!(found.pods, ["default/web-1"]);
+        }
+    }
+}
+
 /// ipgc touches nothing that a person exempted, so no audit says that it goes.
 #[tokio::test]
 async fn an_exempted_reservation_without_a_row_is_no_finding() {
