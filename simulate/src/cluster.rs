@@ -121,7 +121,6 @@ impl World {
             it.power = true;
             it.kubelet = true;
             it.boot += 1;
-            it.since = tokio::time::Instant::now();
         }
         self.tell("a machine boots", || format!("n{} boots", machine + 1));
         // A person who said that it runs nothing takes that back before (assumption 5).

@@ -171,39 +171,19 @@ fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
             *counts.entry(format!("ipgc {name}")).or_default() += value;
         }
     }
-    for (grade, cause) in freed(running) {
-        *counts.entry(format!("freed {grade} {cause}")).or_default() += 1;
-    }
-}
-
-/// The grades and causes of the rows that a copy freed, as its metrics tell.
-fn freed(running: &Running) -> Vec<(String, String)> {
     let text = ipgc::metrics::text(running.vitals()).unwrap_or_default();
-    let label = |line: &str, name: &str| {
-        let (_, rest) = line.split_once(&format!("{name}=\""))?;
-        Some(rest.split('"').next()?.to_owned())
-    };
-    let mut all = Vec::new();
-    for line in text
+    let freed = text
         .lines()
-        .filter(|line| line.starts_with("ipgc_freed_total{"))
-    {
-        let count: f64 = line
-            .rsplit(' ')
-            .next()
-            .and_then(|it| it.parse().ok())
-            .unwrap_or_default();
-        let mut left = count;
-        while left > 0.5 {
-            left -= 1.0;
-            all.extend(
-                label(line, "evidence")
-                    .or_else(|| label(line, "grade"))
-                    .zip(label(line, "cause")),
-            );
+        .filter(|line| line.starts_with("ipgc_freed_total{"));
+    for line in freed {
+        let label = |name: &str| line.split_once(&format!("{name}=\""))?.1.split('"').next();
+        let value = line.rsplit(' ').next().and_then(|it| it.parse().ok());
+        if let (Some(grade), Some(cause), Some(value @ 1..)) =
+            (label("grade"), label("cause"), value)
+        {
+            *counts.entry(format!("freed {grade} {cause}")).or_default() += value;
         }
     }
-    all
 }
 
 /// Longest time that the end of a run may take: the longest waits, a sweep, and some more.

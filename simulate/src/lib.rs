@@ -90,7 +90,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let last = story.steps.last().map_or(Duration::ZERO, |step| step.at);
     let people = {
         let (world, story) = (world.clone(), story.clone());
-        tokio::spawn(async move { world.act(&story, |_| {}).await })
+        tokio::spawn(async move { world.act(&story).await })
     };
     for (number, step) in story.steps.iter().enumerate() {
         copies.look_after_until(world.begun() + step.at).await;

@@ -70,7 +70,6 @@ impl World {
         let pod = Pod {
             name: name.clone(),
             owner: (number, index),
-            kind: owner.kind,
             machine,
             nets: owner.nets.clone(),
             marked: false,

@@ -15,10 +15,9 @@ use crate::{
 
 impl World {
     /// Does all deeds of a story, each at its time.
-    pub async fn act(&self, story: &Story, mut ours: impl FnMut(&Deed)) {
+    pub async fn act(&self, story: &Story) {
         for step in &story.steps {
             tokio::time::sleep_until(self.begun() + step.at).await;
-            ours(&step.deed);
             self.deed(&step.deed);
         }
     }

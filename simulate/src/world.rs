@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     dice::Dice,
-    story::{Kind, Net, Story},
+    story::{Net, Story},
 };
 
 /// The namespace of pools, definitions, and pods.
@@ -72,8 +72,6 @@ pub struct Machine {
     pub connected: bool,
     /// How often it was booted.
     pub boot: u64,
-    /// When its kubelet began to run last.
-    pub since: Instant,
 }
 
 impl Machine {
@@ -93,8 +91,6 @@ pub struct Pod {
     pub name: String,
     /// Its place among the owners, and its number there.
     pub owner: (usize, usize),
-    /// The kind of its owner.
-    pub kind: Kind,
     /// Its machine.
     pub machine: usize,
     /// Its networks, by their places.
@@ -196,7 +192,6 @@ impl World {
             kubelet: true,
             connected: true,
             boot: 0,
-            since: now,
         });
         let state = State {
             dice: Dice::new(story.seed ^ 0x5eed),

@@ -18,7 +18,7 @@ struct Mutation {
     to: &'static str,
 }
 
-const MUTATIONS: [Mutation; 17] = [
+const MUTATIONS: [Mutation; 16] = [
     Mutation {
         name: "a pod that was not read counts as absent",
         file: "core/src/judge.rs",
@@ -114,12 +114,6 @@ const MUTATIONS: [Mutation; 17] = [
         file: "core/src/clearance.rs",
         from: "let proves_nothing = self.policy.may_never_end(dels);",
         to: "let proves_nothing = false && self.policy.may_never_end(dels);",
-    },
-    Mutation {
-        name: "a claim that a crash left is not ended",
-        file: "core/src/reservation.rs",
-        from: "Some(claimed_from) if self.is_claimed() => claimed_from,",
-        to: "Some(claimed_from) if self.is_claimed() && claimed_from.is_empty() => claimed_from,",
     },
 ];
 
