@@ -49,15 +49,8 @@ const COLLECT: &[&[&str]] = &[
 
 /// The modules of `core/src/`, from the lowest layer to the highest.
 const CORE: &[&[&str]] = &[
-    &[
-        "address",
-        "history",
-        "id",
-        "operation",
-        "podref",
-        "text",
-        "time",
-    ],
+    &["text"],
+    &["address", "history", "id", "operation", "podref", "time"],
     &["breaker", "election", "ipam", "networks", "node", "refusal"],
     &["pod", "pool"],
     &[

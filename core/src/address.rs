@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::IpNetwork;
 
+use crate::text::excerpt;
+
 /// `spec.range` of a pool: a CIDR whose host bits are kept, since offsets count from the address
 /// as written and not from the network address (whereabouts parses with `net.ParseCIDR` and takes
 /// the first result).
@@ -219,12 +221,6 @@ pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> 
             .collect(),
         None => texts,
     }
-}
-
-/// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
-#[must_use]
-pub fn excerpt(text: &str) -> &str {
-    &text[..text.floor_char_boundary(80)]
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::{address::excerpt, text::Text};
+use crate::text::{Text, excerpt};
 
 /// The interface of the cluster's own network, in every pod.
 pub const FIRST_INTERFACE: &str = "eth0";

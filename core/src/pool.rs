@@ -18,6 +18,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 pub use self::count::{InterfaceTag, RowCount};
 pub use self::row::{Glance, Row, RowContent, Unreadable};
@@ -141,12 +142,18 @@ impl ObservedPool {
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
-        let List { metadata, items } = serde_json::from_str::<List<'t, M>>(text)?;
-        let pools = items.into_iter().map(|pool| {
+        if let Ok(list) = serde_json::from_str::<List<M, PoolText<'t>>>(text) {
+            let pools = list.items.into_iter();
+            let pools = pools.map(|pool| Ok(Self::read(pool, read_at, &mut wanted)));
+            return Ok((list.metadata, pools.collect()));
+        }
+        // One of them is none: each is read alone.
+        let list = serde_json::from_str::<List<M, &'t RawValue>>(text)?;
+        let pools = list.items.into_iter().map(|pool| {
             let pool = pool.get();
             Self::parse(pool, read_at, &mut wanted).map_err(|reason| (pool, reason))
         });
-        Ok((metadata, pools.collect()))
+        Ok((list.metadata, pools.collect()))
     }
 
     fn read(pool: PoolText<'_>, read_at: Moment, wanted: &mut Choose<'_>) -> Self {

@@ -12,11 +12,11 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
 use crate::{
-    address::{excerpt, reservation_address},
+    address::reservation_address,
     operation::{add, remove, replace, test},
     podref::PodRef,
     pool::{RowContent, Unreadable},
-    text::{Members, Text, not_null},
+    text::{Members, Text, excerpt, not_null},
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.

@@ -10,12 +10,13 @@ use std::{
 };
 
 use crate::{
-    address::{Range, excerpt, pool_name},
+    address::{Range, pool_name},
     definitions::{Definition, Definitions},
     evidence::Ended,
     ipam::Ipam,
     podref::is_object_name,
     pool::PoolKey,
+    text::excerpt,
     work::Route,
 };
 

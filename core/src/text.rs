@@ -1,4 +1,4 @@
-//! Texts and objects of JSON that are borrowed from the input, not copied.
+//! Texts of others: borrowed from JSON, not copied; and how messages quote them.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
@@ -63,4 +63,32 @@ where
     D: Deserializer<'de>,
 {
     T::deserialize(deserializer).map(Some)
+}
+
+/// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
+#[must_use]
+pub fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(80)]
+}
+
+/// A text whose control characters, and characters that turn or hide text, are escaped.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_unseen(c) {
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+/// Joiners, marks and overrides of direction, separators of lines, tags and the like.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt, readings},
+    address::{Range, readings},
     clearance::{Living, Other},
     definitions::{Networks, Scope, networks_of},
     evidence::Sandboxes,
@@ -19,6 +19,7 @@ use ipgc_core::{
     pods::Live,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     routes::slice_pools,
+    text::excerpt,
 };
 
 use crate::snapshot::{NOW, Snapshot};

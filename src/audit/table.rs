@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ipgc_core::text::clean;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::report::{Finding, Report};
@@ -186,26 +187,4 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// A text whose control characters, and characters that turn or hide text, are escaped.
-#[must_use]
-pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || is_unseen(c) {
-            clean.extend(c.escape_default());
-        } else {
-            clean.push(c);
-        }
-    }
-    clean
-}
-
-/// Joiners, marks and overrides of direction, separators of lines, tags and the like.
-fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -41,7 +41,8 @@ use std::{
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
-use crate::audit::table::{clean, cut};
+use crate::audit::table::cut;
+use ipgc_core::text::clean;
 
 /// Gives back the IP addresses that whereabouts still holds for pods that are gone.
 #[derive(Debug, Parser)]

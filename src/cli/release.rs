@@ -17,6 +17,7 @@ use ipgc_core::{
     clearance::Wait,
     judge::Stale,
     pool::PoolKey,
+    text::clean,
     time::Moment,
 };
 use jiff::Timestamp;
@@ -34,7 +35,6 @@ use crate::{
     audit::{
         explain::{Subject as Asked, explain, text},
         report::Source,
-        table::clean,
         words,
     },
     byhand::{

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
+use ipgc_core::text::clean;
+
 use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
-use crate::{
-    audit::table::clean,
-    byhand::{NotDone, Pick, Writer, repair::missing},
-};
+use crate::byhand::{NotDone, Pick, Writer, repair::missing};
 
 /// Arguments of `ipgc repair`.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,6 @@ use std::{
 };
 
 use ipgc_core::{
-    address::excerpt,
     definitions::Networks,
     evidence::{Ended, Policy},
     judge::{Held, Unknown},
@@ -16,6 +15,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
+    text::excerpt,
     time::Moment,
 };
 use tokio::sync::watch;

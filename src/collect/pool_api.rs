@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    address::{Range, excerpt},
+    address::Range,
     patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
     routes::Slice,
+    text::excerpt,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{

@@ -21,6 +21,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
+    text::clean,
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -258,7 +259,8 @@ impl Events {
             },
             action: Some("GarbageCollect".to_owned()),
             event_time: Some(MicroTime(now)),
-            note: Some(truncate(on_one_line(note))),
+            // It quotes names and words of others, which may be of several lines.
+            note: Some(truncate(clean(&note))),
             reason: Some(reason.to_owned()),
             regarding: Some(regarding),
             reporting_controller: Some(CONTROLLER.to_owned()),
@@ -285,22 +287,6 @@ fn reference<K: Resource<DynamicType = ()>>(
         uid: Some(uid.to_owned()),
         ..ObjectReference::default()
     }
-}
-
-/// A note quotes names and words of others, which may be of several lines.
-fn on_one_line(note: String) -> String {
-    if !note.contains(char::is_control) {
-        return note;
-    }
-    let mut line = String::with_capacity(note.len());
-    for c in note.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
-    line
 }
 
 fn truncate(mut note: String) -> String {

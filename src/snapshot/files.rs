@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ipgc_core::{address::excerpt, definitions::Definition};
+use ipgc_core::{definitions::Definition, text::excerpt};
 use kube::core::Selector;
 use serde_json::Value;
 

@@ -6,12 +6,8 @@
 use std::{collections::HashSet, error::Error as _};
 
 use ipgc_core::{
-    address::{Range, excerpt},
-    definitions::Definition,
-    ipam::fault,
-    pool::ObservedPool,
-    reservation::Reservation,
-    routes::Slice,
+    address::Range, definitions::Definition, ipam::fault, pool::ObservedPool,
+    reservation::Reservation, routes::Slice, text::excerpt,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Selector, SelectorExt};

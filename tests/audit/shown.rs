@@ -1,6 +1,7 @@
 //! Output for people: wide and foreign texts in tables.
 
-use ipgc::audit::table::{Output, clean};
+use ipgc::audit::table::Output;
+use ipgc_core::text::clean;
 
 use super::*;
 

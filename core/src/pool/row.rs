@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::wire::RowText;
 use crate::{
-    address::{Offset, Range, excerpt},
+    address::{Offset, Range},
     id::is_id,
     podref::PodRef,
     pool::PoolKey,
+    text::excerpt,
 };
 
 /// One entry of `spec.allocations`.

@@ -40,12 +40,11 @@ pub(super) struct Spec<'a> {
     pub(super) allocations: Option<Members<Text<'a>, &'a RawValue>>,
 }
 
-/// A list, whose metadata is `M`.
+/// A list of `T`, whose metadata is `M`.
 #[derive(Deserialize)]
-pub(super) struct List<'a, M> {
+pub(super) struct List<M, T> {
     pub(super) metadata: M,
-    #[serde(borrow)]
-    pub(super) items: Vec<&'a RawValue>,
+    pub(super) items: Vec<T>,
 }
 
 /// The fields of a row, each a text.

@@ -7,7 +7,8 @@ use ipgc_core::podref::PodRef;
 use super::report::{
     Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
 };
-use crate::audit::{report::ReservationReport, table::clean};
+use crate::audit::report::ReservationReport;
+use ipgc_core::text::clean;
 
 /// The text of an explanation.
 #[must_use]

@@ -15,7 +15,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, excerpt},
+    address::Range,
     definitions::{Networks, Scope, may_be_reserved},
     judge::{Held, Stale, Verdict, in_use, judge},
     known::{Evidence, Known, Overlaps},
@@ -26,7 +26,7 @@ use ipgc_core::{
     pods::{Others, RowGlance},
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
-    text::Text,
+    text::{Text, excerpt},
     time::Moment,
 };
 use tracing::warn;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ipgc_core::{
-    address::excerpt,
     clearance::Clearance,
     evidence::Ended,
     judge::Release,
     podref::PodRef,
     pool::{PoolKey, RowContent},
+    text::excerpt,
     time::Moment,
     work::Removed,
 };
