@@ -11,26 +11,33 @@ use crate::{
 };
 
 /// So often a kubelet looks what is to be done, in milliseconds.
-const LOOK: u64 = 1_000;
+pub const LOOK: u64 = 1_000;
 
 impl World {
-    /// Lives the life of a pod, until its object and its sandboxes are gone or its machine is booted anew.
-    /// A kubelet begins to live the life of a pod, unless it does already.
+    /// A kubelet begins to live the life of a pod, unless it does already, until the object and the sandboxes of the pod
+    /// are gone or its machine has no power.
     pub fn begin_life(&self, uid: u64) {
         // One task for each pod.
         if self.state().lives.insert(uid) {
             let this = self.clone();
             tokio::spawn(async move {
-                this.live(uid).await;
+                let machine = |pod: &Pod| this.machine(pod.machine);
+                while let Some(pod) = this.pod(uid)
+                    && machine(&pod).power
+                {
+                    let boot = machine(&pod).boot;
+                    if pod.is_static {
+                        this.live_static(uid, boot).await;
+                    } else {
+                        this.live(uid, boot).await;
+                    }
+                }
                 this.state().lives.remove(&uid);
             });
         }
     }
 
-    async fn live(&self, uid: u64) {
-        let Some(boot) = self.pod(uid).map(|pod| self.machine(pod.machine).boot) else {
-            return;
-        };
+    async fn live(&self, uid: u64, boot: u64) {
         let mut set_up: Option<JoinHandle<bool>> = None;
         loop {
             sleep(self.millis(LOOK / 2, LOOK)).await;
@@ -100,7 +107,7 @@ impl World {
     }
 
     /// Makes a sandbox with all its networks, and reports them; or what was begun is taken back.
-    async fn set_up(&self, uid: u64, pod: &Pod) -> bool {
+    pub(crate) async fn set_up(&self, uid: u64, pod: &Pod) -> bool {
         self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
         let at = {
             let number = self.next();
@@ -174,7 +181,7 @@ impl World {
         entries
     }
 
-    async fn stop_all(&self, uid: u64, pod: &Pod) {
+    pub(crate) async fn stop_all(&self, uid: u64, pod: &Pod) {
         let running = self.running(uid);
         if running.is_empty() {
             return;

@@ -4,9 +4,9 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`dice`] | every random choice |
-//! | [`story`] | the cluster of a seed and all that is done to it, as a list |
+//! | [`story`], `seeds` | a cluster and all that is done to it, as a list; that of a seed |
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
-//! | [`cni`], [`kubelet`] | whereabouts; the life of a pod |
+//! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
@@ -22,9 +22,11 @@ pub mod coverage;
 pub mod dice;
 pub mod faults;
 pub mod kubelet;
+mod mirrors;
 pub mod oracle;
 mod owners;
 mod people;
+mod seeds;
 pub mod shrink;
 pub mod story;
 pub mod world;

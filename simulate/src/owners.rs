@@ -21,6 +21,8 @@ impl World {
             for index in 0..owner.pods {
                 let is_there = |pod: &Pod| {
                     let is_alive = match owner.kind {
+                        // Its manifest is there, whatever became of its mirror.
+                        Kind::Static => true,
                         // The name is taken until the object is gone.
                         _ if owner.kind.names_return() => !pod.gone,
                         _ => !pod.gone && !pod.marked && !pod.terminal,
@@ -33,7 +35,8 @@ impl World {
                     there.map(|(uid, pod)| (*uid, pod.clone())).collect()
                 };
                 match (&there[..], owner.kind) {
-                    ([], Kind::Job | Kind::Bare) if self.state().is_calm || self.percent(90) => {}
+                    ([], Kind::Job | Kind::Bare | Kind::Static)
+                        if self.state().is_calm || self.percent(90) => {}
                     ([], _) => self.create(number, index, &owner),
                     ([(uid, pod)], Kind::StatefulSet) if pod.terminal && !pod.marked => {
                         self.mark(*uid, &pod.name);
@@ -53,7 +56,8 @@ impl World {
         let machines = self.state().machines.clone();
         let mut ready = Vec::new();
         for (machine, it) in machines.iter().enumerate() {
-            if it.is_at_work() && self.is_ready(&it.name) == Some(true) {
+            let may_be_its = owner.kind != Kind::Static || machine == index;
+            if may_be_its && it.is_at_work() && self.is_ready(&it.name) == Some(true) {
                 ready.push(machine);
             }
         }
@@ -62,13 +66,13 @@ impl World {
         }
         let machine = self.state().dice.one(&ready);
         let uid = self.next();
-        let name = if owner.kind.names_return() {
-            format!("{}-{index}", owner.name)
-        } else {
-            format!("{}-{uid:05x}", owner.name)
+        let name = match owner.kind {
+            Kind::Static => format!("{}-{}", owner.name, machines[machine].name),
+            _ if owner.kind.names_return() => format!("{}-{index}", owner.name),
+            _ => format!("{}-{uid:05x}", owner.name),
         };
         let pod = Pod {
-            name: name.clone(),
+            name,
             owner: (number, index),
             machine,
             nets: owner.nets.clone(),
@@ -77,32 +81,10 @@ impl World {
             gone: false,
             terminal: false,
             has_run: false,
+            is_static: owner.kind == Kind::Static,
         };
-        let asked = owner
-            .nets
-            .iter()
-            .map(|net| format!("{NS}/{}", self.nets[*net].name));
-        let asked: Vec<_> = asked.collect();
-        let object = fixtures::pod(NS, &name)
-            .node(&self.machine(machine).name)
-            .networks(&asked.join(","));
-        let object = object.uid(&format!("00000000-0000-4000-8000-{uid:012x}"));
-        let object = object.with(|object| {
-            if let Some((version, kind)) = owner.kind.controller() {
-                object["metadata"]["ownerReferences"] = json!([{
-                    "apiVersion": version,
-                    "kind": kind,
-                    "name": owner.name,
-                    "uid": "00000000-0000-4000-8000-ffffffffffff",
-                    "controller": true,
-                }]);
-            }
-        });
-        self.server.put(object);
+        self.put_pod(uid, &pod, owner.kind.controller(), &owner.name);
         self.state().pods.insert(uid, pod);
-        self.tell("a pod is made", || {
-            format!("{NS}/{name} is made for {}", self.machine(machine).name)
-        });
         self.begin_life(uid);
         if owner.kind == Kind::Job {
             let (this, time) = (self.clone(), self.millis(30_000, 300_000));
@@ -115,6 +97,48 @@ impl World {
                 }
             });
         }
+    }
+
+    /// Makes the object of a pod.
+    pub(crate) fn put_pod(
+        &self,
+        uid: u64,
+        pod: &Pod,
+        controller: Option<(&str, &str)>,
+        owner: &str,
+    ) {
+        let node = self.machine(pod.machine).name;
+        let object = fixtures::pod(NS, &pod.name)
+            .node(&node)
+            .networks(&self.asked(&pod.nets));
+        let object = object.uid(&format!("00000000-0000-4000-8000-{uid:012x}"));
+        let object = object.with(|object| {
+            if let Some((version, kind)) = controller {
+                object["metadata"]["ownerReferences"] = json!([{
+                    "apiVersion": version,
+                    "kind": kind,
+                    "name": owner,
+                    "uid": "00000000-0000-4000-8000-ffffffffffff",
+                    "controller": true,
+                }]);
+            }
+        });
+        self.server.put(if pod.is_static {
+            object.mirror()
+        } else {
+            object
+        });
+        self.tell("a pod is made", || {
+            format!("{} is made for {node}", pod.podref())
+        });
+    }
+
+    /// The text by which a pod asks for networks.
+    pub(crate) fn asked(&self, nets: &[usize]) -> String {
+        let asked = nets
+            .iter()
+            .map(|net| format!("{NS}/{}", self.nets[*net].name));
+        asked.collect::<Vec<_>>().join(",")
     }
 
     /// A virtual machine moves to another pod: the new one runs, then the old one ends.

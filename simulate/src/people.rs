@@ -171,9 +171,12 @@ impl World {
                 }
             }
             Deed::Complete(_) => {
-                self.tell("a pod ends by itself", || {
-                    format!("{} ends by itself", pod.podref())
-                });
+                let kind = if pod.is_static {
+                    "a manifest is removed"
+                } else {
+                    "a pod ends by itself"
+                };
+                self.tell(kind, || format!("{kind}: {}", pod.podref()));
                 self.set(uid, |pod| pod.completed = true);
             }
             Deed::Plug(_) => {
@@ -207,7 +210,9 @@ impl World {
             let of = state
                 .pods
                 .iter()
-                .filter(|(_, pod)| pod.machine == machine && !pod.gone && !pod.marked);
+                .filter(|(_, pod)| pod.machine == machine && !pod.gone && !pod.marked)
+                // They tolerate everything.
+                .filter(|(_, pod)| !pod.is_static);
             of.map(|(uid, pod)| (*uid, pod.name.clone())).collect()
         };
         for (uid, name) in of {
@@ -222,7 +227,11 @@ impl World {
         let (Some(at), Some(net)) = (running.first().copied(), spare) else {
             return;
         };
-        if !self.machine(pod.machine).is_at_work() || pod.marked || pod.nets.len() > 1 {
+        if !self.machine(pod.machine).is_at_work()
+            || pod.marked
+            || pod.is_static
+            || pod.nets.len() > 1
+        {
             return;
         }
         self.tell("a network is plugged in", || {
@@ -242,7 +251,11 @@ impl World {
         let (Some(at), Some(net)) = (running.first().copied(), pod.nets.last().copied()) else {
             return;
         };
-        if !self.machine(pod.machine).is_at_work() || pod.marked || pod.nets.len() < 2 {
+        if !self.machine(pod.machine).is_at_work()
+            || pod.marked
+            || pod.is_static
+            || pod.nets.len() < 2
+        {
             return;
         }
         self.tell("a network is unplugged", || {
@@ -263,12 +276,9 @@ impl World {
 
     fn ask_for_networks(&self, uid: u64) {
         let nets = self.pod(uid).map(|pod| pod.nets).unwrap_or_default();
-        let asked: Vec<_> = nets
-            .iter()
-            .map(|net| format!("{NS}/{}", self.nets[*net].name))
-            .collect();
+        let asked = self.asked(&nets);
         self.api_edit(uid, |object| {
-            object["metadata"]["annotations"][fixtures::NETWORKS] = asked.join(",").into();
+            object["metadata"]["annotations"][fixtures::NETWORKS] = asked.into();
         });
     }
 
@@ -371,9 +381,23 @@ impl World {
             {
                 let mut state = this.state();
                 for (uid, pod) in &mut state.pods {
-                    pod.gone |= pods.get(uid).is_none_or(|before| before.gone);
+                    if pod.is_static {
+                        let mirror = this.server.get("pods", NS, &pod.name);
+                        pod.gone = mirror.is_none();
+                        pod.marked |= mirror
+                            .is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string());
+                    } else {
+                        pod.gone |= pods.get(uid).is_none_or(|before| before.gone);
+                    }
                 }
-                for (uid, before) in pods.into_iter().filter(|(_, pod)| !pod.gone) {
+                for (uid, mut before) in pods.into_iter().filter(|(_, pod)| !pod.gone) {
+                    if before.is_static {
+                        if state.pods.values().any(|pod| pod.name == before.name) {
+                            continue;
+                        }
+                        // The mirror of a manifest that is gone by now.
+                        before.completed = true;
+                    }
                     let completed = state.pods.get(&uid).is_some_and(|pod| pod.completed);
                     let nets = state.pods.get(&uid).map(|pod| pod.nets.clone());
                     let pod = Pod {

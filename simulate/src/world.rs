@@ -105,6 +105,8 @@ pub struct Pod {
     pub terminal: bool,
     /// Whether its containers ran once.
     pub has_run: bool,
+    /// Whether it is a static pod, and its object the mirror of it.
+    pub is_static: bool,
 }
 
 impl Pod {

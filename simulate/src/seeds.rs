@@ -1,0 +1,276 @@
+//! The story of a seed, as its dice make it. Pure.
+
+use std::time::Duration;
+
+use testkit::Garble;
+
+use crate::{
+    dice::Dice,
+    story::{Deed, Fault, Kind, Net, Owner, Step, Story},
+};
+
+/// All networks that a story may have.
+const NETS: [Net; 6] = [
+    Net {
+        name: "plain",
+        network_name: None,
+        ranges: &["10.1.0.0/28"],
+        reserves: true,
+    },
+    Net {
+        name: "blue",
+        network_name: Some("blue"),
+        ranges: &["10.1.0.0/28"],
+        reserves: true,
+    },
+    Net {
+        name: "alone",
+        network_name: None,
+        ranges: &["10.2.0.0/28"],
+        reserves: false,
+    },
+    Net {
+        name: "dual",
+        network_name: None,
+        ranges: &["10.3.0.0/28", "fd00:3::/124"],
+        reserves: true,
+    },
+    Net {
+        name: "wide",
+        network_name: None,
+        ranges: &["10.1.0.0/27"],
+        reserves: true,
+    },
+    Net {
+        name: "six",
+        network_name: None,
+        ranges: &["fd00:6::/124"],
+        reserves: true,
+    },
+];
+
+impl Story {
+    /// The story of this seed, whose deeds fall into so much time.
+    #[must_use]
+    pub fn of(seed: u64, length: Duration) -> Self {
+        let dice = &mut Dice::new(seed);
+        let machines = 2 + dice.below(2);
+        let copies = if dice.percent(25) { 2 } else { 1 };
+        let mut nets = NETS.to_vec();
+        while nets.len() > 3 {
+            nets.remove(dice.below(nets.len()));
+        }
+        let kinds = [
+            Kind::StatefulSet,
+            Kind::StatefulSet,
+            Kind::ReplicaSet,
+            Kind::Job,
+            Kind::VirtualMachine,
+            Kind::Bare,
+        ];
+        let owners = (0..2 + dice.below(3)).map(|number| {
+            let kind = dice.one(&kinds);
+            let of = some_of(dice, &nets);
+            Owner {
+                kind,
+                name: format!("o{number}"),
+                pods: 1 + dice.below(3),
+                nets: of,
+            }
+        });
+        let owners = owners.collect();
+        let count = 6 + dice.below(40);
+        let mut steps: Vec<_> = (0..count)
+            .map(|_| Step {
+                at: dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+                deed: deed(dice, machines, copies, nets.len()),
+            })
+            .collect();
+        for _ in 0..dice.below(3) {
+            let begin = dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+            plot(dice, begin, machines, &mut steps);
+        }
+        steps.sort_by_key(|step| step.at);
+        spare_restorations(&mut steps);
+        let mut story = Self {
+            seed,
+            machines,
+            copies,
+            nets,
+            owners,
+            sweep_interval: dice.seconds(60, 300),
+            leftover_grace: dice.seconds(60, 600),
+            upstream: dice.percent(10),
+            cautious: dice.percent(10),
+            crash: None,
+            steps,
+        };
+        story.add_actors();
+        story
+    }
+
+    /// Adds what only some clusters have. Each has dice of its own, so that the rest of a story does not depend on it.
+    fn add_actors(&mut self) {
+        let dice = |actor: u64| Dice::new(self.seed ^ (actor << 40));
+        let of_static = &mut dice(1);
+        if of_static.percent(20) {
+            self.owners.push(Owner {
+                kind: Kind::Static,
+                name: "static".to_owned(),
+                pods: self.machines,
+                nets: some_of(of_static, &self.nets),
+            });
+        }
+    }
+}
+
+/// The networks of a pod, by their places.
+fn some_of(dice: &mut Dice, nets: &[Net]) -> Vec<usize> {
+    let mut of: Vec<_> = (0..nets.len()).collect();
+    // A pod is not given one address twice.
+    let is_shared = |it: &&usize| nets[**it].ranges[0].starts_with("10.1.");
+    while of.len() > 2
+        || of.iter().filter(is_shared).count() > 1
+        || (of.len() == 2 && dice.percent(60))
+    {
+        of.remove(dice.below(of.len()));
+    }
+    of
+}
+
+impl Story {
+    /// A story of few minutes in which nothing fails: for crashes at each request.
+    #[must_use]
+    pub fn calm(seed: u64) -> Self {
+        let mut story = Self::of(seed, Duration::from_secs(240));
+        story.copies = 1;
+        story.steps.retain(|step| {
+            let is_ours = matches!(
+                step.deed,
+                Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..)
+            );
+            !is_ours && !matches!(step.deed, Deed::Restore(_))
+        });
+        story
+    }
+}
+
+/// No fault keeps ipgc from beginning its watches anew when etcd is restored: assumption 1 of docs/safety.md.
+fn spare_restorations(steps: &mut Vec<Step>) {
+    const AFTER: Duration = Duration::from_secs(15);
+    let restored = steps.iter().filter_map(|step| match step.deed {
+        Deed::Restore(time) => Some(step.at + time),
+        _ => None,
+    });
+    let restored: Vec<_> = restored.collect();
+    steps.retain(|step| match step.deed {
+        Deed::Fault(_, time) => {
+            let is_hit = |at: &Duration| step.at < *at + AFTER && *at < step.at + time;
+            !restored.iter().any(is_hit)
+        }
+        _ => true,
+    });
+}
+
+fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
+    let net = dice.below(nets);
+    let pod = dice.below(1000);
+    let machine = dice.below(machines);
+    let copy = dice.below(copies);
+    match dice.below(100) {
+        0..17 => Deed::Delete(pod),
+        17..30 => Deed::Force(pod),
+        30..35 => Deed::Crash(pod),
+        35..38 => Deed::Complete(pod),
+        38..40 => Deed::Plug(pod),
+        40..42 => Deed::Unplug(pod),
+        42..44 => Deed::Drain(machine),
+        44 => Deed::Hold(net, dice.seconds(20, 300)),
+        45 => Deed::RemovePool(net),
+        46..48 => Deed::RemoveDefinition(net, dice.seconds(5, 200)),
+        48 => Deed::Restore(dice.seconds(5, 60)),
+        49..55 => Deed::Power(machine, dice.seconds(20, 400)),
+        55..61 => Deed::Partition(machine, dice.seconds(20, 500)),
+        61..64 => Deed::NoKubelet(machine, dice.seconds(20, 400)),
+        64..68 => Deed::Fence(machine),
+        68..70 => Deed::DeclareEmpty(machine),
+        70..72 => Deed::RemoveNode(machine),
+        72..77 => Deed::Restart(copy),
+        77..82 => Deed::CrashAtWrite(copy, 1 + dice.below(4), dice.percent(50)),
+        82..96 => Deed::Fault(fault(dice, copy), dice.seconds(5, 200)),
+        96..98 => Deed::EndWatches,
+        _ => Deed::Compact,
+    }
+}
+
+/// Deeds that are dangerous one after the other: ipgc may not write while a name comes back and goes unseen, or while a
+/// machine falls silent.
+fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
+    let (pod, machine) = (dice.below(1000), dice.below(machines));
+    let time = dice.seconds(30, 120);
+    let deeds = match dice.below(4) {
+        0 => vec![
+            Deed::Fault(Fault::Denied("patch", "ippools"), time),
+            Deed::Delete(pod),
+            Deed::Fault(Fault::Deaf("pods"), time),
+            Deed::Force(pod),
+            Deed::Force(pod),
+        ],
+        1 => vec![
+            Deed::Partition(machine, dice.seconds(60, 400)),
+            Deed::Force(pod),
+            Deed::Force(pod + 1),
+            Deed::Restart(0),
+        ],
+        2 => vec![
+            Deed::Crash(pod),
+            Deed::Delete(pod),
+            Deed::Crash(pod + 1),
+            Deed::Force(pod + 1),
+        ],
+        _ => vec![
+            Deed::Fault(Fault::Hangs(90), time),
+            Deed::Delete(pod),
+            Deed::EndWatches,
+            Deed::Force(pod),
+            Deed::Compact,
+            Deed::Force(pod),
+        ],
+    };
+    let mut at = begin;
+    for deed in deeds {
+        steps.push(Step { at, deed });
+        at += dice.millis(200, 12_000);
+    }
+}
+
+fn fault(dice: &mut Dice, copy: usize) -> Fault {
+    let of = dice.one(&[10, 50, 90]);
+    let codes = [401, 403, 404, 409, 410, 422, 429, 500, 503, 504];
+    let rights = [
+        ("patch", "ippools"),
+        ("delete", "overlappingrangeipreservations"),
+        ("get", "pods"),
+        ("list", "leases"),
+    ];
+    match dice.below(12) {
+        0..2 => Fault::Fails(dice.one(&codes), of),
+        2 => Fault::DoneThenFails(dice.one(&[500, 504]), of),
+        3 => Fault::Breaks(of),
+        4 => Fault::DoneThenBreaks(of),
+        5 => Fault::Hangs(of),
+        6 => Fault::Late(of, dice.one(&[500, 5_000, 50_000])),
+        7 => Fault::Slow(dice.one(&[20, 300, 3_000])),
+        8 => {
+            let (verb, resource) = dice.one(&rights);
+            Fault::Denied(verb, resource)
+        }
+        9 => Fault::Garbled(
+            dice.one(&[Garble::Html, Garble::Truncated, Garble::Item(0)]),
+            of,
+        ),
+        10 => Fault::Suspended(copy),
+        _ if dice.percent(50) => Fault::Lag(dice.one(&[200, 1_000, 1_500])),
+        _ => Fault::Deaf(dice.one(&["pods", "nodes"])),
+    }
+}
