@@ -49,7 +49,7 @@ impl Copies {
                 lease_namespace: (story.copies > 1).then(|| "ipgc-system".to_owned()),
                 ..Config::default()
             };
-            config.policy.leftover_grace = story.leftover_grace;
+            config.policy = story.policy();
             if story.cautious {
                 config.breaker = Limits {
                     min: 1,

@@ -8,6 +8,7 @@
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
 //! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
+//! | `hand` | administrators who run `ipgc release` |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
 //! | [`coverage`] | what many seeds must have seen |
@@ -21,6 +22,7 @@ pub mod copies;
 pub mod coverage;
 pub mod dice;
 pub mod faults;
+mod hand;
 pub mod kubelet;
 mod mirrors;
 pub mod oracle;
@@ -33,7 +35,6 @@ pub mod world;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ipgc_core::evidence::Policy;
 use serde_json::Value;
 use tokio::{
     runtime::{Builder, RngSeed},
@@ -124,10 +125,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let end = Instant::now() + Duration::from_secs(200);
     copies.look_after_until(end).await;
     drop(people.await);
-    let policy = Policy {
-        leftover_grace: story.leftover_grace,
-        ..Policy::default()
-    };
+    let policy = story.policy();
     let verdicts = world.verdicts(&policy).await;
     world.heal();
     world.tell("the end begins", || {
@@ -145,7 +143,8 @@ async fn run(story: &Story, trace: bool) -> Outcome {
             break;
         }
     }
-    let mut violations = world.freed_alive();
+    let mut violations = std::mem::take(&mut world.state().wrong);
+    violations.extend(world.freed_alive());
     violations.extend(left);
     let queued = copies.queued();
     let ours = copies.stop();

@@ -18,6 +18,9 @@ impl World {
     pub async fn act(&self, story: &Story) {
         for step in &story.steps {
             tokio::time::sleep_until(self.begun() + step.at).await;
+            if let Deed::Release(what) = step.deed {
+                tokio::spawn(self.clone().release(what, story.policy()));
+            }
             self.deed(&step.deed);
         }
     }
@@ -105,7 +108,7 @@ impl World {
                 });
                 self.server.compact();
             }
-            Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..) => {}
+            Deed::Release(_) | Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..) => {}
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ipgc_core::evidence::Policy;
 use testkit::Garble;
 
 use crate::{
     dice::Dice,
-    story::{Deed, Fault, Kind, Net, Owner, Step, Story},
+    story::{Deed, Fault, Kind, Net, Owner, Release, Step, Story},
 };
 
 /// All networks that a story may have.
@@ -105,12 +106,21 @@ impl Story {
             crash: None,
             steps,
         };
-        story.add_actors();
+        story.add_actors(length);
         story
     }
 
+    /// The waits of ipgc and of those who run `ipgc release`.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            leftover_grace: self.leftover_grace,
+            ..Policy::default()
+        }
+    }
+
     /// Adds what only some clusters have. Each has dice of its own, so that the rest of a story does not depend on it.
-    fn add_actors(&mut self) {
+    fn add_actors(&mut self, length: Duration) {
         let dice = |actor: u64| Dice::new(self.seed ^ (actor << 40));
         let of_static = &mut dice(1);
         if of_static.percent(20) {
@@ -120,6 +130,13 @@ impl Story {
                 pods: self.machines,
                 nets: some_of(of_static, &self.nets),
             });
+        }
+        let by_hand = &mut dice(2);
+        if by_hand.percent(12) {
+            let end = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+            let begin = by_hand.millis(0, end);
+            releases(by_hand, begin, self.machines, &mut self.steps);
+            self.steps.sort_by_key(|step| step.at);
         }
     }
 }
@@ -241,6 +258,28 @@ fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>
     for deed in deeds {
         steps.push(Step { at, deed });
         at += dice.millis(200, 12_000);
+    }
+}
+
+/// A machine loses its power and its pods are deleted, or only that; then somebody frees what is left.
+fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
+    let (pod, machine) = (dice.below(1000), dice.below(machines));
+    let mut deeds = vec![Deed::Force(pod), Deed::Force(pod + 1), Deed::Force(pod + 2)];
+    if dice.percent(60) {
+        deeds.insert(0, Deed::Power(machine, dice.seconds(100, 600)));
+    }
+    for _ in 0..2 + dice.below(3) {
+        deeds.push(Deed::Release(match dice.below(4) {
+            0 => Release::Report,
+            1 => Release::Dead(machine),
+            2 => Release::Held(machine),
+            _ => Release::Address(dice.below(1000)),
+        }));
+    }
+    let mut at = begin;
+    for deed in deeds {
+        steps.push(Step { at, deed });
+        at += dice.millis(200, 60_000);
     }
 }
 

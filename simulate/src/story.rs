@@ -143,6 +143,8 @@ pub enum Deed {
     DeclareEmpty(usize),
     /// Somebody removes the node of a machine without power.
     RemoveNode(usize),
+    /// Somebody runs `ipgc release`.
+    Release(Release),
     /// A copy of ipgc is stopped and started again.
     Restart(usize),
     /// A copy of ipgc crashes at so many writes from now, before or after the server did the write.
@@ -153,6 +155,19 @@ pub enum Deed {
     EndWatches,
     /// The API server forgets old versions.
     Compact,
+}
+
+/// What somebody has `ipgc release` free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// What an audit calls stale.
+    Report,
+    /// The same, and a machine without power runs nothing.
+    Dead(usize),
+    /// What the node of a machine holds, if nothing answers on any of it.
+    Held(usize),
+    /// One address, if nothing answers on it.
+    Address(usize),
 }
 
 /// A fault of the API server, for the requests of ipgc.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     dice::Dice,
+    oracle::Violation,
     story::{Net, Story},
 };
 
@@ -48,6 +49,8 @@ pub struct State {
     pub sandboxes: Vec<Sandbox>,
     /// Addresses that were given to a second sandbox while a first one had them.
     pub doubled: Vec<Doubled>,
+    /// What ipgc would have let a person do, and must not.
+    pub wrong: Vec<Violation>,
     /// How often each thing happened.
     pub counts: BTreeMap<String, u64>,
     /// The lines of the trace, if they are wanted.
@@ -202,6 +205,7 @@ impl World {
             lives: BTreeSet::new(),
             sandboxes: Vec::new(),
             doubled: Vec::new(),
+            wrong: Vec::new(),
             counts: BTreeMap::new(),
             trace: trace.then(Vec::new),
             is_calm: false,

@@ -77,7 +77,7 @@ struct Page<'t> {
 pub async fn read(
     client: &Client,
     scan: &Scan,
-    progress: &mut dyn FnMut(Kind, usize),
+    progress: &mut (dyn FnMut(Kind, usize) + Send),
 ) -> Result<Snapshot, LiveError> {
     let mut reader = Reader {
         client,
@@ -140,7 +140,7 @@ struct Reader<'r> {
     client: &'r Client,
     scan: &'r Scan,
     gather: Gather,
-    progress: &'r mut dyn FnMut(Kind, usize),
+    progress: &'r mut (dyn FnMut(Kind, usize) + Send),
 }
 
 impl Reader<'_> {
