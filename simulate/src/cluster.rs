@@ -14,7 +14,7 @@ const SILENT: Duration = Duration::from_secs(40);
 impl World {
     /// Writes what is there before the story begins.
     pub fn begin(&self) {
-        for net in &*self.nets {
+        for (number, net) in self.nets.iter().enumerate() {
             let ranges: Vec<_> = net
                 .ranges
                 .iter()
@@ -26,6 +26,10 @@ impl World {
             }
             if !net.reserves {
                 ipam["enable_overlapping_ranges"] = false.into();
+            }
+            if !net.slices.is_empty() {
+                ipam["node_slice_size"] = net.slice_size().into();
+                self.cut_up(number);
             }
             self.server
                 .put(fixtures::nad_with_ipam(NS, net.name, &ipam));
@@ -53,6 +57,7 @@ impl World {
                 node["status"]["nodeInfo"] = info;
             });
         }
+        self.give_slices(&it.name);
         self.api.renew_lease(&it.name);
     }
 

@@ -1,7 +1,7 @@
 //! ADD and DEL of whereabouts 0.9.4, step by step: lowest free address, a row taken over, reservations, lost and half-done
-//! DELs. Writes to the API server directly; how long a step takes is the dice's choice.
+//! DELs; and its reconciler. Writes to the API server directly; how long a step takes is the dice's choice.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use ipgc_core::address::{Offset, Range, reservation_names};
 use serde_json::{Value, json};
@@ -21,16 +21,6 @@ pub enum Del {
     Lost,
     /// The row is gone, and its reservation is not.
     Half,
-}
-
-/// The name of the pool of a range in a network.
-#[must_use]
-pub fn pool_name(network: Option<&str>, range: &str) -> String {
-    let name = fixtures::pool_name(range);
-    match network {
-        Some(network) => format!("{network}-{name}"),
-        None => name,
-    }
 }
 
 /// One look of an ADD at a pool: the version that it saw, and the key that it chose.
@@ -60,10 +50,11 @@ impl World {
     async fn add_rows(&self, sandbox: usize, net: usize, interface: &str) -> bool {
         let begun = Instant::now();
         let of = self.nets[net].clone();
-        for range in of.ranges {
-            let pool = pool_name(of.network_name, range);
-            if self.server.get("ippools", NS, &pool).is_none() {
-                let object = fixtures::pool(NS, range).name(&pool);
+        let machine = self.state().sandboxes[sandbox].machine;
+        let places = self.places_on(net, machine);
+        for (pool, range) in &places {
+            if self.server.get("ippools", NS, pool).is_none() {
+                let object = fixtures::pool(NS, range).name(pool);
                 self.server.put(object);
             }
             let Ok(parsed) = Range::parse(range) else {
@@ -71,13 +62,13 @@ impl World {
             };
             let mut tries = 0;
             loop {
-                let (machine, id, podref) = {
+                let (id, podref) = {
                     let state = self.state();
                     let sandbox = &state.sandboxes[sandbox];
                     if !sandbox.runs() {
                         return false;
                     }
-                    (sandbox.machine, sandbox.id.clone(), sandbox.podref.clone())
+                    (sandbox.id.clone(), sandbox.podref.clone())
                 };
                 // The request deadline of the plugin.
                 if begun.elapsed().as_secs() >= 60 || tries > 20 || !self.machine(machine).connected
@@ -85,7 +76,7 @@ impl World {
                     return false;
                 }
                 tries += 1;
-                let Some(look) = self.look(&pool, parsed, net, &podref, interface) else {
+                let Some(look) = self.look(pool, parsed, net, &podref, interface) else {
                     return false;
                 };
                 let pause = if self.percent(10) {
@@ -98,10 +89,10 @@ impl World {
                 if !is_there || !self.machine(machine).connected {
                     return false;
                 }
-                if !self.write_row(&pool, &look, &id, &podref, interface) {
+                if !self.write_row(pool, &look, &id, &podref, interface) {
                     continue;
                 }
-                self.has(sandbox, net, &pool, interface, &look);
+                self.has(sandbox, net, pool, interface, &look);
                 if of.reserves && !look.has_reservation {
                     sleep(self.millis(5, 300)).await;
                     if !self.machine(machine).power
@@ -113,7 +104,8 @@ impl World {
                 break;
             }
         }
-        true
+        // A node without a slice fails.
+        !places.is_empty()
     }
 
     /// The address that ADD chooses; none if the pool is full or gone.
@@ -289,17 +281,14 @@ impl World {
 
     /// DEL of one network: the row with the id of the sandbox goes, and its reservation by name.
     pub fn del(&self, sandbox: usize, net: usize, interface: &str, del: Del) {
-        let (id, podref) = {
+        let (id, podref, machine) = {
             let state = self.state();
-            (
-                state.sandboxes[sandbox].id.clone(),
-                state.sandboxes[sandbox].podref.clone(),
-            )
+            let it = &state.sandboxes[sandbox];
+            (it.id.clone(), it.podref.clone(), it.machine)
         };
         let of = self.nets[net].clone();
         if del != Del::Lost {
-            for range in of.ranges {
-                let pool = pool_name(of.network_name, range);
+            for (pool, range) in self.places_on(net, machine) {
                 let mut freed = None;
                 self.server.edit("ippools", NS, &pool, |object| {
                     let Some(rows) = object["spec"]["allocations"].as_object_mut() else {
@@ -340,5 +329,45 @@ impl World {
         self.tell(kind, || {
             format!("{kind}: {podref} {interface} of sandbox {}", &id[..16])
         });
+    }
+
+    /// Whereabouts' reconciler beside ipgc: it reads pools, then pods, and removes rows without a pod a moment later.
+    pub(crate) async fn reconcile(self) {
+        loop {
+            sleep(Duration::from_secs(120)).await;
+            let pools = self.server.list("ippools");
+            let pods: Vec<_> = self
+                .server
+                .list("pods")
+                .iter()
+                .map(|pod| pod["metadata"]["name"].clone())
+                .collect();
+            sleep(self.millis(100, 3_000)).await;
+            for pool in pools {
+                let name = pool["metadata"]["name"].as_str().unwrap_or_default();
+                let rows = pool["spec"]["allocations"]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default();
+                for (key, row) in rows {
+                    let owner = row["podref"].as_str().unwrap_or_default();
+                    let owner = owner.split_once('/').map_or(owner, |(_, name)| name);
+                    if pods.iter().any(|pod| pod == owner) {
+                        continue;
+                    }
+                    self.server.edit("ippools", NS, name, |pool| {
+                        if pool["spec"]["allocations"][&key] == row
+                            && let Some(rows) = pool["spec"]["allocations"].as_object_mut()
+                        {
+                            rows.remove(&key);
+                        }
+                    });
+                    self.tell("whereabouts' reconciler frees a row", || {
+                        format!("whereabouts' reconciler frees {name}/{key}")
+                    });
+                }
+            }
+            self.lose_rows();
+        }
     }
 }

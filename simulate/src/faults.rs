@@ -88,6 +88,20 @@ impl Fault {
     }
 }
 
+/// Admission forbids all changes of reservations by ipgc from now on, until the rule is removed.
+#[must_use]
+pub fn forbid_claims(server: &Server, code: u16) -> Rule {
+    let reason = match code {
+        403 => "Forbidden",
+        409 => "Conflict",
+        422 => "Invalid",
+        _ => "BadRequest",
+    };
+    let words = "admission webhook \"guard.example.com\" denied the request: podref is immutable";
+    let claims = Match::patch("overlappingrangeipreservations").filter(is_ours);
+    server.on(claims).answer(Failure::new(code, reason, words))
+}
+
 /// A crash of one copy of ipgc at a request: from then on nothing that it sends arrives.
 pub struct Crash {
     state: Arc<Mutex<CrashState>>,

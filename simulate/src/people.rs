@@ -8,7 +8,7 @@ use testkit::fixtures;
 use tokio::time::sleep;
 
 use crate::{
-    cni::{Del, pool_name},
+    cni::Del,
     story::{Deed, Story},
     world::{Machine, NS, Pod, World},
 };
@@ -129,6 +129,7 @@ impl World {
         self.tell("a node is removed", || {
             format!("somebody removes node {}", it.name)
         });
+        self.take_slices(&it.name);
         let of: Vec<_> = {
             let state = self.state();
             let of = state
@@ -285,19 +286,9 @@ impl World {
         });
     }
 
-    /// The pools of a network.
-    fn pools_of(&self, net: usize) -> Vec<String> {
-        let of = &self.nets[net];
-        let names = of
-            .ranges
-            .iter()
-            .map(|range| pool_name(of.network_name, range));
-        names.collect()
-    }
-
     /// Somebody exempts the pools of a network for a while.
     fn hold(&self, net: usize, time: Duration) {
-        let pools = self.pools_of(net);
+        let pools: Vec<_> = self.places(net).into_iter().map(|it| it.0).collect();
         self.tell("a pool is exempted", || {
             format!("somebody exempts {pools:?} for {time:?}")
         });
@@ -322,7 +313,7 @@ impl World {
 
     /// Somebody deletes the pools of a network; whereabouts makes new ones, without rows.
     fn remove_pool(&self, net: usize) {
-        for pool in self.pools_of(net) {
+        for (pool, _) in self.places(net) {
             if self.server.delete("ippools", NS, &pool).is_some() {
                 self.tell("a pool is deleted", || {
                     format!("somebody deletes pool {pool}")
@@ -439,13 +430,12 @@ impl World {
             let owner = reserved["spec"]["podref"].as_str().unwrap_or_default();
             let mut owners = Vec::new();
             let mut is_needed = false;
-            for net in self.nets.iter().filter(|net| net.reserves) {
+            for (number, net) in self.nets.iter().enumerate().filter(|it| it.1.reserves) {
                 let Some(ip) = reservation_address(name, net.network_name) else {
                     continue;
                 };
                 is_needed |= reports(owner, ip);
-                for range in net.ranges {
-                    let pool = pool_name(net.network_name, range);
+                for (pool, range) in self.places(number) {
                     let pool = self.server.get("ippools", NS, &pool).unwrap_or_default();
                     let rows = pool["spec"]["allocations"].as_object().cloned();
                     let range = Range::parse(range).ok();
@@ -467,46 +457,6 @@ impl World {
                     format!("a person deletes reservation {name} of {owner}, whose address is in another pod's row")
                 });
             }
-        }
-    }
-
-    /// Whereabouts' reconciler beside ipgc: it reads pools, then pods, and removes rows without a pod a moment later.
-    pub(crate) async fn reconcile(self) {
-        loop {
-            sleep(Duration::from_secs(120)).await;
-            let pools = self.server.list("ippools");
-            let pods: Vec<_> = self
-                .server
-                .list("pods")
-                .iter()
-                .map(|pod| pod["metadata"]["name"].clone())
-                .collect();
-            sleep(self.millis(100, 3_000)).await;
-            for pool in pools {
-                let name = pool["metadata"]["name"].as_str().unwrap_or_default();
-                let rows = pool["spec"]["allocations"]
-                    .as_object()
-                    .cloned()
-                    .unwrap_or_default();
-                for (key, row) in rows {
-                    let owner = row["podref"].as_str().unwrap_or_default();
-                    let owner = owner.split_once('/').map_or(owner, |(_, name)| name);
-                    if pods.iter().any(|pod| pod == owner) {
-                        continue;
-                    }
-                    self.server.edit("ippools", NS, name, |pool| {
-                        if pool["spec"]["allocations"][&key] == row
-                            && let Some(rows) = pool["spec"]["allocations"].as_object_mut()
-                        {
-                            rows.remove(&key);
-                        }
-                    });
-                    self.tell("whereabouts' reconciler frees a row", || {
-                        format!("whereabouts' reconciler frees {name}/{key}")
-                    });
-                }
-            }
-            self.lose_rows();
         }
     }
 }

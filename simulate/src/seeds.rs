@@ -7,7 +7,7 @@ use testkit::Garble;
 
 use crate::{
     dice::Dice,
-    story::{Deed, Fault, Kind, Net, Owner, Release, Step, Story},
+    story::{Deed, Fault, Immutable, Kind, Net, Owner, Release, Step, Story},
 };
 
 /// All networks that a story may have.
@@ -16,37 +16,61 @@ const NETS: [Net; 6] = [
         name: "plain",
         network_name: None,
         ranges: &["10.1.0.0/28"],
+        slices: &[],
         reserves: true,
     },
     Net {
         name: "blue",
         network_name: Some("blue"),
         ranges: &["10.1.0.0/28"],
+        slices: &[],
         reserves: true,
     },
     Net {
         name: "alone",
         network_name: None,
         ranges: &["10.2.0.0/28"],
+        slices: &[],
         reserves: false,
     },
     Net {
         name: "dual",
         network_name: None,
         ranges: &["10.3.0.0/28", "fd00:3::/124"],
+        slices: &[],
         reserves: true,
     },
     Net {
         name: "wide",
         network_name: None,
         ranges: &["10.1.0.0/27"],
+        slices: &[],
         reserves: true,
     },
     Net {
         name: "six",
         network_name: None,
         ranges: &["fd00:6::/124"],
+        slices: &[],
         reserves: true,
+    },
+];
+
+/// Networks whose range is cut up among nodes.
+const SLICED: [Net; 2] = [
+    Net {
+        name: "sliced",
+        network_name: None,
+        ranges: &["10.4.0.0/27"],
+        slices: &["10.4.0.0/29", "10.4.0.8/29", "10.4.0.16/29", "10.4.0.24/29"],
+        reserves: true,
+    },
+    Net {
+        name: "cut",
+        network_name: Some("cut"),
+        ranges: &["10.5.0.0/27"],
+        slices: &["10.5.0.0/29", "10.5.0.8/29", "10.5.0.16/29", "10.5.0.24/29"],
+        reserves: false,
     },
 ];
 
@@ -103,6 +127,7 @@ impl Story {
             leftover_grace: dice.seconds(60, 600),
             upstream: dice.percent(10),
             cautious: dice.percent(10),
+            immutable: None,
             crash: None,
             steps,
         };
@@ -122,6 +147,7 @@ impl Story {
     /// Adds what only some clusters have. Each has dice of its own, so that the rest of a story does not depend on it.
     fn add_actors(&mut self, length: Duration) {
         let dice = |actor: u64| Dice::new(self.seed ^ (actor << 40));
+        let end = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         let of_static = &mut dice(1);
         if of_static.percent(20) {
             self.owners.push(Owner {
@@ -133,11 +159,31 @@ impl Story {
         }
         let by_hand = &mut dice(2);
         if by_hand.percent(12) {
-            let end = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
             let begin = by_hand.millis(0, end);
             releases(by_hand, begin, self.machines, &mut self.steps);
-            self.steps.sort_by_key(|step| step.at);
         }
+        let of_slices = &mut dice(3);
+        if of_slices.percent(20) {
+            let net = self.nets.len();
+            self.nets.push(of_slices.one(&SLICED));
+            for owner in &mut self.owners {
+                match of_slices.below(3) {
+                    0 => owner.nets[0] = net,
+                    1 if owner.nets.len() < 2 => owner.nets.push(net),
+                    _ => {}
+                }
+            }
+            let begin = of_slices.millis(0, end);
+            joins(of_slices, begin, net, self.machines, &mut self.steps);
+        }
+        let of_claims = &mut dice(4);
+        if of_claims.percent(8) {
+            self.immutable = Some(Immutable {
+                code: of_claims.one(&[400, 403, 409, 422]),
+                is_mended: of_claims.percent(40),
+            });
+        }
+        self.steps.sort_by_key(|step| step.at);
     }
 }
 
@@ -280,6 +326,27 @@ fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<S
     for deed in deeds {
         steps.push(Step { at, deed });
         at += dice.millis(200, 60_000);
+    }
+}
+
+/// A node leaves its slices, and joins again, perhaps after another one.
+fn joins(dice: &mut Dice, begin: Duration, net: usize, machines: usize, steps: &mut Vec<Step>) {
+    let (pod, machine) = (dice.below(1000), dice.below(machines));
+    let deeds = [
+        Deed::Force(pod),
+        Deed::Power(machine, dice.seconds(60, 200)),
+        Deed::Power((machine + 1) % machines, dice.seconds(40, 200)),
+        Deed::RemoveNode(machine),
+        Deed::RemoveNode((machine + 1) % machines),
+        Deed::Force(pod + 1),
+        Deed::RemoveDefinition(net, dice.seconds(5, 200)),
+    ];
+    let mut at = begin;
+    for deed in deeds {
+        if dice.percent(60) {
+            steps.push(Step { at, deed });
+        }
+        at += dice.millis(200, 30_000);
     }
 }
 

@@ -27,10 +27,21 @@ pub struct Story {
     pub upstream: bool,
     /// Whether the breaker opens for a few rows, and for two minutes.
     pub cautious: bool,
+    /// Whether admission forbids claims, as podrefs are immutable.
+    pub immutable: Option<Immutable>,
     /// A crash of the first copy.
     pub crash: Option<At>,
     /// Deeds, by time.
     pub steps: Vec<Step>,
+}
+
+/// Admission that forbids claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Immutable {
+    /// The code of its refusals.
+    pub code: u16,
+    /// Whether somebody exempts ipgc when all is well again.
+    pub is_mended: bool,
 }
 
 /// A network: one definition.
@@ -42,8 +53,25 @@ pub struct Net {
     pub network_name: Option<&'static str>,
     /// The ranges: two of a dual-stack network.
     pub ranges: &'static [&'static str],
+    /// The slices into which its only range is cut, one for each node; none if it is not.
+    pub slices: &'static [&'static str],
     /// Whether addresses are reserved across ranges.
     pub reserves: bool,
+}
+
+impl Net {
+    /// The name of its NodeSlicePool.
+    #[must_use]
+    pub fn slice_pool(&self) -> Option<&'static str> {
+        (!self.slices.is_empty()).then(|| self.network_name.unwrap_or(self.name))
+    }
+
+    /// `node_slice_size`.
+    #[must_use]
+    pub fn slice_size(&self) -> &'static str {
+        let slice = self.slices.first().copied().unwrap_or_default();
+        slice.find('/').map_or("", |at| &slice[at..])
+    }
 }
 
 /// The owner of pods.

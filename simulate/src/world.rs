@@ -249,6 +249,14 @@ impl World {
         }
     }
 
+    /// Something happened so often.
+    pub fn note(&self, kind: &str, count: usize) {
+        if count > 0 {
+            let mut state = self.state();
+            *state.counts.entry(kind.to_owned()).or_default() += count as u64;
+        }
+    }
+
     /// A time from `from` to `to`, in milliseconds.
     #[must_use]
     pub fn millis(&self, from: u64, to: u64) -> Duration {
