@@ -1,8 +1,10 @@
-//! The one place where moments come from: tokio's clock, which tests can pause. And what work costs.
+//! The one place where moments come from: tokio's clock, which tests can pause. The wall's clock, by which nothing is
+//! waited for, since it may jump. And what work costs.
 
-use std::time::Duration;
+use std::{cell::RefCell, time::Duration};
 
 use ipgc_core::time::Moment;
+use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
@@ -41,6 +43,21 @@ impl Clock {
     pub fn until(&self, moment: Moment) -> Duration {
         moment.since(self.now())
     }
+}
+
+thread_local! {
+    static WALL: RefCell<Box<dyn Fn() -> Timestamp>> = RefCell::new(Box::new(Timestamp::now));
+}
+
+/// The present by the wall's clock, for texts that people and other programs read or write.
+#[must_use]
+pub fn wall() -> Timestamp {
+    WALL.with_borrow(|wall| wall())
+}
+
+/// From now on the wall's clock of this thread is this one, so that a run can be repeated, and the clock can jump.
+pub fn hang(wall: impl Fn() -> Timestamp + 'static) {
+    WALL.set(Box::new(wall));
 }
 
 /// CPU time of this thread so far. Of two moments without an await in between, the difference is what was

@@ -10,7 +10,6 @@ use ipgc_core::{
     election::{Candidate, Record, Step, Timing},
     time::Moment,
 };
-use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         coordination::v1::{Lease, LeaseSpec},
@@ -29,7 +28,7 @@ use tracing::{debug, info, warn};
 use crate::{
     calls::{CallError, call},
     chance,
-    clock::Clock,
+    clock::{Clock, wall},
 };
 
 /// Name of the Lease.
@@ -332,7 +331,7 @@ impl Elector {
 
     /// The Lease as we write it; whatever else it has stays.
     fn in_our_name(&self, lease: Lease) -> Lease {
-        let now = Some(MicroTime(Timestamp::now()));
+        let now = Some(MicroTime(wall()));
         let spec = lease.spec.unwrap_or_default();
         let identity = self.candidate.identity();
         let is_ours = spec.holder_identity.as_deref() == Some(identity);
@@ -374,7 +373,7 @@ impl Elector {
                 holder_identity: None,
                 // As client-go has it: a program that reckons from the last renewal need not wait either.
                 lease_duration_seconds: Some(1),
-                renew_time: Some(MicroTime(Timestamp::now())),
+                renew_time: Some(MicroTime(wall())),
                 ..spec
             }),
         };

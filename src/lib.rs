@@ -46,7 +46,7 @@ pub mod byhand;
 mod calls;
 pub mod chance;
 pub mod cli;
-mod clock;
+pub mod clock;
 mod collect;
 pub mod config;
 pub mod guard;

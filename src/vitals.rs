@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, wall},
     collect::{
         evidence::SharedEvidence,
         sweep::{SweepHealth, SweepReport},
@@ -81,7 +81,7 @@ impl Vitals {
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
-            started: Timestamp::now(),
+            started: wall(),
             clock,
             leadership,
             counters,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::json;
 use testkit::fixtures;
 use tokio::time::sleep;
@@ -58,7 +59,10 @@ impl World {
             });
         }
         self.give_slices(&it.name);
-        self.api.renew_lease(&it.name);
+        let now = self.server.now() + SignedDuration::from_secs(it.ahead);
+        let now = format!("{now:.6}");
+        self.server
+            .put(fixtures::lease("kube-node-lease", &it.name, &it.name, &now));
     }
 
     /// The heartbeats of a machine's kubelet, and the node controller's look at them.

@@ -36,21 +36,18 @@ impl World {
             return self.tell("release: nothing could be read", String::new);
         };
         let dead = match what {
-            Release::Dead(machine) => Some(machine).filter(|it| !self.machine(*it).power),
+            Release::Dead(machine) => Some(machine),
             _ => None,
         };
         let picked = match what {
             Release::Report | Release::Dead(_) => {
-                let now = self.server.now();
-                let filter = Filter::default();
-                let made = audit(
-                    &snapshot,
-                    &policy,
-                    &filter,
-                    Source::Cluster,
-                    now.to_string(),
-                );
-                report::picks(&made, dead.is_some(), now).ok()
+                let (filter, now) = (Filter::default(), self.wall().to_string());
+                let made = audit(&snapshot, &policy, &filter, Source::Cluster, now);
+                // It may be read later, by a clock that has jumped since.
+                if self.percent(50) {
+                    sleep(self.millis(1_000, 100_000)).await;
+                }
+                report::picks(&made, dead.is_some(), self.wall()).ok()
             }
             Release::Held(machine) => {
                 let node = self.machine(machine).name;
@@ -61,7 +58,10 @@ impl World {
         let is_sure = matches!(what, Release::Report | Release::Dead(_));
         let wanted = |picked: &Picked| {
             let mut picks = picked.picks().iter();
-            !picked.picks().is_empty() && (is_sure || picks.all(|it| !self.answers(it.address)))
+            let is_true = dead.is_none_or(|it| !self.machine(it).power);
+            !picked.picks().is_empty()
+                && is_true
+                && (is_sure || picks.all(|it| !self.answers(it.address)))
         };
         let Some(picked) = picked.filter(wanted) else {
             return self.tell("release: nothing that a person could say", String::new);

@@ -81,6 +81,8 @@ pub fn play(story: &Story, trace: bool) -> Result<Outcome, std::io::Error> {
 async fn run(story: &Story, trace: bool) -> Outcome {
     ipgc::chance::repeat(story.seed);
     let world = World::new(story, trace);
+    let of_ipgc = world.clone();
+    ipgc::clock::hang(move || of_ipgc.wall());
     world.begin();
     for machine in 0..story.machines {
         tokio::spawn(world.clone().beat(machine));

@@ -93,6 +93,8 @@ impl World {
                     node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = now.into();
                 });
             }
+            Deed::Jump(machine, by) => self.jump(*machine, *by),
+            Deed::Acknowledge => self.acknowledge(),
             Deed::RemoveNode(machine) => self.remove_node(*machine),
             Deed::EndWatches => {
                 self.tell("all watches end", || {
@@ -302,6 +304,16 @@ impl World {
                 this.exempt(pool, json!({}));
             }
         });
+    }
+
+    /// Somebody acknowledges what the breaker stops, by a clock that is right.
+    fn acknowledge(&self) {
+        self.tell("the breaker is acknowledged", String::new);
+        let now = self.server.now().to_string();
+        for pool in self.server.list("ippools") {
+            let name = pool["metadata"]["name"].as_str().unwrap_or_default();
+            self.exempt(name, json!({ "ipgc.dev/ack": now }));
+        }
     }
 
     /// Sets the annotations of a pool.

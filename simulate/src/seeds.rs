@@ -176,6 +176,18 @@ impl Story {
             let begin = of_slices.millis(0, end);
             joins(of_slices, begin, net, self.machines, &mut self.steps);
         }
+        let of_clocks = &mut dice(5);
+        if of_clocks.percent(15) {
+            for _ in 0..2 + of_clocks.below(4) {
+                let deed = match of_clocks.below(4) {
+                    0 => Deed::Acknowledge,
+                    1 => Deed::Jump(Some(of_clocks.below(self.machines)), by(of_clocks)),
+                    _ => Deed::Jump(None, by(of_clocks)),
+                };
+                let at = of_clocks.millis(0, end);
+                self.steps.push(Step { at, deed });
+            }
+        }
         let of_claims = &mut dice(4);
         if of_claims.percent(8) {
             self.immutable = Some(Immutable {
@@ -305,6 +317,12 @@ fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>
         steps.push(Step { at, deed });
         at += dice.millis(200, 12_000);
     }
+}
+
+/// So many seconds a clock jumps.
+fn by(dice: &mut Dice) -> i64 {
+    let size = dice.one(&[30, 120, 600, 3_600, 21_600]);
+    if dice.percent(50) { size } else { -size }
 }
 
 /// A machine loses its power and its pods are deleted, or only that; then somebody frees what is left.

@@ -173,6 +173,10 @@ pub enum Deed {
     RemoveNode(usize),
     /// Somebody runs `ipgc release`.
     Release(Release),
+    /// The clock of a machine jumps by so many seconds, or that of ipgc.
+    Jump(Option<usize>, i64),
+    /// Somebody acknowledges what the breaker stops, in all pools.
+    Acknowledge,
     /// A copy of ipgc is stopped and started again.
     Restart(usize),
     /// A copy of ipgc crashes at so many writes from now, before or after the server did the write.

@@ -6,10 +6,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
+use jiff::{SignedDuration, Timestamp};
 use testkit::{Server, pods::Kubelet};
 use tokio::time::Instant;
 
@@ -31,6 +35,8 @@ pub struct World {
     pub api: Kubelet,
     /// The networks of the story.
     pub nets: Arc<[Net]>,
+    /// How many seconds the clock of ipgc, and of those who run it by hand, is ahead of the API server's.
+    ahead: Arc<AtomicI64>,
     begun: Instant,
     state: Arc<Mutex<State>>,
 }
@@ -75,6 +81,8 @@ pub struct Machine {
     pub connected: bool,
     /// How often it was booted.
     pub boot: u64,
+    /// How many seconds its clock is ahead of the API server's.
+    pub ahead: i64,
 }
 
 impl Machine {
@@ -197,6 +205,7 @@ impl World {
             kubelet: true,
             connected: true,
             boot: 0,
+            ahead: 0,
         });
         let state = State {
             dice: Dice::new(story.seed ^ 0x5eed),
@@ -215,6 +224,7 @@ impl World {
             api: Kubelet::new(&server),
             server,
             nets: story.nets.clone().into(),
+            ahead: Arc::default(),
             begun: now,
             state: Arc::new(Mutex::new(state)),
         }
@@ -235,6 +245,25 @@ impl World {
     #[must_use]
     pub fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// The present by the clock of ipgc.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        self.server.now() + SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed))
+    }
+
+    /// The clock of a machine jumps, or that of ipgc.
+    pub(crate) fn jump(&self, machine: Option<usize>, by: i64) {
+        self.tell("a clock jumps", || {
+            format!("the clock of {machine:?} jumps by {by} s")
+        });
+        match machine {
+            Some(machine) => self.state().machines[machine].ahead += by,
+            None => {
+                self.ahead.fetch_add(by, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Something happened: it is counted by its kind, and told in the trace.

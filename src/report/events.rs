@@ -40,6 +40,7 @@ use crate::{
     api::{self, IpPool},
     calls::call,
     chance,
+    clock::wall,
     leader::Leadership,
 };
 
@@ -246,7 +247,7 @@ impl Events {
             self.counters.events_dropped.inc();
             return;
         }
-        let now = Timestamp::now();
+        let now = wall();
         let name = regarding.name.as_deref().unwrap_or_default();
         // Room for the suffix within the 253 characters of an object name.
         let name = &name[..name.floor_char_boundary(230)];

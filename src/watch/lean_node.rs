@@ -8,6 +8,8 @@ use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Object
 use kube::Resource;
 use serde::Deserialize;
 
+use crate::clock::wall;
+
 /// A person's clock may be so much ahead of ours.
 const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
@@ -113,7 +115,7 @@ impl From<Wire> for LeanNode {
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
         let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
         let declared = time(declared.as_deref());
-        let now = Timestamp::now();
+        let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let changed = ready
             .as_ref()

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::SweepReport;
 use super::{context::Context, gate::Access, pool_api::ObserveError};
-use crate::{backoff::Backoff, calls::CallError, chance};
+use crate::{backoff::Backoff, calls::CallError, chance, clock::wall};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -114,7 +114,7 @@ impl Sweeper {
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended: Some(self.context.clock.now()),
-                        ended_at: Some(Timestamp::now()),
+                        ended_at: Some(wall()),
                         report: Arc::new(report),
                     });
                     // Replicas and clusters that started together must not sweep together.
@@ -217,7 +217,7 @@ impl Sweeper {
 
     /// Whether the breaker is open by what the sweep found.
     fn assess(&self, report: &SweepReport, begun: Moment) -> bool {
-        let wall = Timestamp::now();
+        let wall = wall();
         let count = (report.suspect, report.rows);
         let (changed, open_since) = {
             let evidence = &mut *self.context.evidence();
