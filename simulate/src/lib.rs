@@ -148,8 +148,10 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     });
     let end = Instant::now() + END;
     let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
-    // Each reservation that may stay is tried now and then.
-    let waiting = |kept: &BTreeMap<String, u64>| kept.get(FORBIDDEN).copied().unwrap_or_default();
+    // Each reservation that may stay is tried now and then, for each network that has its address.
+    let waiting = |kept: &BTreeMap<String, u64>| {
+        kept.get(FORBIDDEN).copied().unwrap_or_default() * story.nets.len() as u64
+    };
     while Instant::now() < end {
         // No wait but that of a leftover is longer.
         let look = Instant::now() + Duration::from_secs(300);
