@@ -15,6 +15,7 @@ mod pools;
 mod program;
 mod proof;
 mod ranges;
+mod reservations;
 mod schema;
 mod shown;
 mod unreported;

@@ -1,0 +1,281 @@
+//! One test for each finding about reservations.
+
+use super::*;
+use rstest::rstest;
+
+#[rstest]
+#[case::none(None, "it has no reservation")]
+#[case::of_another(Some("default/other"), "its reservation is of default/other")]
+#[tokio::test]
+async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: &str) {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.put(
+        pod("other", 3)
+            .reports("default/net", "net2", &["10.0.0.4"])
+            .build(),
+    );
+    let pool = server.edit("ippools", NS, POOL, |pool| {
+        for key in ["3", "4"] {
+            pool["spec"]["allocations"][key] =
+                fixtures::row(&fixtures::sandbox(3), "default/other", "net1");
+        }
+    });
+    assert!(pool);
+    for name in ["10.0.0.3", "10.0.0.4"] {
+        server.put(fixtures::reservation(NS, name, "default/other", "net1"));
+    }
+    assert_eq!(report(&server).await.findings, []);
+    server
+        .delete("overlappingrangeipreservations", NS, "10.0.0.1")
+        .unwrap();
+    if let Some(of) = of {
+        server.put(fixtures::reservation(NS, "10.0.0.1", of, "net1"));
+    }
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::ReservationMissing);
+    assert_eq!(finding.pods, ["default/web-1"]);
+    assert!(finding.detail.contains(says), "{}", finding.detail);
+    assert_eq!(finding.reservation.is_some(), of.is_some());
+}
+
+/// As an old CRD keeps it, which drops the podref.
+async fn with_spec(spec: serde_json::Value) -> Report {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.edit("overlappingrangeipreservations", NS, "10.0.0.1", |it| {
+        it["spec"] = spec;
+    });
+    report(&server).await
+}
+
+#[tokio::test]
+async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    let pool = server.get("ippools", NS, POOL).unwrap();
+    let id = &pool["spec"]["allocations"]["1"]["id"];
+    let report = with_spec(json!({ "containerid": id })).await;
+    assert_eq!(report.findings, []);
+    for spec in [json!({ "containerid": fixtures::sandbox(7) }), json!({})] {
+        let report = with_spec(spec).await;
+        let finding = only(&report);
+        assert_eq!(finding.problem, Problem::ReservationMissing);
+        let says = "its pod lives, and its reservation names no pod and another sandbox";
+        assert!(finding.detail.starts_with(says), "{}", finding.detail);
+    }
+}
+
+#[rstest]
+#[case::no_pod(
+    json!({ "containerid": fixtures::sandbox(7) }),
+    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::neither(
+    json!({}),
+    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name",
+    Some("ipgc release --force 10.0.0.8")
+)]
+#[case::a_field_that_is_not_known(
+    json!({ "podref": "default/gone", "ipamclaim": "c" }),
+    "a reservation without a row; it has an unknown field \"ipamclaim\"",
+    None
+)]
+#[tokio::test]
+async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
+    #[case] spec: serde_json::Value,
+    #[case] says: &str,
+    #[case] command: Option<&str>,
+) {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
+    lone["spec"] = spec;
+    server.put(lone);
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::Unreadable);
+    assert_eq!(finding.detail, says);
+    assert_eq!(finding.command.as_deref(), command);
+    assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
+}
+
+#[tokio::test]
+async fn where_nothing_is_reserved_no_reservation_is_missing() {
+    let server = server();
+    let ipam = json!({ "type": "whereabouts", "range": RANGE, "enable_overlapping_ranges": false });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let pool = fixtures::pool(NS, RANGE);
+    server.put(
+        pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1")
+            .build(),
+    );
+    server.put(pod("web-1", 1).build());
+    assert_eq!(report(&server).await.findings, []);
+}
+
+#[tokio::test]
+async fn a_reservation_without_a_row_is_orphaned() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/young",
+        "net1",
+    ));
+    server.put(
+        fixtures::pod(NS, "young")
+            .node("n1")
+            .networks("default/net")
+            .build(),
+    );
+    let report = report(&server).await;
+    let finding = only(&report);
+    assert_eq!(finding.problem, Problem::ReservationOrphaned);
+    assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
+    assert_eq!(finding.reservation.as_ref().unwrap().podref, "default/gone");
+    assert_eq!(finding.pool.as_deref(), Some(POOL));
+    // Ten seconds more than a row.
+    let seconds = finding.wait_seconds.unwrap();
+    assert_eq!(seconds, 220);
+}
+
+/// Two ADDs raced for one address of two ranges that overlap, and the other pod went: whereabouts tries for ever.
+#[tokio::test]
+async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
+    for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {
+        let server = server();
+        let pool = fixtures::pool(NS, RANGE);
+        server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+        server.put(
+            fixtures::pod(NS, "web-1")
+                .node("n1")
+                .networks("default/net"),
+        );
+        server.put(fixtures::reservation(NS, "10.0.0.1", owner, "net1"));
+        let report = report(&server).await;
+        let mut findings = report.findings.iter();
+        let found = findings.find(|it| it.problem == Problem::ReservationMissing);
+        assert_eq!(found.is_some(), is_found, "{:?}", report.findings);
+        if let Some(found) = found {
+            assert!(found.detail.contains("cannot start") && found.detail.contains("default/gone"));
+            assert_eq!(found.pods, ["default/web-1"]);
+        }
+    }
+}
+
+/// ipgc touches nothing that a person exempted, so no audit says that it goes.
+#[tokio::test]
+async fn an_exempted_reservation_without_a_row_is_no_finding() {
+    for (annotation, value, is_exempt) in [
+        ("ipgc.dev/hold", "", true),
+        ("ipgc.dev/keep", "10.0.0.8", true),
+        ("ipgc.dev/keep", "8", true),
+        ("ipgc.dev/keep", "10.0.0.9", false),
+    ] {
+        let server = server();
+        server.put(fixtures::pool(NS, RANGE).annotation(annotation, value));
+        server.put(fixtures::reservation(
+            NS,
+            "10.0.0.8",
+            "default/gone",
+            "net1",
+        ));
+        let findings = report(&server).await.findings;
+        assert_eq!(
+            findings.is_empty(),
+            is_exempt,
+            "{annotation} {value}: {findings:?}"
+        );
+    }
+}
+
+/// A collector has told it by an event, which is there for an hour.
+#[tokio::test]
+async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
+    let server = server();
+    put_pool(&server, &[]);
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/gone",
+        "net1",
+    ));
+    let detail = async || {
+        let report = live(&server).await.unwrap();
+        only(&report).detail.clone()
+    };
+    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
+    let event = |reason: &str| {
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": { "namespace": NS, "name": "told.1" },
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "ipgc.dev/ipgc",
+            "reportingInstance": "a",
+            "action": "GarbageCollect",
+            "reason": reason,
+            "type": "Warning",
+            "regarding": {
+                "kind": "OverlappingRangeIPReservation", "namespace": NS, "name": "10.0.0.8",
+            },
+        })
+    };
+    server.put(event("Another"));
+    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
+    server.put(event("IPReservationClaimsForbidden"));
+    let said = detail().await;
+    assert!(said.contains("IPReservationClaimsForbidden"), "{said}");
+    assert!(said.contains("a reservation without a row"), "{said}");
+    server.deny(testkit::Match::list("events.events.k8s.io"));
+    let notes = live(&server).await.unwrap().notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("events cannot be read")),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test]
+async fn reservations_are_found_by_any_spelling() {
+    let server = bare();
+    let ipam = json!({ "type": "whereabouts", "range": "fd00::/64", "network_name": "blue" });
+    server.put(fixtures::nad_with_ipam(NS, "six", &ipam));
+    let pool = fixtures::pool(NS, "fd00::/64").network_name("blue");
+    server.put(
+        pool.row(5, &fixtures::sandbox(5), "default/web-5", "net1")
+            .build(),
+    );
+    let pod = fixtures::pod(NS, "web-5").node("n1").running();
+    server.put(pod.reports("default/six", "net1", &["fd00::5"]).build());
+    let expanded = "blue-fd00-0000-0000-0000-0000-0000-0000-0005";
+    server.put(fixtures::reservation(NS, expanded, "default/web-5", "net1"));
+    assert_eq!(report(&server).await.findings, []);
+    server.put(fixtures::reservation(
+        NS,
+        "blue-fd00--6",
+        "default/gone",
+        "net1",
+    ));
+    let report = report(&server).await;
+    assert_eq!(
+        problems(&report),
+        [(Problem::ReservationOrphaned, "fd00::6")]
+    );
+}
