@@ -56,7 +56,7 @@ pub fn wall() -> Timestamp {
 }
 
 /// From now on the wall's clock of this thread is this one, so that a run can be repeated, and the clock can jump.
-pub fn hang(wall: impl Fn() -> Timestamp + 'static) {
+pub fn set_wall(wall: impl Fn() -> Timestamp + 'static) {
     WALL.set(Box::new(wall));
 }
 

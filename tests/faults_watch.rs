@@ -117,6 +117,46 @@ async fn an_incarnation_that_was_missed_counts_all_the_same(
     bench.stop().await;
 }
 
+/// No watch ever showed the pod: it was born while the watch was down, and was killed just before the list. Its row, or its
+/// reservation alone, is known for longer than W, and its sandbox may still run.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_pod_that_nobody_saw_begins_when_it_is_known_to_be_gone(
+    #[values(true, false)] has_row: bool,
+) {
+    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
+    let down = bench.on(Match::watch("pods")).fail(503);
+    bench.cut_watches("pods");
+    run_pod(&bench, "web-2", 2);
+    bench.put(fixtures::reservation(
+        NS,
+        "10.0.0.2",
+        "default/web-2",
+        "net1",
+    ));
+    if has_row {
+        bench.edit("ippools", NS, POOL, |pool| {
+            let row = fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
+            pool["spec"]["allocations"]["2"] = row;
+        });
+    }
+    let is_left = || bench.reservations().contains(&"10.0.0.2".to_owned());
+    seconds(900).await;
+    bench.compact();
+    bench.kubelet().force_delete(NS, "web-2");
+    let killed = Instant::now();
+    down.remove();
+    seconds(205).await;
+    assert!(is_left(), "{}", bench.requests());
+    assert_eq!(bench.rows(POOL).len(), 1 + usize::from(has_row));
+    while is_left() && killed.elapsed() < Duration::from_secs(900) {
+        seconds(5).await;
+    }
+    assert!(!is_left(), "{}", bench.requests());
+    bench.wait_rows(POOL, &["1"]).await;
+    bench.stop().await;
+}
+
 /// The watch has been down since a good end; a successor that nobody saw is killed just before the
 /// predecessor's W is over, and its own W has hardly begun.
 #[tokio::test(start_paused = true)]

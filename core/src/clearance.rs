@@ -157,7 +157,8 @@ impl Subject<'_> {
     /// Rule 3: its pod is gone.
     #[must_use]
     pub fn of_deleted(&self) -> Clearance {
-        self.of_incarnations(self.facts.ended, Duration::ZERO)
+        let since = self.unseen_since();
+        self.of_incarnations(self.facts.ended, since, Duration::ZERO)
     }
 
     /// Rule 2: the static pod behind a mirror that is gone. Its sandbox does not end with the
@@ -166,10 +167,11 @@ impl Subject<'_> {
     #[must_use]
     pub fn of_mirror(&self, nodes: &[&str]) -> Clearance {
         let wait = self.unseen_wait().max(self.policy.leftover_grace);
-        let all = self.of_incarnations(self.facts.ended, self.policy.leftover_grace);
-        let all = all.and(self.of_unseen(self.first_seen(), wait));
+        let since = self.unseen_since();
+        let all = self.of_incarnations(self.facts.ended, since, self.policy.leftover_grace);
+        let all = all.and(self.of_unseen(since, wait));
         let own = nodes.iter();
-        own.map(|node| self.of_node(node, self.first_seen(), wait))
+        own.map(|node| self.of_node(node, since, wait))
             .fold(all, Clearance::and)
     }
 
@@ -178,7 +180,8 @@ impl Subject<'_> {
     pub fn of_completed(&self, completed: &Arc<Ended>) -> Clearance {
         let mut all = self.facts.ended.to_vec();
         all.push(Arc::clone(completed));
-        let mut clearance = self.of_incarnations(&all, Duration::ZERO);
+        let since = self.first_seen().max(completed.at);
+        let mut clearance = self.of_incarnations(&all, since, Duration::ZERO);
         // The API server itself says so, again in the proof: no mass of unseen ends.
         clearance.watched = true;
         clearance.not_before(completed.at + self.policy.grace)
@@ -189,12 +192,13 @@ impl Subject<'_> {
     #[must_use]
     pub fn of_former_sandbox(&self, pod: &PodState, from: Moment) -> Clearance {
         let wait = self.unseen_wait();
-        let mut all = self.of_unseen(self.first_seen(), wait);
+        let since = self.former_since(pod);
+        let mut all = self.of_unseen(since, wait);
         if !Self::scheduled(self.facts.ended).is_empty() {
-            all = all.and(self.of_incarnations(self.facts.ended, Duration::ZERO));
+            all = all.and(self.of_incarnations(self.facts.ended, since, Duration::ZERO));
         }
         if let Some(node) = &pod.node {
-            all = all.and(self.of_node(node, self.first_seen(), wait));
+            all = all.and(self.of_node(node, since, wait));
         }
         if !self.facts.fresh {
             // Its present life, and a gap that there was, are not known yet.
@@ -225,6 +229,23 @@ impl Subject<'_> {
         self.facts.sighting.map_or(self.now, |seen| seen.first)
     }
 
+    /// Since when no pod can have the row that no watch showed. Such a pod may have lived until its absence was proven,
+    /// however long the row is known.
+    fn unseen_since(&self) -> Moment {
+        let sighting = self.facts.sighting;
+        sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))
+    }
+
+    /// The same of a pod before this one, which lives: it was gone before this one was there.
+    fn former_since(&self, pod: &PodState) -> Moment {
+        let living = self.facts.living.as_ref();
+        let living = living.filter(|living| living.uid == pod.uid);
+        let running = || living.and_then(|living| living.running_since);
+        let absent = self.facts.sighting.and_then(|seen| seen.absent_since());
+        self.first_seen()
+            .max(absent.or_else(running).unwrap_or(self.now))
+    }
+
     /// The longest termination grace that a pod may have whose own is not known.
     fn longest_grace(&self) -> Duration {
         self.facts.longest_grace.max(DEFAULT_POD_GRACE)
@@ -243,7 +264,8 @@ impl Subject<'_> {
         ended.iter().map(AsRef::as_ref).filter(scheduled).collect()
     }
 
-    fn of_incarnations(&self, ended: &[Arc<Ended>], least: Duration) -> Clearance {
+    /// Those of `ended`, and those that nobody saw, who were gone by `unseen`.
+    fn of_incarnations(&self, ended: &[Arc<Ended>], unseen: Moment, least: Duration) -> Clearance {
         let scheduled = Self::scheduled(ended);
         // The incarnation that answers for the row is the last that reported it.
         let answering = scheduled.iter().rposition(|end| end.reported(self.row));
@@ -257,10 +279,10 @@ impl Subject<'_> {
         // Later incarnations may have it too.
         let may_have = &scheduled[answering.unwrap_or(0)..];
         let watched = !may_have.is_empty() && may_have.iter().all(|end| end.watched);
-        let mut all = match (own, self.unseen(&scheduled, answering)) {
+        let mut all = match (own, self.unseen(&scheduled, answering, unseen)) {
             (Some(own), Some(unseen)) => own.and(unseen),
             (Some(only), None) | (None, Some(only)) => only,
-            (None, None) => self.of_unseen(self.first_seen(), self.unseen_wait()),
+            (None, None) => self.of_unseen(unseen, self.unseen_wait()),
         };
         if !self.facts.fresh && Self::may_return(&scheduled) {
             // Somebody may have been born and killed while nothing was heard.
@@ -284,19 +306,24 @@ impl Subject<'_> {
     }
 
     /// The wait for incarnations that were never seen; none where there can be no such incarnation.
-    fn unseen(&self, scheduled: &[&Ended], answering: Option<usize>) -> Option<Clearance> {
+    fn unseen(
+        &self,
+        scheduled: &[&Ended],
+        answering: Option<usize>,
+        since: Moment,
+    ) -> Option<Clearance> {
         if !Self::may_return(scheduled) {
             return None;
         }
         let wait = self.unseen_wait();
         let Some(answering) = answering else {
-            return Some(self.of_unseen(self.first_seen(), wait));
+            return Some(self.of_unseen(since, wait));
         };
         let before = scheduled.iter().filter_map(|end| end.listed_at).max();
         // A pod that was born and killed in a gap took the row over, which changes its id.
         let taken_over = !scheduled[answering].bore(self.row, self.policy.cooldown);
-        let since = scheduled.iter().filter_map(|end| end.gap_at).max();
-        let doubt = before.max(since.filter(|_| taken_over))?;
+        let gap = scheduled.iter().filter_map(|end| end.gap_at).max();
+        let doubt = before.max(gap.filter(|_| taken_over))?;
         let mut unseen = self.of_unseen(doubt, wait);
         // The one who answers was seen.
         unseen.grade = Grade::Witnessed;

@@ -65,6 +65,35 @@ pub struct Evidence {
 pub struct Overlaps(pub Arc<HashMap<PoolKey, bool>>);
 
 impl Overlaps {
+    /// Those of these pools, each with its range and the networks that it may be of.
+    pub fn of<'p>(pools: impl Iterator<Item = (&'p PoolKey, Option<Range>, &'p Networks)>) -> Self {
+        let mut by_network = HashMap::<_, Vec<(Range, &PoolKey)>>::new();
+        let mut overlaps = HashMap::new();
+        for (key, range, networks) in pools {
+            overlaps.insert(key.clone(), false);
+            // Rows of a pool without a range have no addresses.
+            let Some(range) = range else { continue };
+            for network in networks {
+                let pools = by_network.entry((&*key.namespace, network)).or_default();
+                pools.push((range, key));
+            }
+        }
+        for pools in by_network.values_mut() {
+            // Of two ranges that overlap, one contains the other: the wider one comes first.
+            pools.sort_by_key(|(range, _)| range.first_and_last());
+            let mut outer: Option<(Range, &PoolKey)> = None;
+            for &mut (range, key) in pools {
+                match outer {
+                    Some((outer, other)) if outer.overlaps(range) => {
+                        overlaps.extend([(other.clone(), true), (key.clone(), true)]);
+                    }
+                    _ => outer = Some((range, key)),
+                }
+            }
+        }
+        Self(Arc::new(overlaps))
+    }
+
     /// Whether another pool that was seen may have a row of the same address in the same network.
     #[must_use]
     pub fn may_overlap(&self, pool: &PoolKey) -> bool {
@@ -321,7 +350,12 @@ impl Evidence {
     /// another one.
     pub fn see_reservation(&mut self, reservation: &Reservation, now: Moment) -> Sighting {
         let content = (&reservation.podref, &reservation.resource_version);
-        self.first_seen.see_object(&reservation.uid, &content, now)
+        let seen = self.first_seen.see_object(&reservation.uid, &content, now);
+        // A pod that no watch showed may have lived until the last list.
+        Sighting {
+            while_absent: Some(seen.first.max(self.pods.listed_at())),
+            ..seen
+        }
     }
 
     /// Whether the breaker lets a row go.

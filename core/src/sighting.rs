@@ -17,8 +17,19 @@ use crate::{pool::Row, time::Moment};
 pub struct Sighting {
     /// The first observation of the row as it is.
     pub first: Moment,
-    /// The first one after which its pod was proven absent.
+    /// When its pod was proven absent after an observation, for the first time.
     pub while_absent: Option<Moment>,
+}
+
+impl Sighting {
+    /// Since when no pod lives that wrote it. Of a row in a report from before this run, which is the clock's beginning
+    /// then, the report says so.
+    #[must_use]
+    pub fn absent_since(&self) -> Option<Moment> {
+        let is_of_a_report = self.first == Moment::EPOCH;
+        let reported = is_of_a_report.then_some(self.first);
+        reported.or(self.while_absent)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,10 +65,10 @@ impl Sightings {
         }
     }
 
-    /// Notes that the pod of a row was proven absent after the row was observed at `observed`.
-    pub fn see_absent(&mut self, pool_uid: &str, row: &Row, observed: Moment) {
-        let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), observed);
-        seen.sighting.while_absent.get_or_insert(observed);
+    /// Notes that the pod of a row was proven absent by `now`, after the row was observed.
+    pub fn see_absent(&mut self, pool_uid: &str, row: &Row, now: Moment) {
+        let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), now);
+        seen.sighting.while_absent.get_or_insert(now);
     }
 
     /// Notes that an object which is no row was observed: a reservation, by its uid and what

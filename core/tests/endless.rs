@@ -353,7 +353,7 @@ fn a_boot_ends_the_doubt_about_a_node(
     beat(&mut nodes, "node-1", SEEN, NOW);
     let known = Known {
         interfaces: 3,
-        ..Known::default().seen(50).on(nodes)
+        ..Known::default().seen(50).absent(50).on(nodes)
     };
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.is_over(at(NOW)), is_proof);

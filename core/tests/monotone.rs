@@ -274,7 +274,7 @@ proptest! {
     fn a_wait_that_may_end_does(known in plain(), first in 0u64..NOW, step in 1u64..300) {
         let interfaces = known.interfaces.min(2);
         let mut known = Known { fresh: true, living: None, interfaces, ..known };
-        known.sighting = Some(Sighting { first: at(first), while_absent: None });
+        known.sighting = Some(Sighting { first: at(first), while_absent: Some(at(first)) });
         known.nodes.retain(|_| true, at(NOW));
         gap(&mut known.nodes);
         let names: Vec<_> = known.nodes.existing().map(|(name, _)| name.to_owned()).collect();

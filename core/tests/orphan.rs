@@ -68,7 +68,7 @@ fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
     let nobody = crate::common::rules::stale(judged(
         &reservation(POD),
         &Presence::Absent,
-        &Known::default().seen(50),
+        &Known::default().seen(50).absent(50),
         1_000,
     ));
     assert_eq!(nobody.clearance.wait, Wait::Until(at(50 + W + 10)));
@@ -85,7 +85,7 @@ fn of_a_pod_at_its_end_it_goes_like_its_row() {
 
 #[test]
 fn a_pod_that_runs_elsewhere_has_no_use_for_it_after_the_leftover_grace() {
-    let known = Known::default().seen(100);
+    let known = Known::default().seen(100).absent(100);
     let verdict = judged(&reservation(POD), &present(elsewhere()), &known, 5_000);
     let stale = stale(verdict);
     assert_eq!(stale.cause, Cause::Leftover);

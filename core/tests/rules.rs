@@ -41,7 +41,7 @@ fn a_mirror_stays_one_whoever_bore_its_name_later() {
         ..pod(POD)
     };
     let ends = [ended(mirror(), 100, true), ended(plain, 200, false)];
-    let known = Known::of(&ends).seen(4_000);
+    let known = Known::of(&ends).seen(4_000).absent(4_000);
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.clearance.wait, Wait::Until(at(4_600)));
     assert_eq!(stale.grade(), Grade::Unwitnessed);
@@ -75,7 +75,7 @@ fn a_mirror_that_is_there_holds_its_rows() {
 #[case::watched(vec![ended(mirror(), 100, true)])]
 #[case::watched_badly(vec![ended(mirror(), 100, false)])]
 fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Vec<Arc<Ended>>) {
-    let known = Known::of(&ends).seen(90).on(at_work());
+    let known = Known::of(&ends).seen(90).absent(90).on(at_work());
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.cause, Cause::Deleted);
     assert_eq!(stale.grade(), Grade::Unwitnessed);

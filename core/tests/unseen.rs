@@ -242,7 +242,7 @@ fn a_row_of_nobody_waits_for_blocking_nodes(
     };
     let known = Known {
         slice: slice.map(Into::into),
-        ..Known::default().seen(50).on(nodes)
+        ..Known::default().seen(50).absent(50).on(nodes)
     };
     let clearance = weigh(&known, &policy, 1_000);
     assert_eq!(
@@ -262,8 +262,24 @@ fn a_node_that_blocks_for_a_while_is_waited_for(#[case] hold: Option<u64>, #[cas
         unwitnessed_hold: hold.map(secs),
         ..Policy::default()
     };
-    let known = Known::default().seen(50).on(nodes);
+    let known = Known::default().seen(50).absent(50).on(nodes);
     assert_eq!(weigh(&known, &policy, 210).wait, wait);
+}
+
+/// The pod may have been there all the time, unseen, and may have been deleted by force a moment ago.
+#[rstest]
+#[case::not_asked(None, until(1_000 + W))]
+#[case::there_until_then(Some(900), until(900 + W))]
+fn the_wait_for_a_pod_that_no_watch_showed_begins_with_the_proof_that_it_is_absent(
+    #[case] absent: Option<u64>,
+    #[case] wait: Wait,
+) {
+    let known = Known::default().seen(50).on(suspect(fenced()));
+    let known = match absent {
+        Some(second) => known.absent(second),
+        None => known,
+    };
+    assert_eq!(weigh(&known, &Policy::default(), 1_000).wait, wait);
 }
 
 /// The doubts that remain although the incarnation that answers for the row settled at 100.

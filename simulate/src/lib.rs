@@ -82,7 +82,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     ipgc::chance::repeat(story.seed);
     let world = World::new(story, trace);
     let of_ipgc = world.clone();
-    ipgc::clock::hang(move || of_ipgc.wall());
+    ipgc::clock::set_wall(move || of_ipgc.wall());
     world.begin();
     for machine in 0..story.machines {
         tokio::spawn(world.clone().beat(machine));

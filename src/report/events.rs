@@ -110,14 +110,14 @@ impl Events {
     pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
         let note = format!("successful cleanup of IP address [{address}] from network {network}");
         let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
-        self.take(COLLECTED, regarding, note);
+        self.take(COLLECTED, regarding, &note);
     }
 
     /// The retries for this pod are used up: upstream's failure event.
     pub fn collection_failed(&self, pod: &PodRef, uid: &str) {
         let note = format!("failed to garbage collect addresses for pod {pod}");
         let regarding = reference::<Pod>(pod.namespace(), pod.name(), uid);
-        self.take(FAILED, regarding, note);
+        self.take(FAILED, regarding, &note);
     }
 
     /// These rows of the pool are gone.
@@ -131,7 +131,7 @@ impl Events {
                 break;
             }
         }
-        self.take_on_pool(COLLECTED, pool, uid, note);
+        self.take_on_pool(COLLECTED, pool, uid, &note);
     }
 
     /// Rows of this pod are held, because nobody can tell whether it still runs on one of these
@@ -162,7 +162,7 @@ impl Events {
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
-        self.take_on_pool(HELD_UNFENCED, pool, uid, note);
+        self.take_on_pool(HELD_UNFENCED, pool, uid, &note);
     }
 
     /// A row of the pool is held for a pod that is not its own.
@@ -174,7 +174,7 @@ impl Events {
             "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
              after its end; a new pod gets an address of its own"
         );
-        self.take_on_pool(IN_USE_TWICE, pool, uid, note);
+        self.take_on_pool(IN_USE_TWICE, pool, uid, &note);
     }
 
     /// The breaker is open, and stops this many rows of the pool.
@@ -185,19 +185,19 @@ impl Events {
              {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
             pool.namespace, pool.name
         );
-        self.take_on_pool(BREAKER_OPEN, pool, uid, note);
+        self.take_on_pool(BREAKER_OPEN, pool, uid, &note);
     }
 
     /// The API server refuses to remove rows from this pool, though we may.
     pub fn pool_refused(&self, pool: &PoolKey, uid: &str, reason: &str) {
         let note = format!("the API server refuses to remove addresses: {reason}");
-        self.take_on_pool(REFUSED, pool, uid, note);
+        self.take_on_pool(REFUSED, pool, uid, &note);
     }
 
     /// The API server refuses to change or to delete this reservation, though we may.
     pub fn reservation_refused(&self, reservation: &Reservation, reason: &str) {
         let note = format!("the API server refuses to release the reservation: {reason}");
-        self.take_on_reservation(REFUSED, reservation, note);
+        self.take_on_reservation(REFUSED, reservation, &note);
     }
 
     /// The API server refuses all claims in the namespace of this reservation, whose claim was the last.
@@ -208,7 +208,7 @@ impl Events {
              Claims that are forbidden). Its words: {reason}",
             reservation.namespace
         );
-        self.take_on_reservation(CLAIMS_FORBIDDEN, reservation, note);
+        self.take_on_reservation(CLAIMS_FORBIDDEN, reservation, &note);
     }
 
     /// The API server's data went back in time. It regards the namespace that each cluster has.
@@ -219,20 +219,20 @@ impl Events {
             name: Some("kube-system".to_owned()),
             ..ObjectReference::default()
         };
-        self.take(HISTORY, regarding, note.to_owned());
+        self.take(HISTORY, regarding, note);
     }
 
-    fn take_on_pool(&self, reason: &str, pool: &PoolKey, uid: &str, note: String) {
+    fn take_on_pool(&self, reason: &str, pool: &PoolKey, uid: &str, note: &str) {
         let regarding = reference::<IpPool>(&pool.namespace, &pool.name, uid);
         self.take(reason, regarding, note);
     }
 
-    fn take_on_reservation(&self, reason: &str, it: &Reservation, note: String) {
+    fn take_on_reservation(&self, reason: &str, it: &Reservation, note: &str) {
         let regarding = reference::<api::Reservation>(&it.namespace, &it.name, &it.uid);
         self.take(reason, regarding, note);
     }
 
-    fn take(&self, reason: &str, regarding: ObjectReference, note: String) {
+    fn take(&self, reason: &str, regarding: ObjectReference, note: &str) {
         // This copy removed what is gone, even if another one leads by now; and after history went back nobody leads.
         let is_own = [COLLECTED, HISTORY].contains(&reason);
         let Some(sender) = &self.sender else { return };
@@ -261,7 +261,7 @@ impl Events {
             action: Some("GarbageCollect".to_owned()),
             event_time: Some(MicroTime(now)),
             // It quotes names and words of others, which may be of several lines.
-            note: Some(truncate(clean(&note))),
+            note: Some(truncate(clean(note))),
             reason: Some(reason.to_owned()),
             regarding: Some(regarding),
             reporting_controller: Some(CONTROLLER.to_owned()),

@@ -291,6 +291,14 @@ impl Known {
         }
     }
 
+    /// In this second its pod was proven absent.
+    pub fn absent(mut self, second: u64) -> Self {
+        if let Some(sighting) = &mut self.sighting {
+            sighting.while_absent = Some(at(second));
+        }
+        self
+    }
+
     pub fn on(self, nodes: Nodes) -> Self {
         Self { nodes, ..self }
     }

@@ -10,7 +10,6 @@ mod usage;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
-    sync::Arc,
     time::Duration,
 };
 
@@ -450,32 +449,8 @@ impl<'l> Look<'l> {
 
     /// All pools, and whether their range overlaps another's in the same network.
     pub fn overlaps(&self) -> Overlaps {
-        let mut networks = HashMap::<_, Vec<(Range, &PoolKey)>>::new();
-        let mut overlaps = HashMap::new();
-        for place in &self.places {
-            overlaps.insert(place.key.clone(), false);
-            // Rows of a pool without a range have no addresses.
-            let Some(range) = place.range else { continue };
-            for network in &place.networks {
-                let network = (&*place.key.namespace, network);
-                let places = networks.entry(network).or_default();
-                places.push((range, &place.key));
-            }
-        }
-        for places in networks.values_mut() {
-            // Of two ranges that overlap, one contains the other: the wider one comes first.
-            places.sort_by_key(|(range, _)| range.first_and_last());
-            let mut outer: Option<(Range, &PoolKey)> = None;
-            for &mut (range, key) in places {
-                match outer {
-                    Some((outer, other)) if outer.overlaps(range) => {
-                        overlaps.extend([(other.clone(), true), (key.clone(), true)]);
-                    }
-                    _ => outer = Some((range, key)),
-                }
-            }
-        }
-        Overlaps(Arc::new(overlaps))
+        let places = self.places.iter();
+        Overlaps::of(places.map(|place| (&place.key, place.range, &place.networks)))
     }
 
     /// The findings, and the numbers.

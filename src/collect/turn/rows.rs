@@ -81,10 +81,12 @@ impl Turn<'_> {
                         continue;
                     }
                     self.wait(podref, row.key(), &stale);
-                    // Once during a long wait: should its pod come back before it is over, the row
-                    // is known to be none of its own (rule 6).
-                    let long = stale.cause == Cause::Deleted && stale.grade() != Grade::Settled;
-                    if long && seen.while_absent.is_none() && known.name_may_return() {
+                    // Once during a long wait: that of a pod that no watch showed begins with the proof that it is
+                    // absent; and should its pod come back, the row is known to be none of its own (rule 6).
+                    let grade = stale.grade();
+                    let long = stale.cause == Cause::Deleted && grade != Grade::Settled;
+                    let tells = known.name_may_return() || grade == Grade::Unwitnessed;
+                    if long && seen.while_absent.is_none() && tells {
                         due.entry(podref.clone()).or_default();
                     }
                 }
@@ -178,9 +180,8 @@ impl Turn<'_> {
                 continue;
             };
             if matches!(proof.presence(podref), Presence::Absent) {
-                let observed_at = observed.read_at;
                 let first_seen = &mut self.context.evidence().first_seen;
-                first_seen.see_absent(observed.uid(), row, observed_at);
+                first_seen.see_absent(observed.uid(), row, now);
             }
             let policy = &self.context.policy;
             let is_forced = self.context.is_forced(observed.uid(), row);
