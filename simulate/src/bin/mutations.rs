@@ -18,7 +18,7 @@ struct Mutation {
     to: &'static str,
 }
 
-const MUTATIONS: [Mutation; 16] = [
+const MUTATIONS: [Mutation; 17] = [
     Mutation {
         name: "a pod that was not read counts as absent",
         file: "core/src/judge.rs",
@@ -72,6 +72,12 @@ const MUTATIONS: [Mutation; 16] = [
         file: "core/src/clearance.rs",
         from: "let own = own.reduce(Clearance::and);",
         to: "let own = own.last();",
+    },
+    Mutation {
+        name: "the wait for a pod that nobody saw begins with the first sight of its row",
+        file: "core/src/clearance.rs",
+        from: "sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))",
+        to: "sighting.map_or(self.now, |seen| seen.first)",
     },
     Mutation {
         name: "another pod's report does not hold a row",
