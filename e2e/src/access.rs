@@ -88,6 +88,11 @@ impl Access {
         })
     }
 
+    /// The same access by way of another URL.
+    pub fn by_way_of(&self, url: &str) -> Result<Self> {
+        Self::with_token(url, &self.account.ca_pem, "way", &self.account.token)
+    }
+
     /// Writes it as a file that only its owner can read.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text =

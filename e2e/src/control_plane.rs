@@ -173,7 +173,7 @@ impl ControlPlane {
             ca_pem,
             _dir: dir,
         };
-        plane.ready().await?;
+        plane.ready(&plane.url(), &plane.api_server()).await?;
         if plane.options.crds {
             crds::install(&plane.admin().await?).await?;
         }
@@ -192,10 +192,10 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Waits until the API server says that it is ready.
-    async fn ready(&self) -> Result<()> {
-        let client = self.admin().await?;
-        let (client, server, etcd) = (&client, &self.api_server(), &self.etcd());
+    /// Waits until the API server at this URL says that it is ready.
+    async fn ready(&self, url: &str, server: &Process) -> Result<()> {
+        let client = self.access_at(url, ADMIN)?.client(HARNESS_AGENT).await?;
+        let (client, etcd) = (&client, &self.etcd());
         let waited = wait::until("kube-apiserver to be ready", START, || async move {
             server.still_up()?;
             etcd.still_up()?;
@@ -351,7 +351,26 @@ impl ControlPlane {
             .api_server
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = server.into();
-        self.ready().await
+        self.ready(&self.url(), &self.api_server()).await
+    }
+
+    /// Starts another API server on the same store, and waits until it answers. Returns it and its URL. It has an
+    /// audit log of its own.
+    pub async fn another_api_server(&self) -> Result<(Process, String)> {
+        let program = Tool::KubeApiserver.path().await?;
+        let mut files = self.files.clone();
+        files.audit_log = files.dir.join("audit-another.log");
+        let addresses = self.addresses.another()?;
+        let server = servers::start_api_server(&program, &files, addresses, &self.options)?;
+        self.ready(&addresses.url(), &server).await?;
+        Ok((server, addresses.url()))
+    }
+
+    /// Files with the API server's certificate and its key, PEM.
+    #[must_use]
+    pub fn certificate(&self) -> (PathBuf, PathBuf) {
+        let file = |name| self.files.certificates.join(name);
+        (file("apiserver.crt"), file("apiserver.key"))
     }
 
     /// Copies etcd's data, for [`ControlPlane::restore`].

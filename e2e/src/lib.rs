@@ -16,7 +16,8 @@
 //!    ├ cni        calls the real whereabouts plugin as a container runtime does
 //!    ├ upstream   upstream's own ip-control-loop and ip-reconciler
 //!    ├ ours       the binary ipgc as a process
-//!    └ bench      requests, CPU, memory and latency of ipgc
+//!    ├ bench      requests, CPU, memory and latency of ipgc
+//!    └ wire       ipgc over a bad wire, overloaded, and for long
 //! ```
 //!
 //! | environment | effect |
@@ -52,6 +53,7 @@ pub mod tools;
 pub mod up;
 pub mod upstream;
 pub mod wait;
+pub mod wire;
 
 pub use cluster::{Cluster, Namespace};
 pub use control_plane::{ControlPlane, Options};

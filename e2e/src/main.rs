@@ -19,6 +19,10 @@ enum Command {
     Up(e2e::up::Up),
     /// Take down what `up` brought up
     Down,
+    /// Let ipgc work over a bad wire for minutes, and tell whether it lost anything, or grew
+    Wire(e2e::wire::Args),
+    /// End many pods at once while half of all requests are answered with 429
+    Overload(e2e::wire::overload::Args),
     /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
     Bench(e2e::bench::Args),
 }
@@ -29,6 +33,8 @@ async fn main() -> std::process::ExitCode {
         Command::Tools => tools().await,
         Command::Up(up) => e2e::up::up(&up).await,
         Command::Down => e2e::up::down().await,
+        Command::Wire(args) => e2e::wire::run(args).await,
+        Command::Overload(args) => e2e::wire::overload::run(args).await,
         Command::Bench(args) => match e2e::bench::run(args).await {
             Ok(true) => Ok(()),
             Ok(false) => return std::process::ExitCode::FAILURE,

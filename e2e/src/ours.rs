@@ -135,10 +135,21 @@ impl Ipgc {
         args: &[&str],
         settings: &[(&str, &str)],
     ) -> Result<Self> {
+        Self::start_program(&program().await?, cluster, access, args, settings)
+    }
+
+    /// The same of a binary that was built elsewhere.
+    pub fn start_program(
+        program: &Path,
+        cluster: &Cluster,
+        access: &Access,
+        args: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let place = cluster.dir().join(unique("ipgc"));
         let kubeconfig = place.with_extension("kubeconfig");
         access.write(&kubeconfig)?;
-        let mut command = clean(tied(program().await?));
+        let mut command = clean(tied(program));
         command.args(["run", "--kubeconfig"]).arg(kubeconfig);
         Self::start_command(command, &place, args, settings)
     }

@@ -118,7 +118,7 @@ impl Kubelet {
 }
 
 /// Tries again while the server is too busy, as a kubelet does.
-async fn persist<F: Future<Output = Result<()>>>(request: impl Fn() -> F) -> Result<()> {
+pub async fn persist<F: Future<Output = Result<()>>>(request: impl Fn() -> F) -> Result<()> {
     for _ in 0..TRIES {
         match request().await {
             Err(error) if matches!(error.api_code(), Some(429 | 500 | 503 | 504)) => {

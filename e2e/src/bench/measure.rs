@@ -61,6 +61,13 @@ impl Meter {
         fs::write(&path, "5").map_err(Error::io(format!("write {}", path.display())))
     }
 
+    /// Open file descriptors.
+    pub fn descriptors(&self) -> Result<usize> {
+        let path = self.place.join("fd");
+        let open = fs::read_dir(&path).map_err(Error::io(format!("read {}", path.display())))?;
+        Ok(open.count())
+    }
+
     fn kilobytes(&self, file: &str, field: &str) -> Result<u64> {
         let text = self.read(file)?;
         text.lines()

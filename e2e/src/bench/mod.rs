@@ -25,24 +25,24 @@ mod audit;
 mod bare_loop;
 mod churn;
 mod dump;
-mod etcd;
+pub(crate) mod etcd;
 mod large_pool;
 mod latency;
-mod load;
+pub(crate) mod load;
 mod mass_delete;
-mod measure;
+pub(crate) mod measure;
 mod memory;
-mod population;
-mod raw;
+pub(crate) mod population;
+pub(crate) mod raw;
 mod requests;
-mod seed;
-mod stage;
+pub(crate) mod seed;
+pub(crate) mod stage;
 mod start;
 mod sweep;
-mod table;
-mod template;
+pub(crate) mod table;
+pub(crate) mod template;
 mod upstream_loop;
-mod watch;
+pub(crate) mod watch;
 
 use std::{
     fs,

@@ -49,7 +49,8 @@ const STOP: Duration = Duration::from_secs(20);
 pub struct Servers {
     pub plane: ControlPlane,
     pub cluster: Cluster,
-    account: Access,
+    /// Of ipgc.
+    pub account: Access,
     /// Populations so far.
     populations: Cell<usize>,
 }
@@ -141,6 +142,16 @@ impl Stage {
 
     /// Starts `ipgc run` with these flags.
     pub fn start(&self, args: &[&str]) -> Result<Collector> {
+        self.start_by(|settings| {
+            Ipgc::start_in_pod(&self.program, &self.cluster, &self.account, args, settings)
+        })
+    }
+
+    /// Starts it another way, with the settings that it needs.
+    pub fn start_by(
+        &self,
+        start: impl FnOnce(&[(&str, &str)]) -> Result<Ipgc>,
+    ) -> Result<Collector> {
         let begun = Timestamp::now();
         // As the manifests run it, on a port that is free.
         let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
@@ -150,10 +161,8 @@ impl Stage {
             ("LEASE_NAMESPACE", NAMESPACE),
             ("LISTEN", &admin.to_string()),
         ];
-        let process =
-            Ipgc::start_in_pod(&self.program, &self.cluster, &self.account, args, &settings)?;
         Ok(Collector {
-            process,
+            process: start(&settings)?,
             admin,
             begun,
             audit: self.plane.audit(),
@@ -204,11 +213,11 @@ impl Collector {
     }
 
     /// Reads its metrics, as Prometheus does.
-    pub async fn scrape(&self) -> Result<()> {
+    pub async fn scrape(&self) -> Result<String> {
         let url = format!("http://{}", self.admin);
         let config = Config::new(url.parse().map_err(Error::malformed(url))?);
         let client = Client::try_from(config).map_err(Error::api("make a client for ipgc"))?;
-        raw::get(&client, "/metrics").await.map(drop)
+        raw::get(&client, "/metrics").await
     }
 
     /// Waits for its word that it is ready. Returns how long after its start it said so.
@@ -253,8 +262,12 @@ impl Collector {
 
     /// The error for something that it did not do in time, with the end of its log.
     fn late(&self, what: &str) -> Error {
-        let log = self.process.process();
-        log.start_error(format!("it did not {what} in time"))
+        self.fault(format!("it did not {what} in time"))
+    }
+
+    /// The error for something that is wrong with it, with the end of its log.
+    pub fn fault(&self, why: String) -> Error {
+        self.process.process().start_error(why)
     }
 
     /// Waits for something that it is to do, and fails with the end of its log.

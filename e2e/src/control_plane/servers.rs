@@ -79,6 +79,12 @@ impl Addresses {
         })
     }
 
+    /// Those of another API server on the same store.
+    pub(super) fn another(self) -> Result<Self> {
+        let api_server = Self::free(None)?.api_server;
+        Ok(Self { api_server, ..self })
+    }
+
     pub(super) fn url(self) -> String {
         format!("https://127.0.0.1:{}", self.api_server)
     }
@@ -89,7 +95,7 @@ impl Addresses {
 }
 
 /// The files that the servers read and write.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) dir: PathBuf,
     pub(super) audit_log: PathBuf,
@@ -97,7 +103,7 @@ pub(super) struct Files {
     pub(super) tokens: BTreeMap<String, String>,
     audit_policy: PathBuf,
     token_file: PathBuf,
-    certificates: PathBuf,
+    pub(super) certificates: PathBuf,
     signing_key: PathBuf,
     public_key: PathBuf,
 }

@@ -1,0 +1,179 @@
+//! ipgc over a bad wire: `ipgc run` as a process behind a proxy that breaks connections, answers and watches, while
+//! pods come and go.
+//!
+//! ```text
+//!  wire (here), overload    one scene each
+//!    │
+//!  stage       two API servers on one store, the proxy before them, ipgc behind it
+//!    ├ proxy     does what `faults` tell ── bodies
+//!    └ samples   memory, descriptors, connections and open work of ipgc, and how they grow
+//!  churn       pods that come and go, and a ledger of what may be freed
+//! ```
+//!
+//! The pods, rows and reservations are written, and the rows watched, without the proxy. A fault that never happened
+//! fails the scene.
+
+mod bodies;
+mod churn;
+mod faults;
+pub mod overload;
+mod proxy;
+mod samples;
+mod stage;
+
+use std::{
+    fmt::Debug,
+    ops::Range,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Error, Result,
+    bench::{stage::SHORT_WAITS, table::float},
+    wait,
+};
+use churn::Churn;
+use faults::{Fault, Weather};
+use samples::Samples;
+use stage::{Behind, NODES, program};
+
+/// ipgc notices within five minutes that a watch is half-open. None gets so later than this before the faults end.
+const DEAF: Duration = Duration::from_mins(5);
+
+/// Of ipgc, at the most.
+const CONNECTIONS: f64 = 64.0;
+const MEMORY: f64 = 100.0;
+
+/// Evidence of ends is kept for ten minutes, so until then the memory grows with their number. From then on it may
+/// grow by so many megabytes an hour, in a run that lasts so long.
+const WARM: Duration = Duration::from_mins(12);
+const SOAK: Duration = Duration::from_mins(20);
+const GROWTH: f64 = 8.0;
+
+/// How long it is watched after all is well.
+const MORE: Duration = Duration::from_secs(3);
+
+/// Arguments of `e2e wire`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// How long the faults last; from 20 minutes on the growth of memory is judged
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+
+    /// Pods that begin, and end, each second
+    #[arg(long, default_value_t = 50)]
+    rate: u32,
+
+    /// Let this ipgc work instead of building the static one
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct Plan {
+    /// Pods that begin, and end, each second.
+    pub rate: u32,
+    /// How long the faults last.
+    pub time: Duration,
+    /// The seconds that a watch lives before something happens to it.
+    pub life: Range<f64>,
+    /// After the last fault all has to be well within so long.
+    pub whole: Duration,
+    /// How often ipgc is measured.
+    pub every: Duration,
+}
+
+/// The command: prints what happened, and fails if something is not as it should be.
+pub async fn run(args: Args) -> Result<()> {
+    let plan = Plan {
+        rate: args.rate,
+        time: Duration::from_mins(args.minutes),
+        life: 5.0..30.0,
+        whole: Duration::from_secs(30),
+        every: Duration::from_secs(5),
+    };
+    play(&program(args.program).await?, &plan).await
+}
+
+/// Plays it with this ipgc.
+pub async fn play(program: &Path, plan: &Plan) -> Result<()> {
+    let behind = Behind::new().await?;
+    let churn = Churn::prepare(&behind.stage, NODES).await?;
+    let _beats = behind.beats(NODES).await?;
+    let collector = behind.start(program, &SHORT_WAITS).await?;
+    let faults = behind.proxy.faults();
+    let mut audit = churn.audit();
+    let mut lives = churn.begin(Duration::from_secs(1) / plan.rate);
+    behind.say("the faults begin");
+    let begun = Instant::now();
+    let deaf_for = plan.time.saturating_sub(DEAF);
+    faults.set(Some(Weather::wild(plan.life.clone(), deaf_for)));
+    let mut samples = Samples::new(plan.every);
+    let watched = samples.take(&behind, &collector, tokio::time::sleep(plan.time));
+    let failed = |failed: &dyn Debug| Error::Unsupported(format!("the pods: {failed:?}"));
+    tokio::select! {
+        watched = watched => watched?,
+        error = &mut audit => return Err(failed(&error)),
+        error = &mut lives => return Err(failed(&error)),
+    }
+    churn.stop();
+    let pods = lives.await.map_err(|error| failed(&error))??;
+    let time = begun.elapsed();
+    faults.set(None);
+    behind.say("the faults are over");
+    let calm = Instant::now();
+    let whole = wait::until("all to be well", plan.whole, || churn.well()).await;
+    let took = calm.elapsed();
+    // A row that goes now would be that of a pod that runs.
+    tokio::time::sleep(MORE).await;
+    if audit.is_finished() {
+        return Err(failed(&audit.await));
+    }
+    audit.abort();
+
+    let (ended, freed, mut wrong) = churn.so_far();
+    let rate = float(ended as u64) / time.as_secs_f64();
+    println!(
+        "{pods} pods began and {ended} ended in {time:.0?}, {rate:.1} a second; {freed} rows went"
+    );
+    println!("all was well {took:.1?} after the last fault");
+    let well =
+        whole.and(wait::until("all to be well still", Duration::ZERO, || churn.well()).await);
+    wrong.extend(well.err().map(|error| error.to_string()));
+    for (fault, words) in Fault::ALL {
+        let count = faults.happened(fault);
+        println!("{count:>8}  {words}");
+        if count == 0 && (fault != Fault::DeafWatch || deaf_for > Duration::ZERO) {
+            wrong.push(format!("it never happened: {words}"));
+        }
+    }
+    let second = behind.proxy.to_the_second();
+    println!("{second:>8}  sent to the API server that lags");
+    if second == 0 {
+        wrong.push("nothing was sent to the API server that lags".to_owned());
+    }
+    wrong.extend(judged(&samples, plan.time));
+    behind.end(collector, wrong).await
+}
+
+/// What ipgc took too much of.
+fn judged(samples: &Samples, time: Duration) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let most = samples.most();
+    println!("ipgc at the most: {most}");
+    if most.megabytes() > MEMORY || most.connections() > CONNECTIONS {
+        wrong.push(format!(
+            "more than {MEMORY} MB, or {CONNECTIONS} connections"
+        ));
+    }
+    let is_soak = time >= SOAK;
+    let from = if is_soak { WARM } else { time / 2 };
+    let growth = samples.growth(from);
+    println!("more in an hour, from {from:?} on: {growth}");
+    if is_soak && growth.megabytes() > GROWTH {
+        wrong.push(format!("memory grows by more than {GROWTH} MB an hour"));
+    }
+    wrong
+}
