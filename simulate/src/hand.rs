@@ -18,7 +18,7 @@ use ipgc::{
         live::{Scan, read},
     },
 };
-use ipgc_core::evidence::Policy;
+use ipgc_core::{evidence::Policy, pool::ObservedPool};
 use tokio::time::sleep;
 
 use crate::{faults::OURS, oracle::Violation, story::Release, world::World};
@@ -135,7 +135,7 @@ impl World {
     /// The only thing at an address of the snapshot; none if a sandbox has it, and then that must be refused.
     fn one(&self, snapshot: &Snapshot, policy: &Policy, number: usize) -> Option<Picked> {
         let pools: Vec<_> = snapshot.observed().collect();
-        let rows = pools.iter().flat_map(|pool| pool.rows());
+        let rows = pools.iter().flat_map(ObservedPool::rows);
         let all: Vec<_> = rows.filter_map(|row| row.content().ok()).collect();
         let row = all.get(number.checked_rem(all.len())?)?;
         let (ip, podref) = (row.address, &row.podref);

@@ -102,32 +102,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         let (world, story) = (world.clone(), story.clone());
         tokio::spawn(async move { world.act(&story).await })
     };
-    for (number, step) in story.steps.iter().enumerate() {
-        copies.look_after_until(world.begun() + step.at).await;
-        match &step.deed {
-            Deed::Restart(copy) => copies.restart(*copy, world.percent(50)).await,
-            Deed::CrashAtWrite(copy, left, is_done) => copies.crash_at(
-                *copy,
-                At {
-                    left: *left,
-                    is_done: *is_done,
-                    only_writes: true,
-                },
-            ),
-            Deed::Fault(fault, time) => {
-                world.tell(&format!("fault: {}", fault.name()), || {
-                    format!("for {time:?} {fault}")
-                });
-                let rules = fault.begin(&world.server, story.seed ^ number as u64);
-                let time = *time;
-                tokio::spawn(async move {
-                    sleep(time).await;
-                    rules.iter().for_each(testkit::Rule::remove);
-                });
-            }
-            _ => {}
-        }
-    }
+    trouble(&world, story, &mut copies).await;
     // The longest fault.
     let end = Instant::now() + Duration::from_secs(200);
     copies.look_after_until(end).await;
@@ -188,6 +163,36 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         requests: work,
         counts,
         trace,
+    }
+}
+
+/// Does to ipgc and its requests what the story has for them.
+async fn trouble(world: &World, story: &Story, copies: &mut Copies) {
+    for (number, step) in story.steps.iter().enumerate() {
+        copies.look_after_until(world.begun() + step.at).await;
+        match &step.deed {
+            Deed::Restart(copy) => copies.restart(*copy, world.percent(50)).await,
+            Deed::CrashAtWrite(copy, left, is_done) => copies.crash_at(
+                *copy,
+                At {
+                    left: *left,
+                    is_done: *is_done,
+                    only_writes: true,
+                },
+            ),
+            Deed::Fault(fault, time) => {
+                world.tell(&format!("fault: {}", fault.name()), || {
+                    format!("for {time:?} {fault}")
+                });
+                let rules = fault.begin(&world.server, story.seed ^ number as u64);
+                let time = *time;
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    rules.iter().for_each(testkit::Rule::remove);
+                });
+            }
+            _ => {}
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl World {
         let node = self.machine(pod.machine).name;
         self.put_pod(self.next(), pod, Kind::Static.controller(), &node);
         self.set(uid, |pod| {
-            (pod.gone, pod.marked, pod.terminal) = (false, false, false)
+            (pod.gone, pod.marked, pod.terminal) = (false, false, false);
         });
         if pod.has_run && !self.running(uid).is_empty() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use testkit::fixtures;
 
-use crate::world::{NS, World};
+use crate::{
+    story::Net,
+    world::{NS, World},
+};
 
 const POOLS: &str = "nodeslicepools";
 
@@ -31,7 +34,7 @@ impl World {
 
     /// A node joins: the controller gives it the first free slice of each range, unless it has one.
     pub(crate) fn give_slices(&self, node: &str) {
-        for name in self.nets.iter().filter_map(|net| net.slice_pool()) {
+        for name in self.nets.iter().filter_map(Net::slice_pool) {
             let is_node = |slice: &Value, name: &str| slice["nodeName"] == name;
             let pool = self.server.get(POOLS, NS, name).unwrap_or_default();
             let all = pool["status"]["allocations"].as_array();
@@ -53,7 +56,7 @@ impl World {
 
     /// A node leaves: its slices are free. The pools of the node stay, with all rows.
     pub(crate) fn take_slices(&self, node: &str) {
-        for name in self.nets.iter().filter_map(|net| net.slice_pool()) {
+        for name in self.nets.iter().filter_map(Net::slice_pool) {
             self.server.edit(POOLS, NS, name, |pool| {
                 let all = pool["status"]["allocations"].as_array_mut();
                 for slice in all
