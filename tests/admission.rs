@@ -6,8 +6,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::common::{
-    Bench, NS, ORIP, POOL, on_net, put_pool, put_row_on, put_running, reporting, reserve, seconds,
-    seldom, server, took,
+    Bench, NS, ORIP, POOL, on_net, put_pool, put_row, put_row_on, put_running, reporting, reserve,
+    run_pod, running, seconds, seldom, server, took,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -283,6 +283,26 @@ async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
     let took = ended.elapsed().as_secs();
     assert!((265..=285).contains(&took), "{took}");
     assert_eq!(bench.rows(POOL), ["1", "2", "9"]);
+    bench.stop().await;
+}
+
+/// After a claim that was refused, its successor was given the same address: the reservation is of that row.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_refused_is_given_up_once_the_pod_has_the_address_again() {
+    let config = no_wait(Config::default());
+    let bench = Bench::long_since(running(&[(1, "web-1"), (2, "web-2")]), config).await;
+    let refused = bench.on(Match::patch(ORIP).name("10.0.0.1"));
+    let refused = refused.answer(refusal("webhook"));
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &["2"]).await;
+    seconds(10).await;
+    let before = refused.hits();
+    assert!(before > 0, "{}", bench.requests());
+    run_pod(&bench, "web-1", 1);
+    put_row(&bench, 1, "web-1", 7);
+    seconds(3_600).await;
+    assert!(refused.hits() <= before + 1, "{}", bench.requests());
+    assert_eq!(bench.rows(POOL), ["1", "2"]);
     bench.stop().await;
 }
 

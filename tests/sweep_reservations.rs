@@ -5,7 +5,7 @@
 use crate::common::{
     Bench, NS, ORIP, POOL, RANGE,
     nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
-    on_net, put_pool, put_row, put_row_on, run_pod, running, seconds,
+    on_net, put_pool, put_row, put_row_on, run_pod, running, seconds, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
@@ -344,6 +344,23 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 1_800).await;
     bench.wait_rows(name, &[]).await;
+    bench.stop().await;
+}
+
+/// Its row is in a pool that was a node's slice once, and is read as of a network of that node's name now. The row stays,
+/// since nothing tells whose it is, and so does the reservation.
+#[tokio::test(start_paused = true)]
+async fn reservation_whose_row_is_in_a_former_slice_is_not_claimed_again_and_again() {
+    let server = server();
+    run_pod(&server, "alive", 2);
+    let pool = fixtures::pool(NS, RANGE).network_name("node-1");
+    server.put(pool.row_of(9, "default/alive"));
+    reserve(&server, "10.0.0.9", "alive");
+    let bench = Bench::start(server).await;
+    seconds(3_600).await;
+    assert_eq!(bench.rows("node-1-10.0.0.0-24"), ["9"]);
+    let claims = bench.sent(Match::patch(ORIP).name("10.0.0.9"));
+    assert_eq!(claims.len(), 0, "{}", bench.requests());
     bench.stop().await;
 }
 

@@ -201,8 +201,13 @@ impl<'s> Assessor<'s> {
         let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
         let all = all.zip(&self.index.exempt);
         let lone = all.filter(|((_, has_row), _)| !**has_row);
-        lone.map(|((reserved, _), is_exempt)| {
-            let reading = split(&reserved.name, &known);
+        let lone = lone.map(|(of, is_exempt)| (of.0, split(&of.0.name, &known), is_exempt));
+        // The pool of a former slice is known for none, and may have the row of the same pod.
+        let lone = lone.filter(|(reserved, reading, _)| {
+            let place = reading.one();
+            !place.is_some_and(|(network, address)| self.index.has_own(reserved, network, address))
+        });
+        lone.map(|(reserved, reading, is_exempt)| {
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
                 let mut places = places.get(&of).into_iter().flatten().copied();

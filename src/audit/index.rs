@@ -11,13 +11,14 @@ use std::{
 use ipgc_core::{
     address::{Range, readings},
     clearance::{Living, Other},
-    definitions::{Networks, Scope, networks_of},
+    definitions::{Networks, Scope, may_be_of, networks_of},
     evidence::Sandboxes,
     id::IdTag,
     pod::PodState,
     podref::PodRef,
     pods::Live,
     pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
+    reservation::Reservation,
     routes::slice_pools,
     text::excerpt,
 };
@@ -162,6 +163,16 @@ impl Index {
             version: snapshot.empty_pools.get(key).cloned(),
             unclear_exemption: pool.unclear_exemption().map(Into::into),
         });
+    }
+
+    /// Whether the pod of a reservation has a row of this address in a pool that may be of this network.
+    pub fn has_own(&self, of: &Reservation, network: Option<&str>, address: IpAddr) -> bool {
+        let rows = self.held.get(&address).into_iter().flatten();
+        let mut own = rows.filter(|(_, podref)| **podref == *of.owner());
+        own.any(|(place, _)| {
+            let Place { key, networks, .. } = &self.pools[*place];
+            key.namespace == of.namespace && may_be_of(networks, network, true)
+        })
     }
 
     fn find_siblings(&mut self, snapshot: &Snapshot) {

@@ -155,6 +155,41 @@ async fn a_reservation_without_a_row_is_orphaned() {
 }
 
 /// Two ADDs raced for one address of two ranges that overlap, and the other pod went: whereabouts tries for ever.
+/// The row is in a pool that was a node's slice once, and is read as of a network of that node's name now.
+#[tokio::test]
+async fn a_reservation_whose_row_is_in_a_former_slice_is_not_alone() {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1).build());
+    let former = fixtures::pool(NS, RANGE).network_name("node-1");
+    server.put(former.row_of(9, "default/web-1"));
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.9",
+        "default/web-1",
+        "net1",
+    ));
+    let report = report(&server).await;
+    let problems: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
+    assert!(
+        !problems.contains(&Problem::ReservationOrphaned),
+        "{report:?}"
+    );
+    server.put(fixtures::reservation(
+        NS,
+        "10.0.0.8",
+        "default/web-1",
+        "net1",
+    ));
+    let problems: Vec<_> = super::report(&server)
+        .await
+        .findings
+        .iter()
+        .map(|it| it.problem)
+        .collect();
+    assert!(problems.contains(&Problem::ReservationOrphaned));
+}
+
 #[tokio::test]
 async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
     for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {

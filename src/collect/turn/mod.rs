@@ -11,7 +11,7 @@ mod reservations;
 mod rows;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -24,7 +24,7 @@ use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     plan::Input,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row, RowCount},
+    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     time::Moment,
     work::{Removed, Works},
 };
@@ -114,8 +114,8 @@ struct Turn<'t> {
     networks: BTreeSet<Option<Box<str>>>,
     /// The known networks, which tell the network of a reservation without a row.
     known: KnownNetworks,
-    /// The addresses of the rows that were observed, with their owners.
-    addresses: HashSet<(PodRef, IpAddr)>,
+    /// The sandboxes of the rows that were observed, by owner and address.
+    sandboxes: HashMap<(PodRef, IpAddr), Box<str>>,
     /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
     is_observed: bool,
     /// When a person acknowledged what the breaker found.
@@ -149,7 +149,7 @@ impl<'t> Turn<'t> {
             pool_uid: String::new(),
             networks: BTreeSet::new(),
             known: KnownNetworks::default(),
-            addresses: HashSet::new(),
+            sandboxes: HashMap::new(),
             is_observed: false,
             acknowledged: None,
             exempt: HashSet::new(),
@@ -274,8 +274,9 @@ impl<'t> Turn<'t> {
                 let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
                 self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();
                 let rows = observed.rows().iter().filter_map(|row| row.content().ok());
-                let addresses = rows.map(|row| (row.podref.clone(), row.address));
-                self.addresses = addresses.collect();
+                let of = |row: &RowContent| (row.podref.clone(), row.address);
+                let sandboxes = rows.map(|row| (of(row), row.sandbox.clone()));
+                self.sandboxes = sandboxes.collect();
                 Ok(Some(observed))
             }
             Ok(None) => {
@@ -418,7 +419,7 @@ impl<'t> Turn<'t> {
             // It has waited; what it found is old by now.
             Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
         };
-        let owners: HashSet<_> = self.addresses.iter().map(|(owner, _)| owner).collect();
+        let owners: HashSet<_> = self.sandboxes.keys().map(|(owner, _)| owner).collect();
         let outcome = |podref: &PodRef| {
             let own = self.outcomes.get(podref).cloned();
             let own = own.unwrap_or(Outcome::Done);

@@ -36,11 +36,21 @@ impl Turn<'_> {
         let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
-        wanted.extend(self.batch.gone(|podref, removed| Wanted {
-            name_may_return: self.name_may_return(podref),
-            fact: Fact::of(removed.stale.cause, removed.completed.as_deref()),
-            networks: removed.networks.clone(),
-            row: removed.content.clone(),
+        wanted.extend(self.batch.gone(|podref, removed| {
+            // Since an earlier try its pod was given the address again.
+            let row = &removed.content;
+            let now = self.sandboxes.get(&(podref.clone(), row.address));
+            let is_back = now.is_some_and(|sandbox| *sandbox != row.sandbox);
+            Wanted {
+                name_may_return: self.name_may_return(podref),
+                fact: if is_back {
+                    Fact::Taken
+                } else {
+                    Fact::of(removed.stale.cause, removed.completed.as_deref())
+                },
+                networks: removed.networks.clone(),
+                row: removed.content.clone(),
+            }
         }));
         if self.context.dry_run {
             for wanted in wanted {
@@ -241,7 +251,7 @@ impl Turn<'_> {
     fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
         let (network, address) = self.place_of(&found.name)?;
         // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
-        let has_row = self.addresses.contains(&(podref.clone(), address));
+        let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }

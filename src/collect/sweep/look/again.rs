@@ -10,6 +10,7 @@ use std::{
 
 use ipgc_core::{
     address::may_reserve,
+    definitions::may_be_of,
     judge::{is_unused, lives_elsewhere},
     names::{Reading, split},
     podref::PodRef,
@@ -18,7 +19,7 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use super::{Left, Lone, Look};
+use super::{Left, Lone, Look, Place};
 use crate::collect::{picked::Fate, pool_api::ObserveError, second_look::second_look};
 
 /// A reservation without a row.
@@ -79,11 +80,16 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether the row of a reservation was seen after it.
+    /// Whether a row of its pod was seen after it that the reservation may belong to. The pool of a former slice is known
+    /// for none.
     fn saw_row_of(&self, orphan: &Orphan) -> bool {
         let rows = self.owners.get(&orphan.owner).into_iter().flatten();
         let mut rows = rows.filter(|(_, address)| *address == orphan.address);
-        rows.any(|(place, _)| self.places[*place].key == orphan.pool)
+        rows.any(|(place, _)| {
+            let Place { key, networks, .. } = &self.places[*place];
+            let is_near = key.namespace == orphan.pool.namespace;
+            is_near && may_be_of(networks, orphan.network.as_deref(), true)
+        })
     }
 
     /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
