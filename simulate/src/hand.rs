@@ -96,11 +96,11 @@ impl World {
         };
         let stop = async {
             // A person who said that it runs nothing takes that back before (assumption 5).
-            while dead.is_none_or(|it| !self.machine(it).power) {
-                match dead {
-                    None => std::future::pending::<()>().await,
-                    Some(_) => sleep(LOOK).await,
-                }
+            let Some(machine) = dead else {
+                return std::future::pending().await;
+            };
+            while !self.machine(machine).power {
+                sleep(LOOK).await;
             }
         };
         let picked = Arc::new(picked);

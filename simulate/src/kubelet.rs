@@ -73,15 +73,24 @@ impl World {
             if pod.gone || pod.terminal || !machine.connected || is_begun {
                 continue;
             }
-            if let Some(last) = set_up.take()
-                && !last.await.unwrap_or_default()
-            {
-                sleep(self.millis(1_000, 15_000)).await;
-                continue;
-            }
-            let this = self.clone();
-            set_up = Some(tokio::spawn(async move { this.set_up(uid, &pod).await }));
+            self.begin_set_up(uid, pod, &mut set_up).await;
         }
+    }
+
+    /// Begins a set-up; or waits, if the one before failed.
+    pub(crate) async fn begin_set_up(
+        &self,
+        uid: u64,
+        pod: Pod,
+        set_up: &mut Option<JoinHandle<bool>>,
+    ) {
+        if let Some(last) = set_up.take()
+            && !last.await.unwrap_or_default()
+        {
+            return sleep(self.millis(1_000, 15_000)).await;
+        }
+        let this = self.clone();
+        *set_up = Some(tokio::spawn(async move { this.set_up(uid, &pod).await }));
     }
 
     /// The set-up of a sandbox is cut off: the pod is reported as at its end, and its object goes, though ADD may still be at

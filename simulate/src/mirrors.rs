@@ -49,14 +49,7 @@ impl World {
             if is_in_set_up || !self.running(uid).is_empty() {
                 continue;
             }
-            if let Some(last) = set_up.take()
-                && !last.await.unwrap_or_default()
-            {
-                sleep(self.millis(1_000, 15_000)).await;
-                continue;
-            }
-            let this = self.clone();
-            set_up = Some(tokio::spawn(async move { this.set_up(uid, &pod).await }));
+            self.begin_set_up(uid, pod, &mut set_up).await;
         }
     }
 
