@@ -1,5 +1,5 @@
-//! The one place where moments come from: tokio's clock, which tests can pause. The wall's clock, by which nothing is
-//! waited for, since it may jump. And what work costs.
+//! The one place where moments come from: tokio's clock, which tests can pause. The wall clock, by which nothing is
+//! waited for, since it may jump. And the CPU time of work.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -49,13 +49,13 @@ thread_local! {
     static WALL: RefCell<Box<dyn Fn() -> Timestamp>> = RefCell::new(Box::new(Timestamp::now));
 }
 
-/// The present by the wall's clock, for texts that people and other programs read or write.
+/// The present by the wall clock, for texts that people and other programs read or write.
 #[must_use]
 pub fn wall() -> Timestamp {
     WALL.with_borrow(|wall| wall())
 }
 
-/// From now on the wall's clock of this thread is this one, so that a run can be repeated, and the clock can jump.
+/// From now on the wall clock of this thread is this one, so that a run can be repeated, and the clock can jump.
 pub fn set_wall(wall: impl Fn() -> Timestamp + 'static) {
     WALL.set(Box::new(wall));
 }

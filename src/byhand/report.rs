@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<Report, String> {
 }
 
 /// The stale rows of a report, and its stale reservations without a row. Those that nodes hold are left out unless
-/// `with_held`. Since the report was made, they count as seen; `now` is the present by the wall's clock.
+/// `with_held`. Since the report was made, they count as seen; `now` is the present by the wall clock.
 ///
 /// # Errors
 /// One line that names the finding which lacks something.

@@ -1,4 +1,4 @@
-//! What ipgc takes while a scene goes on: measured at intervals, the most of it, and how it grows.
+//! Memory, file descriptors, connections and open cases of ipgc while a scene goes on: the most of each, and how it grows.
 
 use std::{
     fmt,

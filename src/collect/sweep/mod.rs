@@ -66,7 +66,7 @@ pub struct SweepHealth {
     pub swept: Option<Moment>,
     /// When the last sweep ended.
     pub ended: Option<Moment>,
-    /// The same by the wall's clock.
+    /// The same by the wall clock.
     pub ended_at: Option<Timestamp>,
     /// The findings of the sweep.
     pub report: Arc<SweepReport>,
