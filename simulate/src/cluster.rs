@@ -7,7 +7,10 @@ use serde_json::json;
 use testkit::fixtures;
 use tokio::time::sleep;
 
-use crate::world::{NS, World};
+use crate::{
+    story::Net,
+    world::{NS, World},
+};
 
 /// A node whose Lease is not renewed for so long is not ready: `--node-monitor-grace-period`.
 const SILENT: Duration = Duration::from_secs(40);
@@ -16,29 +19,34 @@ impl World {
     /// Writes what is there before the story begins.
     pub fn begin(&self) {
         for (number, net) in self.nets.iter().enumerate() {
-            let ranges: Vec<_> = net
-                .ranges
-                .iter()
-                .map(|range| json!({ "range": range }))
-                .collect();
-            let mut ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
-            if let Some(name) = net.network_name {
-                ipam["network_name"] = name.into();
-            }
-            if !net.reserves {
-                ipam["enable_overlapping_ranges"] = false.into();
-            }
-            if !net.slices.is_empty() {
-                ipam["node_slice_size"] = net.slice_size().into();
-                self.cut_up(number);
-            }
-            self.server
-                .put(fixtures::nad_with_ipam(NS, net.name, &ipam));
+            self.define(net);
+            self.cut_up(number);
         }
         let machines = self.state().machines.len();
         for machine in 0..machines {
             self.register(machine);
         }
+    }
+
+    /// Writes the definition of a network.
+    fn define(&self, net: &Net) {
+        let ranges: Vec<_> = net
+            .ranges
+            .iter()
+            .map(|range| json!({ "range": range }))
+            .collect();
+        let mut ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
+        if let Some(name) = net.network_name {
+            ipam["network_name"] = name.into();
+        }
+        if !net.reserves {
+            ipam["enable_overlapping_ranges"] = false.into();
+        }
+        if !net.slices.is_empty() {
+            ipam["node_slice_size"] = net.slice_size().into();
+        }
+        self.server
+            .put(fixtures::nad_with_ipam(NS, net.name, &ipam));
     }
 
     /// The kubelet of a machine makes its node, or tells of its boot.
@@ -156,7 +164,13 @@ impl World {
     /// All is well again: machines have power and connection, and nothing keeps their kubelets from work.
     pub fn heal(&self) {
         self.state().is_calm = true;
-        // A restored backup may have brought an exemption back.
+        // A restored backup may lack a definition, and may have brought an exemption back.
+        for net in &*self.nets {
+            let nads = "network-attachment-definitions";
+            if self.server.get(nads, NS, net.name).is_none() {
+                self.define(net);
+            }
+        }
         for pool in self.server.list("ippools") {
             let name = pool["metadata"]["name"].as_str().unwrap_or_default();
             self.exempt(name, json!({}));
