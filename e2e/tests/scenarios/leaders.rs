@@ -19,6 +19,8 @@ const LEASE: Duration = Duration::from_secs(15);
 /// Promised from a crash to the first free, and from the end of a leader.
 const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
 const AFTER_RELEASE: Duration = Duration::from_secs(5);
+/// No node counts as ready to set a pod up again before a kubelet's longest pause between two tries.
+const KUBELET_TRY: Duration = Duration::from_secs(120);
 
 /// A copy that takes part in the election of this scene, or writes without an election.
 async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
@@ -27,7 +29,7 @@ async fn copy(scene: &Scene, elects: bool) -> Result<Ipgc> {
     let pools = ["--pool-namespace", namespace];
     let args = [
         &pools[..],
-        &[&cooldown, "--sweep-interval=1s"],
+        &[&cooldown, "--sweep-interval=1s", "--leftover-grace=5s"],
         &SHORT_WAITS,
     ]
     .concat();
@@ -208,8 +210,8 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
     // Each row has its reservation, and no reservation is left.
     let reserved = || async { Ok(scene.namespace.reservations().await?.len()) };
     let whole = |count: &usize| *count == living.len();
-    // A claim that the other copy made and gave up counts as left behind after a minute.
-    let patience = wait::PATIENCE + Duration::from_secs(90);
+    // A pod that came back while its reservation was claimed has another address: the reservation is a leftover.
+    let patience = KUBELET_TRY + Duration::from_secs(60);
     wait::until_state("their reservations", patience, reserved, whole).await?;
     for copy in copies {
         terminated(copy).await?;
