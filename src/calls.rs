@@ -1,13 +1,19 @@
 //! Every request that is not a watch: under a deadline, and with an answer that means something.
 //!
-//! kube's own retries are off (they hide minutes), so an error here is one request that failed.
+//! kube's own retries are off (they hide minutes). A request is sent again only where the API server asks for it:
+//! see [`patient`].
 
 use std::{future::Future, time::Duration};
 
-use http::Request;
+use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::{Client, Resource, api::ListParams};
+use kube::{
+    Client, Resource,
+    api::ListParams,
+    client::{Body, ClientBuilder},
+};
+use tower::{BoxError, service_fn};
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
 /// that no task is lost to a hanging connection.
@@ -15,6 +21,10 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Nobody waits longer than that because a server asks for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// A request is sent again where the server asks us to wait no longer than that, and so often.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+const TRIES: usize = 10;
 
 /// How the API server begins to tell that a webhook, or an admission policy, refuses a request.
 const DENIED: [&str; 2] = [" denied the request", " denied request: "];
@@ -119,6 +129,48 @@ impl CallError {
             _ => None,
         }
     }
+}
+
+/// A client that sends a GET or a PATCH again where the API server was too busy to begin with it, and asks for it again
+/// within seconds.
+///
+/// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A DELETE must
+/// not begin long after its proof, and is not sent again.
+#[must_use]
+pub fn patient(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_repeatable = matches!(*request.method(), Method::GET | Method::PATCH);
+            let (parts, body) = request.into_parts();
+            for _ in 1..TRIES {
+                let Some(body) = body.try_clone().filter(|_| is_repeatable) else {
+                    break;
+                };
+                let response = client
+                    .send(Request::from_parts(parts.clone(), body))
+                    .await?;
+                let Some(wait) = short_wait(&response) else {
+                    return Ok(response);
+                };
+                tokio::time::sleep(wait).await;
+            }
+            let response = client.send(Request::from_parts(parts, body)).await?;
+            Ok::<_, BoxError>(response)
+        }
+    });
+    ClientBuilder::new(send, namespace).build()
+}
+
+/// How long the server asks us to wait which was too busy, if that is short.
+fn short_wait<B>(response: &Response<B>) -> Option<Duration> {
+    if response.status() != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let wait = Duration::from_secs(seconds.parse().ok()?);
+    (wait <= SHORT_WAIT).then_some(wait)
 }
 
 /// Awaits one request under [`DEADLINE`].

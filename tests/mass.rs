@@ -4,12 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 
-use crate::common::{Bench, NS, seconds};
+use crate::common::{Bench, NS, seconds, took};
 use ipgc::config::Config;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rstest::rstest;
-use testkit::{Match, Request, Server, Verb, fixtures};
+use testkit::{Failure, Match, Request, Server, Verb, fixtures};
 use tokio::time::{Instant, sleep};
 
 /// Pods in all.
@@ -121,6 +122,32 @@ async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] k
     let texts: Vec<_> = others.iter().map(ToString::to_string).collect();
     assert!(count <= most, "{count} of {most}:\n{}", texts.join("\n"));
     assert_eq!(bench.counted("retries_exhausted"), 0);
+    crowd.bench.stop().await;
+}
+
+/// The API server answers half of all requests with 429, and asks for a second of patience.
+#[rstest]
+#[case::whose_names_return("StatefulSet")]
+#[case::whose_names_never_return("ReplicaSet")]
+#[tokio::test(start_paused = true)]
+async fn a_mass_goes_though_the_server_is_too_busy_for_half_of_the_requests(#[case] kind: &str) {
+    let crowd = Crowd::gather(10, kind).await;
+    let bench = &crowd.bench;
+    let coins = Mutex::new(StdRng::seed_from_u64(1));
+    let coin =
+        move |request: &Request| request.verb != Verb::Watch && coins.lock().unwrap().random();
+    let busy = bench.on(Match::any().filter(coin));
+    let busy = busy.answer(Failure::too_many_requests(1));
+    crowd.end();
+    let ended = Instant::now();
+    crowd.wait_rows().await;
+    took(ended, ..60.0);
+    // A claim alone waits for two minutes. DELETEs are not sent again before their pods were proven absent again.
+    while !bench.reservations().is_empty() {
+        seconds(1).await;
+        took(ended, ..600.0);
+    }
+    assert!(busy.hits() > 400, "{}", busy.hits());
     crowd.bench.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Which cluster, and with whose rights: the flags, and the clients that come of them.
 
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, path::PathBuf, time::Duration};
 
 use kube::{
     Client,
@@ -8,6 +8,9 @@ use kube::{
 };
 
 use crate::calls;
+
+/// The API server sends a bookmark on each watch about once a minute. A connection that says nothing for longer is dead.
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// The API server, and the pools in it that are looked at.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -32,7 +35,9 @@ impl Args {
     /// One client for requests and one for watches.
     pub async fn clients(&self) -> Result<(Client, Client), String> {
         let config = self.config().await?;
-        Ok((client(config.clone())?, client(config)?))
+        let mut watching = config.clone();
+        watching.read_timeout = Some(SILENCE);
+        Ok((client(config)?, client(watching)?))
     }
 
     /// One client for requests.

@@ -16,6 +16,7 @@ use crate::{
         report::{self, Report},
         wants_confirmation,
     },
+    calls::patient,
     core::evidence::Policy,
     guard::read_only,
     snapshot::{
@@ -62,7 +63,7 @@ pub struct Read {
 impl Live {
     /// A client below which nothing can be written, and what is read with it.
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
-        let client = read_only(self.cluster.client().await?);
+        let client = patient(read_only(self.cluster.client().await?));
         let scan = Scan {
             pool_namespace: self.cluster.pool_namespace(),
             selector,

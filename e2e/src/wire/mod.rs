@@ -38,8 +38,8 @@ use faults::{Fault, Weather};
 use samples::Samples;
 use stage::{Behind, NODES, program};
 
-/// ipgc notices within five minutes that a watch is half-open. None gets so later than this before the faults end.
-const DEAF: Duration = Duration::from_mins(5);
+/// ipgc notices within 90 s that a watch is half-open. None gets so later than this before the faults end.
+const DEAF: Duration = Duration::from_mins(2);
 
 /// Of ipgc, at the most.
 const CONNECTIONS: f64 = 64.0;
