@@ -90,6 +90,9 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let forbidden = story
         .immutable
         .map(|it| faults::forbid_claims(&world.server, it.code));
+    if let Some(returns) = story.returns {
+        world.return_names(&story.owners, returns);
+    }
     let mut copies = Copies::start(&world, story);
     for (number, owner) in story.owners.iter().enumerate() {
         tokio::spawn(world.clone().own(number, owner.clone()));

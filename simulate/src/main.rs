@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use simulate::{
     faults::At,
     play,
     shrink::shrink,
-    story::Story,
+    story::{Returns, Story},
 };
 
 /// Plays whole clusters, each of one seed, and fails if an address was freed that answers or anything is left
@@ -41,7 +41,10 @@ struct Args {
     /// Instead, crash ipgc at each of its requests, in each of ten calm stories
     #[arg(long)]
     crashes: bool,
-    /// End with the first seed that fails
+    /// Instead, let pods come back under their names at each request of ipgc, in each of ten calm stories
+    #[arg(long)]
+    returns: bool,
+    /// End with the first failure
     #[arg(long)]
     first: bool,
     /// Shorten a story that failed
@@ -62,7 +65,10 @@ fn main() -> ExitCode {
         return one(&Story::of(seed, length), &args);
     }
     if args.crashes {
-        return crashes();
+        return at_each_request(&CRASHES, args.first);
+    }
+    if args.returns {
+        return at_each_request(&RETURNS, args.first);
     }
     let next = AtomicU64::new(args.seeds.start);
     let failed = Mutex::new(Vec::new());
@@ -129,47 +135,63 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays each of ten stories once for each request of ipgc, which crashes before or after the server did it.
-fn crashes() -> ExitCode {
+/// Ipgc crashes at each request, before or after the server did it.
+const CRASHES: [fn(&mut Story, usize); 2] = [
+    |story, left| story.crash = Some(crash(left, false)),
+    |story, left| story.crash = Some(crash(left, true)),
+];
+
+fn crash(left: usize, is_done: bool) -> At {
+    At {
+        left,
+        is_done,
+        only_writes: false,
+    }
+}
+
+/// The names of pods that are gone are used again at each request: as it arrives, or some time before the server does it.
+const RETURNS: [fn(&mut Story, usize); 3] = [
+    |story, at| story.returns = Some(returns(at, 0)),
+    |story, at| story.returns = Some(returns(at, 3)),
+    |story, at| story.returns = Some(returns(at, 15)),
+];
+
+fn returns(at: usize, seconds: u64) -> Returns {
+    let pause = Duration::from_secs(seconds);
+    Returns { at, pause }
+}
+
+/// Plays each of ten stories once for each request of ipgc and each of the things that may happen at it.
+fn at_each_request(happens: &[fn(&mut Story, usize)], only_first: bool) -> ExitCode {
     let failed = AtomicU64::new(0);
     let begun = Instant::now();
     let mut points = 0;
     for seed in 0..10 {
-        let story = Story::calm(seed);
+        let mut story = Story::calm(seed);
+        // It never happens.
+        happens[0](&mut story, usize::MAX);
         let requests = play(&story, false).map_or(0, |outcome| outcome.requests);
-        points += 2 * requests;
-        let next = AtomicU64::new(0);
+        points += happens.len() * requests;
+        let next = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
                 scope.spawn(|| {
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        let left = usize::try_from(number / 2).unwrap_or(usize::MAX) + 1;
-                        if left > requests {
+                        let (request, which) = (number / happens.len() + 1, number % happens.len());
+                        let is_over = only_first && failed.load(Ordering::Relaxed) > 0;
+                        if request > requests || is_over {
                             return;
                         }
-                        let is_done = number % 2 == 1;
-                        let crash = Some(At {
-                            left,
-                            is_done,
-                            only_writes: false,
-                        });
-                        let outcome = play(
-                            &Story {
-                                crash,
-                                ..story.clone()
-                            },
-                            false,
-                        );
-                        let violation = match outcome {
+                        let mut story = story.clone();
+                        happens[which](&mut story, request);
+                        let violation = match play(&story, false) {
                             Ok(outcome) => outcome.violations.first().map(ToString::to_string),
                             Err(error) => Some(error.to_string()),
                         };
                         if let Some(violation) = violation {
                             failed.fetch_add(1, Ordering::Relaxed);
-                            println!(
-                                "story {seed}, crash at request {left}, done {is_done}: {violation}"
-                            );
+                            println!("story {seed}, request {request}, way {which}: {violation}");
                         }
                     }
                 });
@@ -178,7 +200,7 @@ fn crashes() -> ExitCode {
     }
     let failed = failed.into_inner();
     println!(
-        "{points} crashes in {:.1} s, {failed} failed",
+        "{points} stories in {:.1} s, {failed} failed",
         begun.elapsed().as_secs_f64()
     );
     if failed == 0 && points > 0 {

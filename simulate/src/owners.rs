@@ -1,11 +1,14 @@
 //! The owners of pods: they make their pods, and others in place of those that are gone. A task for each.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::json;
-use testkit::fixtures;
+use testkit::{Match, Request, fixtures};
 use tokio::time::sleep;
 
 use crate::{
-    story::{Kind, Owner},
+    faults::is_work,
+    story::{Kind, Owner, Returns},
     world::{NS, Pod, World},
 };
 
@@ -14,7 +17,9 @@ impl World {
     pub async fn own(self, number: usize, owner: Owner) {
         for index in 0..owner.pods {
             sleep(self.millis(0, 4_000)).await;
-            self.create(number, index, &owner);
+            if !self.has_pod(number, index) {
+                self.create(number, index, &owner);
+            }
         }
         loop {
             sleep(self.millis(500, 3_000)).await;
@@ -35,6 +40,7 @@ impl World {
                     there.map(|(uid, pod)| (*uid, pod.clone())).collect()
                 };
                 match (&there[..], owner.kind) {
+                    ([], kind) if kind.names_return() && self.state().names_wait => {}
                     ([], Kind::Job | Kind::Bare | Kind::Static)
                         if self.state().is_calm || self.percent(90) => {}
                     ([], _) => self.create(number, index, &owner),
@@ -50,6 +56,39 @@ impl World {
                 }
             }
         }
+    }
+
+    /// At a request of ipgc the names of pods that are gone are used again, and the request waits meanwhile.
+    pub(crate) fn return_names(&self, owners: &[Owner], returns: Returns) {
+        let sent = AtomicUsize::new(0);
+        let at = move |it: &Request| {
+            is_work(it) && sent.fetch_add(1, Ordering::Relaxed) + 1 == returns.at
+        };
+        let (world, owners) = (self.clone(), owners.to_vec());
+        let request = self.server.on(Match::any().filter(at));
+        request.before(move |_| {
+            world.use_names(&owners);
+            sleep(returns.pause)
+        });
+    }
+
+    fn use_names(&self, owners: &[Owner]) {
+        self.tell("names return at a request", String::new);
+        self.state().names_wait = false;
+        let returning = |owner: &Owner| owner.kind.names_return() && owner.kind != Kind::Static;
+        for (number, owner) in owners.iter().enumerate().filter(|it| returning(it.1)) {
+            for index in 0..owner.pods {
+                if !self.has_pod(number, index) {
+                    self.create(number, index, owner);
+                }
+            }
+        }
+    }
+
+    fn has_pod(&self, number: usize, index: usize) -> bool {
+        let state = self.state();
+        let mut pods = state.pods.values();
+        pods.any(|pod| pod.owner == (number, index) && !pod.gone)
     }
 
     fn create(&self, number: usize, index: usize, owner: &Owner) {

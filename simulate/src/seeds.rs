@@ -129,6 +129,7 @@ impl Story {
             cautious: dice.percent(10),
             immutable: None,
             crash: None,
+            returns: None,
             steps,
         };
         story.add_actors(length);
@@ -214,7 +215,7 @@ fn some_of(dice: &mut Dice, nets: &[Net]) -> Vec<usize> {
 }
 
 impl Story {
-    /// A story of few minutes in which nothing fails: for crashes at each request.
+    /// A story of few minutes in which nothing fails: for crashes, and pods that come back, at each request.
     #[must_use]
     pub fn calm(seed: u64) -> Self {
         let mut story = Self::of(seed, Duration::from_secs(240));

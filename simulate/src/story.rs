@@ -31,6 +31,8 @@ pub struct Story {
     pub immutable: Option<Immutable>,
     /// A crash of the first copy.
     pub crash: Option<At>,
+    /// Names of pods that are gone stay unused until then.
+    pub returns: Option<Returns>,
     /// Deeds, by time.
     pub steps: Vec<Step>,
 }
@@ -42,6 +44,15 @@ pub struct Immutable {
     pub code: u16,
     /// Whether somebody exempts ipgc when all is well again.
     pub is_mended: bool,
+}
+
+/// All names of pods that are gone and may be used again are used at a request of ipgc, which waits meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Returns {
+    /// The number of the request, from one.
+    pub at: usize,
+    /// How long it waits.
+    pub pause: Duration,
 }
 
 /// A network: one definition.

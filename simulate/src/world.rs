@@ -63,6 +63,8 @@ pub struct State {
     pub trace: Option<Vec<(Duration, String)>>,
     /// Whether all is well: no DEL is lost, and no machine migrates.
     pub is_calm: bool,
+    /// Whether names of pods that are gone are not used again yet.
+    pub names_wait: bool,
     next: u64,
 }
 
@@ -218,6 +220,7 @@ impl World {
             counts: BTreeMap::new(),
             trace: trace.then(Vec::new),
             is_calm: false,
+            names_wait: story.returns.is_some(),
             next: 1,
         };
         Self {

@@ -52,7 +52,8 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
         scene.silent(address).await?;
     }
     let over = Timestamp::now();
-    scene.ends_clean(PATIENCE).await?;
+    // The row of a lost DEL waits for W, if its pod was there before ipgc: another one of its name may have been, too.
+    scene.ends_clean(witnessed(1) + LEASE + PATIENCE).await?;
     let ours = |line: &str| line.contains(ACCOUNT) && line.contains("10.101.0.");
     let (mut asked, _) = audit.follow(mark, ours)?;
     asked.retain(|one| !["get", "list", "watch"].contains(&one.verb.as_str()));

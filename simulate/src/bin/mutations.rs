@@ -123,7 +123,7 @@ const MUTATIONS: [Mutation; 17] = [
     },
 ];
 
-/// Leaves out one guard after the other, and plays until a seed shows it
+/// Leaves out one guard after the other, and plays until a seed shows it, or a pod that comes back at a request
 #[derive(Parser)]
 struct Args {
     /// Guards whose names have one of these words; all if there is none
@@ -201,14 +201,19 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
             .to_owned();
         return Err(io::Error::other(reason));
     }
-    let played = Command::new(target.join("sim/simulate"))
-        .args(["--first", "--seeds", &format!("0..{most}")])
-        .output()?;
-    let told = String::from_utf8_lossy(&played.stdout);
-    let found = told
-        .lines()
-        .find_map(|line| line.strip_prefix("seed ")?.split_once(": "));
-    Ok(found.map(|(seed, what)| (seed.to_owned(), what.chars().take(160).collect())))
+    let played = |args: &[&str]| -> io::Result<Option<(String, String)>> {
+        let mut command = Command::new(target.join("sim/simulate"));
+        let played = command.arg("--first").args(args).output()?;
+        let told = String::from_utf8_lossy(&played.stdout);
+        let is_failure = |line: &&str| ["seed ", "story "].iter().any(|it| line.starts_with(it));
+        let found = told.lines().find(is_failure);
+        let found = found.and_then(|line| line.split_once(": "));
+        Ok(found.map(|(at, what)| (at.to_owned(), what.chars().take(160).collect())))
+    };
+    match played(&["--seeds", &format!("0..{most}")])? {
+        None => played(&["--returns"]),
+        found => Ok(found),
+    }
 }
 
 /// Copies all files that git knows and that are not there as they are.
