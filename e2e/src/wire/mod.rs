@@ -91,7 +91,7 @@ pub async fn run(args: Args) -> Result<()> {
         rate: args.rate,
         time: Duration::from_mins(args.minutes),
         life: 5.0..30.0,
-        whole: Duration::from_secs(30),
+        whole: Duration::from_secs(60),
         every: Duration::from_secs(5),
     };
     play(&program(args.program).await?, &plan).await
