@@ -40,6 +40,8 @@ pub enum Tool {
     Kubectl,
     /// Checks rules and metrics.
     Promtool,
+    /// Installs the chart.
+    Helm,
     /// Upstream's per-node collector.
     IpControlLoop,
     /// Upstream's cron collector.
@@ -77,7 +79,7 @@ const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Etcd,
         Self::Whereabouts,
         Self::IpControlLoop,
@@ -87,6 +89,7 @@ impl Tool {
         Self::KubeControllerManager,
         Self::Kubectl,
         Self::Promtool,
+        Self::Helm,
         Self::KubeScheduler,
         Self::Kubelet,
         Self::Multus,
@@ -95,6 +98,7 @@ impl Tool {
     /// Those that only real nodes need.
     const OF_NODES: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::Multus];
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     const fn recipe(self) -> Recipe {
         let (name, folder, module, package, duration) = match self {
             Self::Etcd => (
@@ -159,6 +163,13 @@ impl Tool {
                 PROMETHEUS,
                 "github.com/prometheus/prometheus/cmd/promtool",
                 "1.5 minutes",
+            ),
+            Self::Helm => (
+                "helm",
+                "helm",
+                "helm.sh/helm/v4",
+                "helm.sh/helm/v4/cmd/helm",
+                "1 minute",
             ),
             Self::KubeScheduler => (
                 "kube-scheduler",

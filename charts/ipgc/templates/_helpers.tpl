@@ -1,0 +1,64 @@
+{{- define "ipgc.selector" -}}
+app.kubernetes.io/name: ipgc
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ipgc.labels" -}}
+{{ include "ipgc.selector" . }}
+app.kubernetes.io/part-of: ipgc
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "ipgc.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Binds a role of the release's name, with a suffix, to its account. */ -}}
+{{- define "ipgc.bind" -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .top.Release.Name }}
+    namespace: {{ .top.Release.Namespace }}
+{{- end }}
+
+{{- define "ipgc.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "ipgc.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- /* What the collector and the audit must agree on. */ -}}
+{{- define "ipgc.env" -}}
+{{- with .Values.poolNamespace }}
+- name: WHEREABOUTS_NAMESPACE
+  value: {{ . }}
+{{- end }}
+{{- range $flag, $value := .Values.flags }}
+- name: IPGC_{{ $flag | upper | replace "-" "_" }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

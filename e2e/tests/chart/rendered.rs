@@ -1,0 +1,114 @@
+//! The chart renders what the kustomizations render. Only labels that name the tool may differ, and the Namespace, which helm
+//! makes itself.
+
+use std::process::Command;
+
+use e2e::{ours::workspace, tools::Tool};
+use rstest::rstest;
+use serde_json::Value;
+
+use crate::{Objects, chart, helm, objects, said, template};
+
+/// Labels that tell which tool made an object.
+const OF_TOOLS: [&str; 3] = [
+    "helm.sh/chart",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+];
+
+fn kustomize(path: &str) -> Objects {
+    let program = Tool::Kubectl.path_blocking().unwrap();
+    let mut command = Command::new(program);
+    let output = command.arg("kustomize").arg(workspace().join(path));
+    let mut all = objects(&said(&output.output().unwrap()).unwrap());
+    all.retain(|title, _| !title.starts_with("Namespace "));
+    all.values_mut().for_each(forget_tools);
+    all
+}
+
+/// What `helm install` makes.
+fn installed(args: &[&str]) -> Objects {
+    let mut all = template(args).unwrap();
+    let is_hook = |it: &Value| it["metadata"]["annotations"].get("helm.sh/hook").is_some();
+    all.retain(|_, object| !is_hook(object));
+    // ipgc makes it where helm does not.
+    let lease = all.remove("Lease ipgc-system/ipgc");
+    assert_eq!(lease.is_some(), !args.contains(&"dryRun=true"));
+    all.values_mut().for_each(forget_tools);
+    all
+}
+
+fn forget_tools(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !OF_TOOLS.contains(&name.as_str()));
+            fields.values_mut().for_each(forget_tools);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_tools),
+        _ => {}
+    }
+}
+
+#[rstest]
+#[case::default("manifests/base", &[])]
+#[case::one_namespace("manifests/overlays/other-namespace", &["--set", "poolNamespace=openshift-multus"])]
+#[case::monitoring(
+    "manifests/overlays/monitoring",
+    &["--set", "monitoring.enabled=true,dashboard.enabled=true"]
+)]
+fn the_chart_is_the_kustomization(#[case] path: &str, #[case] args: &[&str]) {
+    let (ours, theirs) = (installed(args), kustomize(path));
+    let titles = |all: &Objects| all.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(titles(&ours), titles(&theirs));
+    for (title, object) in &ours {
+        assert_eq!(object, &theirs[title], "{title}");
+    }
+}
+
+#[test]
+fn a_dry_run_has_no_right_to_write() {
+    let all = installed(&["--set", "dryRun=true"]);
+    let roles = all.iter().filter(|(title, _)| title.contains("Role "));
+    let granted = roles.flat_map(|(_, role)| role["rules"].as_array().unwrap());
+    let verbs: Vec<_> = granted
+        .flat_map(|rule| rule["verbs"].as_array().unwrap())
+        .collect();
+    assert!(verbs.len() > 8, "{verbs:?}");
+    for verb in verbs {
+        assert!(["get", "list", "watch"].contains(&verb.as_str().unwrap()));
+    }
+}
+
+/// Nothing of two releases has one name in a cluster.
+#[test]
+fn releases_share_no_name() {
+    let render = |name: &str| {
+        let chart = chart();
+        let args = ["template", name, chart.to_str().unwrap(), "-n", name];
+        objects(&said(&helm(&std::env::temp_dir(), &args)).unwrap())
+    };
+    let (one, other) = (render("one"), render("other"));
+    assert_eq!(one.len(), other.len());
+    let shared: Vec<_> = one.keys().filter(|it| other.contains_key(*it)).collect();
+    assert!(shared.is_empty(), "{shared:?}");
+}
+
+#[test]
+fn helm_lint_finds_nothing() {
+    let chart = chart();
+    let args = ["lint", "--strict", chart.to_str().unwrap()];
+    let output = helm(&std::env::temp_dir(), &args);
+    let said = said(&output).unwrap();
+    assert!(said.contains("0 chart(s) failed"), "{said}");
+    assert!(!said.contains("[WARNING]"), "{said}");
+}
+
+/// The version stands in Cargo.toml.
+#[test]
+fn the_version_is_that_of_the_program() {
+    let text = std::fs::read_to_string(chart().join("Chart.yaml")).unwrap();
+    let about: Value = serde_yaml::from_str(&text).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(about[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
