@@ -23,7 +23,7 @@ use crate::{
     leader::lacks_namespace,
     once,
     run::{Collector, Phase, Running},
-    snapshot::neighbours,
+    snapshot::{neighbours, server},
 };
 
 const EXAMPLES: &str = "\
@@ -209,7 +209,9 @@ async fn collect(
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
     let neighbours = tokio::spawn(async move {
-        for note in neighbours::pods(&client, namespace.as_deref()).await {
+        let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
+        notes.extend(server::note(&client).await);
+        for note in notes {
             warn!("{note}");
         }
     });

@@ -14,7 +14,7 @@ use kube::{Client, Resource, api::ListParams};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Kind, Snapshot, gather::Gather, neighbours};
+use super::{Kind, Snapshot, gather::Gather, neighbours, server};
 use crate::{
     access::{Right, Scope},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
@@ -103,6 +103,7 @@ pub async fn read(
     if !scan.only_objects {
         let notes = neighbours::notes(client, of_pools).await;
         gather.snapshot.notes.extend(notes);
+        gather.snapshot.notes.extend(server::note(client).await);
     }
     let mut snapshot = gather.end();
     if !scan.only_objects && !snapshot.reservations.is_empty() {

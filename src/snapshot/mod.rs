@@ -10,6 +10,7 @@
 //! | [`files`] | reads a snapshot from files |
 //! | [`live`] | reads a snapshot from the API server, in quorum reads |
 //! | `neighbours` | other programs that free addresses in the cluster |
+//! | `server` | the version of the API server |
 //! | [`labels`] | label selectors |
 //!
 //! These modules only read, with the parsers of `ipgc_core`, and never judge.
@@ -20,6 +21,7 @@ pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
 mod objects;
+pub(crate) mod server;
 mod wrong;
 mod yaml;
 

@@ -31,10 +31,12 @@ const PAGE: u32 = 100;
 /// The programs of upstream that free addresses, by what stands in a pod template that runs them.
 const LOOP: &str = "ip-control-loop";
 const RECONCILERS: [&str; 2] = ["ip-reconciler", "whereabouts-operator"];
-/// How upstream's manifests and charts label the pods of these.
+/// A collector of others, by the name of its Deployment and the label of its pods.
+const CLEANER: &str = "whereabouts-cleaner";
+/// How manifests and charts label the pods of these.
 const LABELS: [&str; 3] = [
     "name in (whereabouts,whereabouts-reconciler)",
-    "app=whereabouts",
+    "app in (whereabouts,whereabouts-cleaner)",
     "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
 ];
 
@@ -50,8 +52,8 @@ fn runs(object: &DynamicObject, program: &str) -> bool {
     object.data["spec"].to_string().contains(program)
 }
 
-/// The notes about an object: that it runs upstream's loop, and that it runs a reconciler.
-fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 2] {
+/// The notes about an object: that it runs upstream's loop, a reconciler, or a collector of others.
+fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 3] {
     let is_reconciler = RECONCILERS.iter().any(|program| runs(object, program))
         || object.name_any() == "whereabouts-reconciler";
     // Up to that version its pods run the reconciler as well, each at the same second.
@@ -69,7 +71,15 @@ fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 2] {
             name(object)
         )
     });
-    [own_loop, reconciler]
+    let is_cleaner =
+        object.name_any() == CLEANER || object.labels().get("app").is_some_and(|it| it == CLEANER);
+    let cleaner = is_cleaner.then(|| {
+        format!(
+            "{CLEANER} runs beside ipgc ({kind} {}); it frees addresses by rules of its own: scale it to 0",
+            name(object)
+        )
+    });
+    [own_loop, reconciler, cleaner]
 }
 
 /// The notes for people with all rights, one sentence each.
@@ -123,7 +133,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
 /// The notes by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
 /// `CronJob` have no label that tells.
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
-    let mut first = [None, None];
+    let mut first = [None, None, None];
     let mut is_known = true;
     for label in LABELS {
         // There is one on each node, all alike; what else has the label is few.
@@ -265,6 +275,19 @@ mod tests {
         assert_eq!(
             notes,
             [format!("pods cannot be listed by label, {NOT_KNOWN}")]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cleaner_is_seen_by_its_label() {
+        let server = Server::new();
+        let name = "whereabouts-cleaner-5d4f";
+        server.put(upstream(name, ("app", CLEANER), "/clean"));
+        let notes = pods(&server.client(), None).await;
+        let told = format!("{CLEANER} runs beside ipgc (pod kube-system/{name})");
+        assert!(
+            matches!(&notes[..], [note] if note.starts_with(&told)),
+            "{notes:?}"
         );
     }
 
