@@ -1,14 +1,18 @@
 {{- define "ipgc.selector" -}}
 app.kubernetes.io/name: ipgc
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "ipgc.labels" -}}
 {{ include "ipgc.selector" . }}
+{{ include "ipgc.about" . }}
+{{- end }}
+
+{{- define "ipgc.about" -}}
 app.kubernetes.io/part-of: ipgc
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
 {{- end }}
 
 {{- define "ipgc.image" -}}
@@ -26,11 +30,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}
-  name: {{ .name }}
+  name: {{ .name | quote }}
 subjects:
   - kind: ServiceAccount
-    name: {{ .top.Release.Name }}
-    namespace: {{ .top.Release.Namespace }}
+    name: {{ .top.Release.Name | quote }}
+    namespace: {{ .top.Release.Namespace | quote }}
+{{- end }}
+
+{{- /* Where a pod of ipgc may run, and where its image comes from. */ -}}
+{{- define "ipgc.placement" -}}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "ipgc.securityContext" -}}
@@ -52,7 +75,7 @@ seccompProfile:
 {{- define "ipgc.env" -}}
 {{- with .Values.poolNamespace }}
 - name: WHEREABOUTS_NAMESPACE
-  value: {{ . }}
+  value: {{ . | quote }}
 {{- end }}
 {{- range $flag, $value := .Values.flags }}
 - name: IPGC_{{ $flag | upper | replace "-" "_" }}

@@ -1,8 +1,14 @@
 //! The chart in a real API server: installed, changed, and removed.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf, process::Output, time::Duration};
 
-use e2e::{Result, cluster::Cluster};
+use e2e::{Result, cluster::Cluster, ours::workspace};
+use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    core::v1::Pod,
+};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
 
 use crate::{chart, helm, said};
 
@@ -28,9 +34,12 @@ impl Site {
     }
 
     fn helm(&self, args: &[&str]) -> String {
+        said(&self.run_helm(args)).unwrap()
+    }
+
+    fn run_helm(&self, args: &[&str]) -> Output {
         let kubeconfig = self.kubeconfig.to_str().unwrap();
-        let all = [&["--kubeconfig", kubeconfig], args].concat();
-        said(&helm(&self.home, &all)).unwrap()
+        helm(&self.home, &[&["--kubeconfig", kubeconfig], args].concat())
     }
 
     /// All objects of the release, by kind, namespace and name.
@@ -56,17 +65,55 @@ impl Site {
 
     /// Whether the account of a release may do that with pools.
     async fn may(&self, release: &str, verb: &str) -> bool {
-        let account = format!("system:serviceaccount:{release}:{release}");
-        let args = [
-            "auth",
-            "can-i",
-            verb,
-            "ippools.whereabouts.cni.cncf.io",
-            "-A",
-            "--as",
-            &account,
-        ];
-        self.cluster.kubectl(args).await.is_ok()
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(format!("system:serviceaccount:{release}:{release}")),
+                resource_attributes: Some(ResourceAttributes {
+                    group: Some("whereabouts.cni.cncf.io".into()),
+                    resource: Some("ippools".into()),
+                    verb: Some(verb.into()),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let reviews = Api::all(self.cluster.client().clone());
+        let answer: SubjectAccessReview = reviews
+            .create(&PostParams::default(), &review)
+            .await
+            .unwrap();
+        answer.status.unwrap().allowed
+    }
+
+    /// `helm test`, with the kubelet's part done: the audit's pod ends in this phase.
+    fn test(&self, release: &str, phase: &str) -> Output {
+        let args = ["test", release, "-n", release, "--timeout", "60s"];
+        let ended = async {
+            let pods: Api<Pod> = Api::namespaced(self.cluster.client().clone(), release);
+            let name = format!("{release}-audit");
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                if pods.get_opt(&name).await.unwrap().is_some() {
+                    let status = json!({"status": {"phase": phase}});
+                    let status = Patch::Merge(status);
+                    break pods
+                        .patch_status(&name, &PatchParams::default(), &status)
+                        .await
+                        .unwrap();
+                }
+            }
+        };
+        tokio::task::block_in_place(|| {
+            let runtime = tokio::runtime::Handle::current();
+            std::thread::scope(|scope| {
+                let helm = scope.spawn(|| self.run_helm(&args));
+                runtime
+                    .block_on(async { tokio::time::timeout(Duration::from_secs(60), ended).await })
+                    .unwrap();
+                helm.join().unwrap()
+            })
+        })
     }
 }
 
@@ -85,7 +132,7 @@ async fn a_release_begins_dry_becomes_real_and_leaves_nothing() -> Result<()> {
             release,
             "--create-namespace",
             "--set",
-            "dryRun=true,podDisruptionBudget.enabled=true,networkPolicy.enabled=true",
+            "dryRun=true,podDisruptionBudget.enabled=true,networkPolicy.enabled=true,dashboard.enabled=true",
         ]);
         assert!(said.contains("frees nothing"), "{said}");
         assert!(!site.may(release, "patch").await && site.may(release, "list").await);
@@ -103,7 +150,15 @@ async fn a_release_begins_dry_becomes_real_and_leaves_nothing() -> Result<()> {
     assert!(said.contains("frees addresses of all pools"), "{said}");
     assert!(site.may(one, "patch").await && !site.may(other, "patch").await);
     let made = site.objects(one).await?;
-    assert!(made.len() >= 11, "{made:#?}");
+    let kinds: BTreeSet<_> = made
+        .iter()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(kinds.len(), 10, "{made:#?}");
+    for (phase, passes) in [("Succeeded", true), ("Failed", false)] {
+        let output = site.test(one, phase);
+        assert_eq!(output.status.success(), passes, "{output:?}");
+    }
     site.helm(&["uninstall", one, "-n", one]);
     assert_eq!(site.objects(one).await?, Vec::<String>::new());
     assert!(!site.may(one, "list").await, "a binding is left");
@@ -114,5 +169,49 @@ async fn a_release_begins_dry_becomes_real_and_leaves_nothing() -> Result<()> {
     );
     site.helm(&["uninstall", other, "-n", other]);
     assert_eq!(site.objects(other).await?, Vec::<String>::new());
+    Ok(())
+}
+
+/// The API server takes each object of kustomizations and chart; a typo in a field is an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_takes_all_objects() -> Result<()> {
+    let site = Site::new("dry-run").await?;
+    for namespace in ["ipgc-system", "openshift-multus"] {
+        let args = ["create", "namespace", namespace];
+        site.cluster.kubectl(args).await?;
+    }
+    let dry = [
+        "apply",
+        "--dry-run=server",
+        "--validate=strict",
+        "--warnings-as-errors",
+    ];
+    let chart = chart();
+    let all = "podDisruptionBudget.enabled=true,networkPolicy.enabled=true,dashboard.enabled=true";
+    let (release, name) = ("ipgc", "ipgc-system");
+    let rendered = site.helm(&[
+        "template",
+        release,
+        chart.to_str().unwrap(),
+        "-n",
+        name,
+        "--set",
+        all,
+    ]);
+    let file = site.home.join("rendered.yaml");
+    std::fs::write(&file, rendered).unwrap();
+    let manifests = workspace().join("manifests");
+    for (flag, path) in [
+        ("-k", manifests.join("base")),
+        ("-k", manifests.join("overlays/other-namespace")),
+        ("-f", file),
+    ] {
+        let args = [&dry[..], &[flag, path.to_str().unwrap()]].concat();
+        let said = site.cluster.kubectl(args).await?;
+        let taken = said
+            .lines()
+            .filter(|line| line.ends_with("(server dry run)"));
+        assert!(taken.count() >= 11, "{said}");
+    }
     Ok(())
 }

@@ -79,14 +79,93 @@ fn a_dry_run_has_no_right_to_write() {
     }
 }
 
+/// All that a release of this name in a namespace of the same name would have.
+fn release(name: &str, args: &[&str]) -> Objects {
+    let chart = chart();
+    let all = [
+        &["template", name, chart.to_str().unwrap(), "-n", name],
+        args,
+    ]
+    .concat();
+    objects(&said(&helm(&std::env::temp_dir(), &all)).unwrap())
+}
+
+/// Texts that YAML reads as something else, if nothing quotes them.
+#[rstest]
+#[case("n")]
+#[case("on")]
+#[case("null")]
+#[case("123")]
+#[case("1e3")]
+fn each_name_stays_a_text(#[case] name: &str) {
+    let text = format!(
+        "poolNamespace={name},priorityClassName={name},image.pullSecrets[0]={name},image.tag={name}"
+    );
+    let all = "monitoring.enabled=true,dashboard.enabled=true,podDisruptionBudget.enabled=true,networkPolicy.enabled=true";
+    let named = release(name, &["--set-string", &text, "--set", all]);
+    let other = release(
+        "other",
+        &["--set-string", &text.replace(name, "other"), "--set", all],
+    );
+    let quoted = |objects: &Objects, name: &str| {
+        let text = serde_json::to_string(&objects.values().collect::<Vec<_>>()).unwrap();
+        text.matches(&format!("\"{name}\"")).count()
+    };
+    assert!(quoted(&other, "other") > 30);
+    assert_eq!(quoted(&named, name), quoted(&other, "other"));
+}
+
+/// The pod of `helm test` audits as the collector would, and is none of the collector's pods.
+#[test]
+fn the_test_audits_beside_the_collector() {
+    let args = [
+        "--set",
+        "flags.grace=5m,priorityClassName=high,image.pullSecrets[0]=key,poolNamespace=one",
+    ];
+    let all = template(&args).unwrap();
+    let (audit, collector) = (
+        &all["Pod ipgc-system/ipgc-audit"],
+        &all["Deployment ipgc-system/ipgc"],
+    );
+    let template = &collector["spec"]["template"];
+    let (pod, other) = (&audit["spec"], &template["spec"]);
+    for field in [
+        "serviceAccountName",
+        "automountServiceAccountToken",
+        "priorityClassName",
+        "imagePullSecrets",
+        "nodeSelector",
+        "tolerations",
+        "securityContext",
+    ] {
+        assert!(!pod[field].is_null(), "{field}");
+        assert_eq!(pod[field], other[field], "{field}");
+    }
+    let (container, other) = (&pod["containers"][0], &other["containers"][0]);
+    assert_eq!(container["args"], serde_json::json!(["audit"]));
+    for field in ["image", "resources", "securityContext"] {
+        assert_eq!(container[field], other[field], "{field}");
+    }
+    let env = container["env"].as_array().unwrap();
+    assert_eq!(env.len(), 2, "{env:?}");
+    assert!(
+        env.iter()
+            .all(|it| other["env"].as_array().unwrap().contains(it))
+    );
+    let selected = collector["spec"]["selector"]["matchLabels"]
+        .as_object()
+        .unwrap();
+    assert!(
+        selected
+            .iter()
+            .any(|(name, value)| audit["metadata"]["labels"][name] != *value)
+    );
+}
+
 /// Nothing of two releases has one name in a cluster.
 #[test]
 fn releases_share_no_name() {
-    let render = |name: &str| {
-        let chart = chart();
-        let args = ["template", name, chart.to_str().unwrap(), "-n", name];
-        objects(&said(&helm(&std::env::temp_dir(), &args)).unwrap())
-    };
+    let render = |name: &str| release(name, &[]);
     let (one, other) = (render("one"), render("other"));
     assert_eq!(one.len(), other.len());
     let shared: Vec<_> = one.keys().filter(|it| other.contains_key(*it)).collect();

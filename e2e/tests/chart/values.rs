@@ -29,7 +29,10 @@ const VALUES: [(&str, &str); 27] = [
     ("nodeSelector.kubernetes\\.io/os", r#""other""#),
     ("tolerations", "[]"),
     ("affinity", r#"{"podAntiAffinity":{}}"#),
-    ("topologyKeys", r#"["topology.kubernetes.io/zone"]"#),
+    (
+        "topologySpreadConstraints",
+        r#"[{"maxSkew":2,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule"}]"#,
+    ),
     ("priorityClassName", r#""system-cluster-critical""#),
     ("podAnnotations", r#"{"a":"b"}"#),
     ("podLabels", r#"{"a":"b"}"#),
@@ -103,7 +106,24 @@ fn the_table_has_all_values() {
 #[case("flags.grace=soon", "grace")]
 #[case("flags.listen=none", "listen")]
 #[case("monitoring.enable=true", "enable")]
+#[case("flags.unfenced=nonsense", "unfenced")]
+#[case("flags.unwitnessed-hold=soon", "unwitnessed-hold")]
+#[case("flags.log-format=xml", "log-format")]
 #[case("dryRun=yes", "dryRun")]
+#[case("poolNamespace=Foo_Bar", "poolNamespace")]
+#[case("resources.request.cpu=1", "request")]
+#[case("resources.limits.memmory=1Gi", "memmory")]
+#[case("resources.limits.memory=1GB", "memory")]
+#[case("extraEnv[0].key=x", "key")]
+#[case("tolerations[0].operator=Exist", "operator")]
+#[case("tolerations[0].seconds=3", "seconds")]
+#[case("affinity.podAntiAfinity.x=y", "podAntiAfinity")]
+#[case("topologySpreadConstraints[0].maxSkew=1", "topologyKey")]
+#[case("podLabels.app\\.kubernetes\\.io/name=mine", "app.kubernetes.io/name")]
+#[case("serviceAccount.create=false", "create")]
+#[case("podDisruptionBudget.enable=true", "enable")]
+#[case("networkPolicy.enable=true", "enable")]
+#[case("dashboard.label.a=b", "label")]
 fn a_mistake_is_refused_by_name(#[case] setting: &str, #[case] named: &str) {
     let refusal = template(&["--set", setting]).unwrap_err();
     assert!(refusal.contains(named), "{refusal}");
