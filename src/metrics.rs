@@ -56,6 +56,8 @@ fn counters(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
     let help =
         "How often the API server's data went back in time, as when etcd is restored from a backup";
     family("history_went_back", help, &counters.history_went_back)?;
+    let help = "Warnings at the start about another collector in the cluster, or an old API server";
+    family("start_warnings", help, &counters.start_warnings)?;
     let help = "Events that were not sent";
     family("events_dropped", help, &counters.events_dropped)?;
     let help = "Requests to the API server, by the code of the answer, or error";

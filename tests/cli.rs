@@ -209,6 +209,19 @@ fn completions_know_commands_and_flags(#[case] shell: &str) {
     }
 }
 
+/// kubectl asks its plugins so (its documentation, "Extend kubectl with plugins").
+#[rstest]
+#[case::command(&["ex"], "explain\t", 4)]
+#[case::flag(&["run", "--lease"], "--lease-namespace\t", 4)]
+#[case::value(&["audit", "-o", "js"], "json\t", 4)]
+#[case::nothing(&["no-such-command", "x"], "", 0)]
+fn a_plugin_of_kubectl_completes(#[case] words: &[&str], #[case] first: &str, #[case] rest: u8) {
+    let (code, stdout, stderr) = ipgc(&[&["__complete"], words].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.starts_with(first), "{stdout}");
+    assert_eq!(stdout.lines().last(), Some(&*format!(":{rest}")));
+}
+
 /// The completion that bash itself computes by the script.
 #[test]
 fn bash_completes_a_flag() {

@@ -44,6 +44,7 @@ pub mod crds;
 mod error;
 pub mod node;
 pub mod nodes;
+pub mod oci;
 pub mod ours;
 pub mod pods;
 pub mod pools;

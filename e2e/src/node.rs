@@ -44,7 +44,7 @@ use std::{
     sync::Arc,
 };
 
-pub use hub::{API_SERVER, Hub};
+pub use hub::{API_SERVER, Hub, REGISTRY};
 pub use machine::{CNI_USER, Machine, WHEREABOUTS_KUBECONFIG};
 pub use namespaces::{Inside, Namespaces};
 

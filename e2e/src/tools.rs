@@ -54,6 +54,18 @@ pub enum Tool {
     Kubelet,
     /// The CNI plugin that calls the others.
     Multus,
+    /// A registry, and its client; for releases, like all below.
+    Crane,
+    /// Lists the dependencies of a binary.
+    Syft,
+    /// Signs images.
+    Cosign,
+    /// Checks the manifest of the kubectl plugin.
+    ValidateKrewManifest,
+    /// Checks workflows.
+    Actionlint,
+    /// Checks manifests.
+    KubeScore,
 }
 
 /// How one tool is built.
@@ -61,7 +73,7 @@ struct Recipe {
     /// Name of the binary.
     name: &'static str,
     /// Folder in `e2e/tools` whose go.mod pins it.
-    folder: &'static str,
+    folder: String,
     /// The Go module whose version is the tool's version.
     module: &'static str,
     /// The main package.
@@ -79,7 +91,7 @@ const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
 impl Tool {
     /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::Etcd,
         Self::Whereabouts,
         Self::IpControlLoop,
@@ -93,13 +105,29 @@ impl Tool {
         Self::KubeScheduler,
         Self::Kubelet,
         Self::Multus,
+        Self::Crane,
+        Self::Syft,
+        Self::Cosign,
+        Self::ValidateKrewManifest,
+        Self::Actionlint,
+        Self::KubeScore,
     ];
 
     /// Those that only real nodes need.
     const OF_NODES: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::Multus];
 
+    /// Those that only releases need. Each is built when it is asked for.
+    const OF_RELEASES: [Self; 6] = [
+        Self::Crane,
+        Self::Syft,
+        Self::Cosign,
+        Self::ValidateKrewManifest,
+        Self::Actionlint,
+        Self::KubeScore,
+    ];
+
     #[expect(clippy::too_many_lines, reason = "a table")]
-    const fn recipe(self) -> Recipe {
+    fn recipe(self) -> Recipe {
         let (name, folder, module, package, duration) = match self {
             Self::Etcd => (
                 "etcd",
@@ -192,10 +220,52 @@ impl Tool {
                 "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus",
                 "1 minute",
             ),
+            Self::Crane => (
+                "crane",
+                "crane",
+                "github.com/google/go-containerregistry",
+                "github.com/google/go-containerregistry/cmd/crane",
+                "20 seconds",
+            ),
+            Self::Syft => (
+                "syft",
+                "syft",
+                "github.com/anchore/syft",
+                "github.com/anchore/syft/cmd/syft",
+                "4 minutes",
+            ),
+            Self::Cosign => (
+                "cosign",
+                "cosign",
+                "github.com/sigstore/cosign/v3",
+                "github.com/sigstore/cosign/v3/cmd/cosign",
+                "3 minutes",
+            ),
+            Self::ValidateKrewManifest => (
+                "validate-krew-manifest",
+                "krew",
+                "sigs.k8s.io/krew",
+                "sigs.k8s.io/krew/cmd/validate-krew-manifest",
+                "1 minute",
+            ),
+            Self::Actionlint => (
+                "actionlint",
+                "actionlint",
+                "github.com/rhysd/actionlint",
+                "github.com/rhysd/actionlint/cmd/actionlint",
+                "20 seconds",
+            ),
+            Self::KubeScore => (
+                "kube-score",
+                "kube-score",
+                "github.com/zegl/kube-score",
+                "github.com/zegl/kube-score/cmd/kube-score",
+                "1 minute",
+            ),
         };
         Recipe {
             name,
-            folder,
+            folder: self.folder(folder),
             module,
             package,
             duration,
@@ -206,16 +276,30 @@ impl Tool {
         }
     }
 
+    /// The folder of the version that the run is for: `IPGC_E2E_KUBERNETES=1.37` takes that of `kubernetes-1.37`.
+    fn folder(self, usual: &str) -> String {
+        let variable = match self {
+            Self::Whereabouts | Self::IpControlLoop => "IPGC_E2E_WHEREABOUTS",
+            _ if usual == "kubernetes" => "IPGC_E2E_KUBERNETES",
+            // Older versions have no program of that name, or not all that a program of ours is made of.
+            _ => return usual.to_owned(),
+        };
+        match env::var(variable) {
+            Ok(version) if !version.is_empty() => format!("{usual}-{version}"),
+            _ => usual.to_owned(),
+        }
+    }
+
     /// The name of the binary.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         self.recipe().name
     }
 
     /// The version that go.mod pins, with its `v`.
     pub fn version(self) -> Result<String> {
         let recipe = self.recipe();
-        Pins::read(recipe.folder)?.version(recipe.module)
+        Pins::read(&recipe.folder)?.version(recipe.module)
     }
 
     /// Where the tool is, if it needs no build.
@@ -258,7 +342,7 @@ impl Tool {
     /// The place of this version and these flags in the cache.
     fn cached(self) -> Result<PathBuf> {
         let recipe = self.recipe();
-        let pins = Pins::read(recipe.folder)?;
+        let pins = Pins::read(&recipe.folder)?;
         let version = pins.version(recipe.module)?;
         let mut parts = build::flags(&recipe, &version);
         // A program of ours changes with its source, which the pins do not tell.
@@ -279,7 +363,8 @@ impl Tool {
 pub async fn build_missing(nodes: bool) -> Result<()> {
     let wanted = Tool::ALL
         .into_iter()
-        .filter(|tool| nodes || !Tool::OF_NODES.contains(tool));
+        .filter(|tool| nodes || !Tool::OF_NODES.contains(tool))
+        .filter(|tool| !Tool::OF_RELEASES.contains(tool));
     let mut by_folder = BTreeMap::<_, Vec<_>>::new();
     for tool in wanted {
         by_folder
@@ -302,7 +387,7 @@ pub async fn build_missing(nodes: bool) -> Result<()> {
 /// The CRD manifests of whereabouts and of network attachments, as upstream ships them.
 pub async fn crd_files() -> Result<Vec<PathBuf>> {
     blocking(|| {
-        let pins = Pins::read("whereabouts")?;
+        let pins = Pins::read(&Tool::Whereabouts.recipe().folder)?;
         let target = cache()?.join(format!(
             "crds-{}-{}",
             pins.version(WHEREABOUTS)?,
@@ -423,7 +508,7 @@ impl GoVersion {
     fn for_all_tools() -> Result<Self> {
         let mut newest = Self([0; 3]);
         for tool in Tool::ALL {
-            newest = newest.max(Pins::read(tool.recipe().folder)?.go()?);
+            newest = newest.max(Pins::read(&tool.recipe().folder)?.go()?);
         }
         Ok(newest)
     }
@@ -447,7 +532,7 @@ pub(crate) fn source(folder: &str) -> PathBuf {
 }
 
 /// Does work that blocks, off the threads that must not.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {

@@ -81,6 +81,9 @@ enum Command {
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
     Completions(completions::Args),
+    /// Tell kubectl how the words of a command line may go on
+    #[command(name = "__complete", hide = true)]
+    Complete(completions::Words),
 }
 
 /// Runs the command that the arguments name.
@@ -104,6 +107,7 @@ pub fn main() -> ExitCode {
         Command::Repair(args) => repair::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
+        Command::Complete(words) => completions::of_plugin(&words),
     };
     ended.unwrap_or_else(|reason| usage(&reason))
 }

@@ -1,6 +1,6 @@
 //! `ipgc run`: the collector as a process.
 
-use std::{pin::pin, process::ExitCode, time::Duration};
+use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::time::{error::Elapsed, timeout};
@@ -208,11 +208,13 @@ async fn collect(
         return Err(reason);
     }
     let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
+    let counters = Arc::clone(&collector.vitals().counters);
     let neighbours = tokio::spawn(async move {
         let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
         notes.extend(server::note(&client).await);
         for note in notes {
             warn!("{note}");
+            counters.start_warnings.inc();
         }
     });
     let running = collector.start();

@@ -83,6 +83,8 @@ counters! {
     sweeps_ended,
     /// Sweeps that failed.
     sweeps_failed,
+    /// Warnings about the cluster when the run began.
+    start_warnings,
     /// How often the API server's data went back in time.
     history_went_back,
     /// Pools that are not readable as such.

@@ -13,6 +13,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use tokio::{
@@ -29,6 +30,10 @@ use crate::{Error, Result};
 /// The cluster address of the API server: the first one of the service range.
 pub const API_SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)), 443);
+
+/// Where nodes find a registry, if a run has one.
+pub const REGISTRY: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(172, 30, 0, 1)), 5000);
 
 /// The bridge's address is set: by itself it takes the lowest one of its ports, and when that node is
 /// powered off, the others send to an address that nobody has, for as long as they remember it.
@@ -69,7 +74,7 @@ pub struct Hub {
     // Dropped before the network that it is in.
     _proxy: Proxy,
     namespaces: Namespaces,
-    forwarder: JoinHandle<()>,
+    forwarders: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Hub {
@@ -77,15 +82,27 @@ impl Hub {
     pub(super) async fn new(folder: &Path, port: u16) -> Result<Self> {
         let log = folder.join("hub.log");
         let namespaces = Namespaces::new(Kind::Network, "hub", SETUP, &[], &log).await?;
-        let socket = TcpListener::from_std(namespaces.listen(API_SERVER)?)
-            .map_err(Error::io("serve a socket"))?;
-        let forwarder = tokio::spawn(forward(socket, port));
         let network = format!("/proc/{}/ns/net", namespaces.first());
-        Ok(Self {
+        let hub = Self {
             _proxy: Proxy::start(folder, network.into())?,
             namespaces,
-            forwarder,
-        })
+            forwarders: Mutex::default(),
+        };
+        hub.forward(API_SERVER, port)?;
+        Ok(hub)
+    }
+
+    /// Leads an address of the hub to a port of loopback.
+    pub fn forward(&self, address: SocketAddr, port: u16) -> Result<()> {
+        let socket = TcpListener::from_std(self.namespaces.listen(address)?)
+            .map_err(Error::io("serve a socket"))?;
+        let forwarder = tokio::spawn(forward(socket, port));
+        let mut all = self
+            .forwarders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.push(forwarder);
+        Ok(())
     }
 
     /// Its namespace.
@@ -118,7 +135,11 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.forwarder.abort();
+        let mut all = self
+            .forwarders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.drain(..).for_each(|forwarder| forwarder.abort());
     }
 }
 

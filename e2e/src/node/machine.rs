@@ -211,6 +211,8 @@ impl Machine {
             "/etc/containerd/config.toml",
             &settings::containerd(snapshotter),
         )?;
+        let (path, text) = settings::registry();
+        self.write(&path, &text)?;
         self.write(
             "/etc/kubelet.yaml",
             &settings::kubelet(cgroup_root).to_string(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::image::PAUSE;
+use super::{hub::REGISTRY, image::PAUSE};
 
 /// containerd's, with the paths that it has by itself; they are the node's own.
 pub(super) fn containerd(snapshotter: &str) -> String {
@@ -15,10 +15,19 @@ pub(super) fn containerd(snapshotter: &str) -> String {
   disable_apparmor = true
   restrict_oom_score_adj = true
 
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = "/etc/containerd/certs.d"
+
 [plugins."io.containerd.grpc.v1.cri".containerd]
   snapshotter = "{snapshotter}"
 "#
     )
+}
+
+/// How containerd reaches the registry of the run, which speaks plain HTTP.
+pub(super) fn registry() -> (String, String) {
+    let path = format!("/etc/containerd/certs.d/{REGISTRY}/hosts.toml");
+    (path, format!("server = \"http://{REGISTRY}\"\n"))
 }
 
 /// The kubelet's.

@@ -55,11 +55,11 @@ pub(super) fn flags(recipe: &Recipe, version: &str) -> Vec<String> {
 /// Builds one tool to `target`, unless another process has done so meanwhile.
 pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
     // One build at a time: packages that one build has compiled, the next one finds in Go's cache.
-    let _lock = lock(recipe.folder, recipe.name)?;
+    let _lock = lock(&recipe.folder, recipe.name)?;
     if target.is_file() {
         return Ok(());
     }
-    let pins = Pins::read(recipe.folder)?;
+    let pins = Pins::read(&recipe.folder)?;
     let go = go_present(recipe, &pins)?;
     let version = pins.version(recipe.module)?;
     let temporary = beside(target, "new");
@@ -72,7 +72,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         version.trim_start_matches('v'),
         recipe.duration
     ));
-    let mut command = go_command(recipe.folder);
+    let mut command = go_command(&recipe.folder);
     command
         .args(flags(recipe, &version))
         .arg("-o")
@@ -96,18 +96,18 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
     if target.is_dir() {
         return Ok(());
     }
-    let pins = Pins::read("whereabouts")?;
     let recipe = super::Tool::Whereabouts.recipe();
+    let pins = Pins::read(&recipe.folder)?;
     go_present(&recipe, &pins)?;
     // A fresh module cache knows nothing of a module until it is downloaded.
-    let mut download = go_command("whereabouts");
+    let mut download = go_command(&recipe.folder);
     download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
     output(download, "go mod download")?;
-    let crds = module_dir(WHEREABOUTS)?.join("doc").join("crds");
+    let crds = module_dir(&recipe, WHEREABOUTS)?.join("doc").join("crds");
     let temporary = beside(target, "new");
     fs::create_dir_all(&temporary).map_err(Error::io(format!("create {}", temporary.display())))?;
     let mut sources = vec![(
-        module_dir(NETWORK_ATTACHMENTS)?
+        module_dir(&recipe, NETWORK_ATTACHMENTS)?
             .join("artifacts")
             .join("networks-crd.yaml"),
         "k8s.cni.cncf.io_network-attachment-definitions.yaml".to_owned(),
@@ -118,7 +118,11 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
         "overlappingrangeipreservations",
     ] {
         let name = format!("whereabouts.cni.cncf.io_{kind}.yaml");
-        sources.push((crds.join(&name), name));
+        let path = crds.join(&name);
+        // whereabouts 0.8 has no node slices.
+        if path.is_file() {
+            sources.push((path, name));
+        }
     }
     for (from, name) in sources {
         // Read and write, not copy: files of the module cache are read-only.
@@ -128,8 +132,8 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
     fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))
 }
 
-fn module_dir(module: &str) -> Result<PathBuf> {
-    let mut list = go_command("whereabouts");
+fn module_dir(recipe: &Recipe, module: &str) -> Result<PathBuf> {
+    let mut list = go_command(&recipe.folder);
     list.args(["list", "-m", "-f", "{{.Dir}}", module]);
     Ok(output(list, "go list")?.trim().into())
 }
@@ -165,7 +169,7 @@ fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
     for toolchain in [None, Some("local")] {
         let answer = Command::new("go")
             .args(["env", "GOVERSION"])
-            .current_dir(source(recipe.folder))
+            .current_dir(source(&recipe.folder))
             .envs(toolchain.map(|value| ("GOTOOLCHAIN", value)))
             .output()
             .map_err(|_| refuse("there is no `go` command".to_owned()))?;

@@ -13,6 +13,7 @@
 //! cargo test -p e2e --test node -- --long        # all of it
 //! cargo test -p e2e --test node -- --fire        # those of the set, while ipgc is killed again and again
 //! cargo test -p e2e --test node -- lost churn    # those whose name has one of these words
+//! cargo test -p e2e --test node -- --release     # the artifacts of a release: built, signed, pulled, installed, removed
 //! ```
 //!
 //! A harness of its own: most scenarios wait for minutes, so they wait together, on one cluster, each in a
@@ -24,6 +25,7 @@ mod ends;
 mod figures;
 mod networks;
 mod outages;
+mod release;
 mod stage;
 mod support;
 mod wanted;
@@ -44,6 +46,7 @@ const DETECTOR: &str = "detector";
 
 /// The scenarios of the node tier.
 #[derive(Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "flags")]
 struct Arguments {
     /// Words of names; none: all
     words: Vec<String>,
@@ -53,6 +56,9 @@ struct Arguments {
     /// While ipgc is killed at random moments; `--long` does this at its end
     #[arg(long)]
     fire: bool,
+    /// The artifacts of a release in place of a binary and the manifests, in a scenario of its own
+    #[arg(long, conflicts_with_all = ["long", "fire", "program", "words"])]
+    release: bool,
     /// Print the names and do nothing
     #[arg(long)]
     list: bool,
@@ -77,6 +83,8 @@ enum Turn {
 enum Set {
     Short,
     Long,
+    /// With `--release` only, and then alone.
+    Release,
 }
 
 /// One scenario.
@@ -121,6 +129,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     Once Long outages::churn_under_fire,
     Alone Long outages::churn_beside_upstream,
     Once Long figures::time_to_free_beside_upstream,
+    Once Release release::installed_upgraded_and_removed,
 ];
 
 #[tokio::main]
@@ -129,9 +138,12 @@ async fn main() -> ExitCode {
     let chosen: Vec<&'static Scenario> = SCENARIOS
         .iter()
         .filter(|one| {
+            if arguments.release != (one.set == Set::Release) {
+                return false;
+            }
             let words = &arguments.words;
             let named = words.iter().any(|word| one.name.contains(word.as_str()));
-            let set = arguments.long || one.set == Set::Short;
+            let set = arguments.long || one.set != Set::Long;
             let turn = !arguments.fire || one.turn != Turn::Once;
             turn && (named || words.is_empty() && set)
         })
@@ -157,7 +169,12 @@ async fn main() -> ExitCode {
 
 async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     let began = std::time::Instant::now();
-    let stage = Arc::new(Stage::new(arguments.program).await?);
+    let stage = if arguments.release {
+        Stage::of_release().await?
+    } else {
+        Stage::new(arguments.program).await?
+    };
+    let stage = Arc::new(stage);
     println!("node: up after {} s", began.elapsed().as_secs());
     let together = || chosen.iter().filter(|one| one.turn == Turn::Together);
     let alone = || chosen.iter().filter(|one| one.turn != Turn::Together);

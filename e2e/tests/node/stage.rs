@@ -9,14 +9,17 @@ use std::{
 use e2e::{
     Cluster, Error, Namespace, Result,
     control_plane::ADMIN,
-    node::{Tier, detector::Detector},
+    node::{REGISTRY, Tier, detector::Detector},
     ours,
 };
 use rand::RngExt as _;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::support::{SWEEP, witnessed};
+use crate::{
+    release::Artifacts,
+    support::{SWEEP, witnessed},
+};
 
 /// How often the detector's book is compared with the audit log.
 const COMPARE: Duration = Duration::from_secs(2);
@@ -36,6 +39,8 @@ pub struct Stage {
     /// Where whereabouts keeps pools and reservations.
     pub pools: Namespace,
     pub tier: Tier,
+    /// Of a release.
+    pub artifacts: Option<Artifacts>,
     program: PathBuf,
     under_fire: AtomicBool,
 }
@@ -46,10 +51,27 @@ impl Stage {
             Some(program) => std::path::absolute(program).map_err(Error::io("find ipgc"))?,
             None => ours::static_program().await?,
         };
+        let stage = Self::with(program, None).await?;
+        stage.tier.install_ipgc(Some(&stage.program)).await?;
+        Ok(stage)
+    }
+
+    /// With the artifacts of a release, and without ipgc: the scenario installs it.
+    pub async fn of_release() -> Result<Self> {
+        let artifacts = Artifacts::new().await?;
+        let program = artifacts.program();
+        let stage = Self::with(program, Some(artifacts)).await?;
+        Ok(stage)
+    }
+
+    async fn with(program: PathBuf, artifacts: Option<Artifacts>) -> Result<Self> {
         let tier = Tier::start(2, None).await?;
-        tier.install_ipgc(Some(&program)).await?;
+        if let Some(artifacts) = &artifacts {
+            tier.hub().forward(REGISTRY, artifacts.port())?;
+        }
         let cluster = Cluster::of(tier.plane()).await?;
         Ok(Self {
+            artifacts,
             detector: Detector::start(&tier).await?,
             pools: cluster.existing("kube-system"),
             cluster,

@@ -345,6 +345,15 @@ impl Scene {
             .collect())
     }
 
+    /// Waits until ipgc freed an address of this scenario's pods.
+    pub async fn freed_one(&self) -> Result<IpAddr> {
+        let deadline = LOST_DEL + YOUNG + LEASE + PATIENCE;
+        let freed = || self.freed();
+        let freed =
+            wait::until_state("a row to be freed", deadline, freed, |it| !it.is_empty()).await?;
+        Ok(freed[0])
+    }
+
     /// How many pods of this scenario are ready, and how many there are.
     pub async fn pods(&self) -> Result<(usize, usize)> {
         let all = self.namespace.pods().list(&ListParams::default()).await;

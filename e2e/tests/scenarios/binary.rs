@@ -164,7 +164,10 @@ async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
         "whereabouts' reconciler runs beside ipgc (pod {name}/theirs)"
     ))
     .await?;
-    terminated(ipgc).await.map(drop)
+    // The counters are told at the end, as /metrics has them.
+    let log = terminated(ipgc).await?;
+    assert!(log.contains("start_warnings"), "{log}");
+    Ok(())
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 use std::{
     env, fs, iter,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     process::{Output, Stdio},
 };
 
-use e2e::{Cluster, Error, Result, cni::Network, pods::End, wait};
+use e2e::{Cluster, Error, Result, cni::Network, ours, pods::End, wait};
 use ipgc::audit::report::{Finding, Problem, Report};
 use tokio::process::Command;
 
@@ -42,6 +42,37 @@ async fn paste(cluster: &Cluster, finding: &Finding) -> Result<Output> {
         .kill_on_drop(true);
     let ended = tokio::time::timeout(wait::PATIENCE, shell.output()).await;
     ended.expect("kubectl did not end").map_err(Error::io("sh"))
+}
+
+/// As docs/operations.md says: a program of that name is a command of kubectl, and a second one completes it.
+#[tokio::test]
+async fn it_is_a_command_of_kubectl() -> Result<()> {
+    let cluster = Cluster::get().await?;
+    let folder = file(&cluster, "plugin");
+    fs::create_dir(&folder).unwrap();
+    symlink(ours::program().await?, folder.join("kubectl-ipgc")).unwrap();
+    let completer = folder.join("kubectl_complete-ipgc");
+    fs::write(
+        &completer,
+        "#!/bin/sh\nexec kubectl-ipgc __complete \"$@\"\n",
+    )
+    .unwrap();
+    fs::set_permissions(&completer, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(iter::once(folder).chain(env::split_paths(&path))).unwrap();
+    for (words, expected) in [
+        (&["ipgc", "--version"][..], "ipgc 0."),
+        (&["__complete", "ipgc", "ex"], "explain\t"),
+        (&["__complete", "ipgc", "audit", "--context"], "--context"),
+    ] {
+        let mut kubectl = Command::new(cluster.kubectl_program());
+        kubectl.args(words).env("PATH", &path).kill_on_drop(true);
+        let output = tokio::time::timeout(wait::PATIENCE, kubectl.output()).await;
+        let output = output.expect("kubectl did not end").unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(expected), "{words:?}: {output:?}");
+    }
+    Ok(())
 }
 
 /// Not if an address was taken from it since the audit. On servers of its own, where no definition is unreadable: it
