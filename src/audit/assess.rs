@@ -80,6 +80,11 @@ impl Judged<'_> {
         }
     }
 
+    /// Whether it is in this pool, or would be.
+    pub fn is_in(&self, place: &Place) -> bool {
+        self.place.is_some_and(|its| its.key == place.key)
+    }
+
     /// Whether this node holds it.
     pub fn is_held_by(&self, node: &str) -> bool {
         self.holding().iter().any(|name| **name == *node)

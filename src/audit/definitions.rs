@@ -1,7 +1,10 @@
 //! Which network attachment definition leads to which pool, and what a pod's entry in network-status belongs
 //! to. Nothing is decided here.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+};
 
 use ipgc_core::{
     address::{Range, pool_name},
@@ -40,6 +43,12 @@ impl<'s> Led<'s> {
     /// How many addresses of a range are handed out at the most.
     pub fn size(&self, range: Range) -> Option<u128> {
         handed_out(range, self.parts.iter().filter_map(|(_, span)| *span))
+    }
+
+    /// The definitions, each once.
+    pub fn definitions(&self) -> Vec<String> {
+        let names: BTreeSet<_> = self.parts.iter().map(|(name, _)| *name).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// Whether each definition hands out one address: such a pool is full by design.

@@ -18,6 +18,8 @@
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | `look`, `changes`, [`line`](mod@line) | the changes from one audit to the next, and the text of each |
 //! | [`filter`], [`table`], [`words`] | which findings are shown, and how |
+//! | [`grid`], [`pool_table`] | pools as pictures of signs |
+//! | [`html`] | the report as a page |
 //!
 //! No clock, no client, no file; nothing is written anywhere. No address is freed because of an audit: the collector judges again.
 
@@ -28,10 +30,13 @@ mod definitions;
 pub mod explain;
 pub mod filter;
 mod found;
+pub mod grid;
+pub mod html;
 mod index;
 pub mod line;
 mod look;
 pub(crate) mod pods;
+pub mod pool_table;
 mod pools;
 pub mod report;
 pub mod table;
@@ -61,6 +66,7 @@ use self::{
     definitions::Definitions,
     filter::Filter,
     index::Place,
+    pools::Waits,
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
@@ -188,6 +194,7 @@ impl Audit<'_> {
         each_row: &mut dyn FnMut(&Judged<'_>),
     ) -> PoolUsage {
         let (assessor, mut split) = (self.assessor, Split::default());
+        let mut waits = Waits::default();
         for row in pool.rows() {
             let it = assessor.row(pool, place, row);
             *split.of(it.verdict.word()) += 1;
@@ -197,6 +204,7 @@ impl Audit<'_> {
                 Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
+            waits.add(&it);
             each_row(&it);
             self.findings.extend(assessor.finding(&it));
             self.findings.extend(assessor.unreserved(&it));
@@ -211,10 +219,8 @@ impl Audit<'_> {
         let findings = &mut self.findings;
         findings.extend(pools::slice_of_several_nodes(assessor, place));
         let led = assessor.led(place);
-        let usage = pools::usage(place, led, split);
-        if let Some(led) = led {
-            findings.extend(pools::full_parts(pool, place, led));
-        }
+        let usage = pools::usage(pool, place, led, split, waits);
+        findings.extend(pools::full_parts(place, &usage));
         if let Some(definitions) = &assessor.definitions {
             findings.extend(match led {
                 Some(led) => pools::statics(definitions, place, led),

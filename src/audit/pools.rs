@@ -1,6 +1,6 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use ipgc_core::{
     ipam::handed_out,
@@ -10,10 +10,11 @@ use ipgc_core::{
 };
 
 use super::{
-    assess::Assessor,
+    NODES,
+    assess::{Assessor, Judged},
     definitions::{Definitions, Led, is_within},
     index::Place,
-    report::{Finding, PoolUsage, Problem, Source, Split},
+    report::{Finding, PartUsage, PoolUsage, Problem, Source, Split},
     words,
 };
 
@@ -21,19 +22,80 @@ use super::{
 const NEARLY_FULL: u128 = 90;
 
 /// How full a pool is.
-pub fn usage(place: &Place, led: Option<&Led<'_>>, split: Split) -> PoolUsage {
+pub fn usage(
+    pool: &ObservedPool,
+    place: &Place,
+    led: Option<&Led<'_>>,
+    split: Split,
+    waits: Waits,
+) -> PoolUsage {
     let size = |range| match led {
         Some(led) => led.size(range),
         None => handed_out(range, None),
     };
-    let size = place.range.and_then(size);
+    let size = place.range.and_then(size).map(limited);
+    let parts = led.map(|led| parts(pool, place, led)).unwrap_or_default();
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
-        size: size.map(|size| u64::try_from(size).unwrap_or(u64::MAX)),
+        size,
+        free: size.map(|size| size.saturating_sub(split.rows() as u64)),
         split,
+        definitions: led.map(Led::definitions).unwrap_or_default(),
+        parts,
+        wait_seconds: waits.longest,
+        nodes: waits
+            .nodes
+            .into_iter()
+            .take(NODES)
+            .map(Into::into)
+            .collect(),
     }
+}
+
+fn limited(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// For what the rows of a pool wait.
+#[derive(Default)]
+pub struct Waits {
+    longest: Option<u64>,
+    nodes: BTreeSet<Box<str>>,
+}
+
+impl Waits {
+    /// Adds those of a row.
+    pub fn add(&mut self, it: &Judged<'_>) {
+        self.longest = self.longest.max(it.wait_seconds());
+        for node in it.holding() {
+            // In an outage a thousand nodes may hold each of many thousand rows.
+            if self.nodes.len() < NODES {
+                self.nodes.insert(node.clone());
+            }
+        }
+    }
+}
+
+/// The parts of its range that definitions hand out, each with how full it is.
+fn parts(pool: &ObservedPool, place: &Place, led: &Led<'_>) -> Vec<PartUsage> {
+    let Some(range) = place.range else {
+        return Vec::new();
+    };
+    let parts = led.parts(range).into_iter();
+    let parts = parts.map(|(span, size, names)| {
+        let held = pool.rows().iter().filter_map(|row| pool.address_of(row));
+        let rows = held.filter(|held| range.contains(*held) && is_within(span, *held));
+        PartUsage {
+            definitions: names.into_iter().map(str::to_owned).collect(),
+            first: span.first.map(|it| it.to_string()),
+            last: span.last.map(|it| it.to_string()),
+            size: limited(size),
+            rows: rows.count() as u64,
+        }
+    });
+    parts.collect()
 }
 
 impl Split {
@@ -116,32 +178,24 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> O
 
 /// The findings about parts of a range that are nearly full: pods of the definitions of such a part get no address,
 /// though the range has some left.
-pub fn full_parts(pool: &ObservedPool, place: &Place, led: &Led<'_>) -> Vec<Finding> {
-    let Some(range) = place.range else {
-        return Vec::new();
-    };
-    let full = led
-        .parts(range)
-        .into_iter()
-        .filter_map(|(span, size, names)| {
-            let held = pool.rows().iter().filter_map(|row| pool.address_of(row));
-            let rows = held.filter(|held| range.contains(*held) && is_within(span, *held));
-            let rows = rows.count();
-            is_nearly_full(rows as u128, size).then(|| {
-                let mut detail = format!(
-                    "{rows} of {size} addresses are taken of the part that {} hands out",
-                    words::names(&names)
-                );
-                detail += &span
-                    .first
-                    .map_or_else(String::new, |it| format!(", from {it}"));
-                detail += &span.last.map_or_else(String::new, |it| format!(" to {it}"));
-                let mut finding = about(Problem::NearlyFull, &place.key, detail);
-                finding.definition = names.first().map(ToString::to_string);
-                finding
-            })
-        });
-    full.collect()
+pub fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
+    let full = usage.parts.iter();
+    let full = full.filter(|part| is_nearly_full(part.rows.into(), part.size.into()));
+    let findings = full.map(|part| {
+        let PartUsage { rows, size, .. } = part;
+        let mut detail = format!(
+            "{rows} of {size} addresses are taken of the part that {} hands out",
+            words::names(&part.definitions)
+        );
+        let first = part.first.as_ref();
+        detail += &first.map_or_else(String::new, |it| format!(", from {it}"));
+        let last = part.last.as_ref();
+        detail += &last.map_or_else(String::new, |it| format!(" to {it}"));
+        let mut finding = about(Problem::NearlyFull, &place.key, detail);
+        finding.definition = part.definitions.first().cloned();
+        finding
+    });
+    findings.collect()
 }
 
 /// The findings about addresses that a definition gives to each of its pods, and that a pool gives away as well.

@@ -78,7 +78,7 @@ pub struct Split {
 }
 
 /// How full a pool is.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolUsage {
     /// Its namespace.
@@ -91,9 +91,42 @@ pub struct PoolUsage {
     /// How many addresses it hands out at the most; excluded ones are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// How many of them have no row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
     /// Its rows.
     #[serde(flatten)]
     pub split: Split,
+    /// The network attachment definitions that lead to it, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<String>,
+    /// Parts of the range that some definitions hand out, and not all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartUsage>,
+    /// So many seconds from now the last of its stale rows would be freed by a collector that begins to look now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_seconds: Option<u64>,
+    /// The nodes that hold its unfenced rows, sixteen of them at the most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+}
+
+/// How full a part of a range is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartUsage {
+    /// The definitions that hand it out.
+    pub definitions: Vec<String>,
+    /// Its first address; none where it begins with the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    /// Its last address; none where it ends with the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    /// How many addresses it has to hand out.
+    pub size: u64,
+    /// How many of them have a row.
+    pub rows: u64,
 }
 
 /// The problem of a finding, worst first.

@@ -2,10 +2,13 @@
 
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+
 use super::{Ended, block_on, choice, print, print_json, print_with, source};
 use crate::audit::{
+    html::write_page,
     report::{self, Report},
-    table::{Output, write_table},
+    table::{self, write_table},
 };
 
 /// Arguments of `ipgc audit`.
@@ -15,12 +18,36 @@ pub struct Args {
     #[command(flatten)]
     source: source::Args,
 
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+
     #[command(flatten)]
-    form: choice::Form,
+    choice: choice::Args,
+
+    /// Print the schema of -o json, and look at nothing
+    #[arg(long)]
+    schema: bool,
+
+    /// Exit with 0 also if there are findings
+    #[arg(long)]
+    exit_zero: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each finding
+    Table,
+    /// The same with all columns
+    Wide,
+    /// One object, see --schema
+    Json,
+    /// A page for a browser, with a grid of each pool
+    Html,
 }
 
 const EXAMPLES: &str = "\
-Exit code: 0 nothing found, 1 findings, 2 error
+Exit code: 0 nothing found, 1 findings (0 with --exit-zero), 2 error
 
 --grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
 with them.
@@ -30,27 +57,36 @@ Examples:
   ipgc audit -o wide --pool 10.0.0.0-24      all that is known about one pool
   ipgc audit -l app=web                      findings about the pods of one application
   ipgc audit -o json > report.json           for programs, and for later
+  ipgc audit -o html > report.html           for a browser: pools as bars and grids
   kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions \\
     -A -o json > dump.json && ipgc audit -f dump.json";
 
 /// Audits.
 pub(super) fn main(args: &Args) -> Ended {
-    if args.form.schema {
+    if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);
     }
-    let report = block_on(args.report())?;
-    let code = ExitCode::from(u8::from(!report.findings.is_empty()));
-    match args.form.output {
+    let (read, report) = block_on(args.report())?;
+    let code = ExitCode::from(u8::from(!report.findings.is_empty() && !args.exit_zero));
+    let table = |form| print_with(code, |output| write_table(&report, form, output));
+    match args.output {
+        Output::Table => table(table::Output::Table),
+        Output::Wide => table(table::Output::Wide),
         Output::Json => print_json(&report, code),
-        form => print_with(code, |output| write_table(&report, form, output)),
+        Output::Html => {
+            let policy = args.source.live.waits.policy();
+            print_with(code, |output| {
+                write_page(&report, &read.snapshot, &policy, output)
+            })
+        }
     }
 }
 
 impl Args {
-    async fn report(&self) -> Result<Report, String> {
-        let choice = &self.form.choice;
-        let read = self.source.read(choice.selector.clone()).await?;
-        read.report(&choice.filter, &self.source.live.waits.policy())
-            .await
+    async fn report(&self) -> Result<(source::Read, Report), String> {
+        let read = self.source.read(self.choice.selector.clone()).await?;
+        let policy = self.source.live.waits.policy();
+        let report = read.report(&self.choice.filter, &policy).await?;
+        Ok((read, report))
     }
 }

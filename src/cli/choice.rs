@@ -1,11 +1,8 @@
-//! Which findings are of interest, and in which form they are told: the flags that commands share.
+//! Which findings are of interest: the flags that commands share.
 
 use kube::core::Selector;
 
-use crate::{
-    audit::{filter::Filter, table::Output},
-    snapshot::labels,
-};
+use crate::{audit::filter::Filter, snapshot::labels};
 
 /// The findings that are asked for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -19,20 +16,4 @@ pub struct Args {
     /// watch those that they had
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels::parse)]
     pub(super) selector: Option<Selector>,
-}
-
-/// The same, and the form of the findings.
-#[derive(Clone, Debug, clap::Args)]
-#[group(skip)]
-pub struct Form {
-    /// How findings are printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub(super) output: Output,
-
-    #[command(flatten)]
-    pub(super) choice: Args,
-
-    /// Print the schema of -o json, and look at nothing
-    #[arg(long)]
-    pub(super) schema: bool,
 }

@@ -24,6 +24,7 @@ mod completions;
 mod crds;
 mod explain;
 mod log;
+mod pools;
 mod question;
 mod release;
 mod repair;
@@ -58,6 +59,7 @@ Examples:
   ipgc run --cooldown 5s            wait longer before an address is given back
   ipgc audit                        what is wrong with the addresses of a cluster
   ipgc explain 10.0.0.7             why an address is held
+  ipgc pools                        how full each pool is
   ipgc watch                        the findings as they come and go
   ipgc release --from report.json   free now what a report says is stale
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
@@ -71,6 +73,8 @@ enum Command {
     Audit(Box<audit::Args>),
     /// Tell why an address is held, or what is known of a pod, a pool or a node
     Explain(Box<explain::Args>),
+    /// Tell how full each pool is, and with what
+    Pools(Box<pools::Args>),
     /// Tell what is wrong with the addresses of a cluster, and then what changes, until it is stopped
     Watch(Box<watch::Args>),
     /// Free the stale rows of a report, or single addresses, by hand
@@ -102,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Pools(args) => pools::main(&args),
         Command::Watch(args) => watch::main(&args),
         Command::Release(args) => release::main(&args),
         Command::Repair(args) => repair::main(&args),

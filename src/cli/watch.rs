@@ -55,8 +55,16 @@ pub struct Args {
     #[arg(long)]
     all: bool,
 
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+
     #[command(flatten)]
-    form: choice::Form,
+    choice: choice::Args,
+
+    /// Print the schema of -o json, and look at nothing
+    #[arg(long)]
+    schema: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -80,7 +88,7 @@ const NOTICED: Duration = Duration::from_secs(1);
 
 /// Watches.
 pub(super) fn main(args: &Args) -> Ended {
-    if args.form.schema {
+    if args.schema {
         return print(line::SCHEMA, ExitCode::SUCCESS);
     }
     let watch = args.watch()?;
@@ -129,12 +137,12 @@ impl Args {
             return Err("--interval must be at least 1s".to_owned());
         }
         Ok(Watch {
-            filter: self.form.choice.filter.clone(),
-            selector: self.form.choice.selector.clone(),
+            filter: self.choice.filter.clone(),
+            selector: self.choice.selector.clone(),
             policy: self.source.waits.policy(),
             interval: self.interval,
             all: self.all,
-            output: self.form.output,
+            output: self.output,
         })
     }
 }

@@ -11,6 +11,7 @@ mod input;
 mod live;
 mod names;
 mod nobody;
+mod pictures;
 mod pools;
 mod program;
 mod proof;

@@ -27,7 +27,9 @@ pub(super) fn containerd(snapshotter: &str) -> String {
 /// How containerd reaches the registry of the run, which speaks plain HTTP.
 pub(super) fn registry() -> (String, String) {
     let path = format!("/etc/containerd/certs.d/{REGISTRY}/hosts.toml");
-    (path, format!("server = \"http://{REGISTRY}\"\n"))
+    // containerd 1.6 reads no file without a section of a host.
+    let text = format!("server = \"http://{REGISTRY}\"\n[host.\"http://{REGISTRY}\"]\n");
+    (path, text)
 }
 
 /// The kubelet's.

@@ -142,7 +142,10 @@ fn the_test_audits_beside_the_collector() {
         assert_eq!(pod[field], other[field], "{field}");
     }
     let (container, other) = (&pod["containers"][0], &other["containers"][0]);
-    assert_eq!(container["args"], serde_json::json!(["audit"]));
+    assert_eq!(
+        container["args"],
+        serde_json::json!(["audit", "--exit-zero"])
+    );
     for field in ["image", "resources", "securityContext"] {
         assert_eq!(container[field], other[field], "{field}");
     }

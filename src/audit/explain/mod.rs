@@ -28,6 +28,7 @@ use self::{
 use super::{
     assess::{Assessor, Item, Judged},
     filter::is_named,
+    grid::Grid,
     index::Place,
     report::{Source, Split},
     words,
@@ -57,6 +58,14 @@ impl Subject {
             None => Self::Name(text.to_owned()),
         }
     }
+}
+
+/// Why a row has its verdict, and what would change that.
+pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) {
+    (
+        reason(&it.verdict),
+        outlook::changes(assessor, it).join("; "),
+    )
 }
 
 /// Explains it.
@@ -99,6 +108,7 @@ impl Asked<'_> {
             kind,
             notes: self.notes(),
             split: None,
+            grids: Vec::new(),
             pod: None,
             pod_is_absent: false,
             knows_reservations: self.assessor.snapshot.kinds.contains(&Kind::Reservation),
@@ -256,6 +266,20 @@ impl Asked<'_> {
             is_it && word != Word::Live
         });
         explanation.split = Some(split);
+        let (assessor, orphans) = (self.assessor, self.assessor.orphans());
+        for (place, pool) in assessor
+            .index
+            .pools
+            .iter()
+            .zip(assessor.snapshot.observed())
+        {
+            if is_named(name, &place.key.namespace, &place.key.name) {
+                let own = orphans.iter().filter(|it| it.is_in(place));
+                let reserved: Vec<_> = own.filter_map(|it| it.address).collect();
+                let grid = Grid::of(assessor, &pool, place, &reserved);
+                explanation.grids.extend(grid);
+            }
+        }
         explanation
     }
 

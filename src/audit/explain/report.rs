@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::audit::report::{ReservationReport, Source, Split, Stored};
+use crate::audit::{
+    grid::Grid,
+    report::{ReservationReport, Source, Split, Stored},
+};
 
 /// Version of the shape: it grows when a field changes its meaning or goes.
 pub const EXPLANATION_VERSION: u32 = 2;
@@ -28,6 +31,9 @@ pub struct Explanation {
     /// Of a pool, or of a node: its rows by their verdicts. Without pods nobody knows those of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// Of a pool whose range can be read: its addresses as a picture; several where pools of several namespaces have the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grids: Vec<Grid>,
     /// Of a pod that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodReport>,

@@ -7,8 +7,14 @@ use ipgc_core::podref::PodRef;
 use super::report::{
     Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
 };
-use crate::audit::report::ReservationReport;
+use crate::audit::{
+    grid::{Sign, legend},
+    report::ReservationReport,
+};
 use ipgc_core::text::clean;
+
+/// The cells of a line of a grid.
+const LINE: usize = 64;
 
 /// The text of an explanation.
 #[must_use]
@@ -82,6 +88,18 @@ impl Text {
             self.line("rows", format!("{}: {split}", split.rows()));
         } else if explanation.kind == SubjectKind::Node {
             self.line("rows", "not known without pods");
+        }
+        for grid in &explanation.grids {
+            if grid.each > 1 {
+                self.line("cells", format!("of {} addresses each", grid.each));
+            }
+            for line in grid.lines(LINE) {
+                self.title(&format!("  {line}"));
+            }
+            if grid.rest > 0 {
+                self.line("free", format!("{} addresses that follow", grid.rest));
+            }
+            self.line("signs", legend(Sign::ALL.len()));
         }
         if let Some(freed) = explanation.fencing_frees {
             let alone = match explanation.reservations.len() {

@@ -1,0 +1,60 @@
+// Dumps of clusters that do not exist: pools of many kinds of rows, with names that try to be more than text.
+const HOSTILE = `<img src=x onerror=alert(1)></script><script>alert(2)</script>`;
+
+// Random numbers that are the same each time.
+const random = (seed) => () => {
+  seed = (seed * 1103515245 + 12345) % 2147483648;
+  return seed / 2147483648;
+};
+const hex = (next, digits) => Array.from({ length: digits }, () => Math.floor(next() * 16).toString(16)).join("");
+const dotted = (number) => [24, 16, 8, 0].map((bits) => (number >>> bits) & 255).join(".");
+
+// A dump with so many pools of 2^bits addresses; each is filled up to a share of its own, the first to `most`.
+export const dump = (pools, bits, most) => {
+  const next = random(7);
+  const object = (apiVersion, kind, namespace, name, rest) => ({
+    apiVersion,
+    kind,
+    metadata: { name, namespace, uid: hex(next, 32), resourceVersion: "5", creationTimestamp: "2026-01-01T00:00:00Z", ...rest.metadata },
+    ...rest.object,
+  });
+  const all = { pools: [], reservations: [], pods: [], nodes: [], definitions: [] };
+  for (let node = 1; node <= 8; node++) {
+    const ready = { type: "Ready", status: node < 8 ? "True" : "Unknown", lastTransitionTime: "2026-01-01T00:00:00Z" };
+    all.nodes.push(object("v1", "Node", undefined, `node-${node}`, { object: { status: { conditions: [ready] } } }));
+  }
+  for (let pool = 0; pool < pools; pool++) {
+    const base = 0x0a000000 + pool * 2 ** bits;
+    const range = `${dotted(base)}/${32 - bits}`;
+    const [namespace, network] = [`team-${pool % 5}`, `net-${pool}`];
+    const ipam = { type: "whereabouts", range, exclude: [`${dotted(base + 16)}/28`] };
+    const config = JSON.stringify({ cniVersion: "1.0.0", name: network, type: "macvlan", ipam });
+    all.definitions.push(object("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", namespace, network, { object: { spec: { config } } }));
+    const allocations = {};
+    const share = pool === 0 ? most : next() * most;
+    for (let offset = 1; offset < 2 ** bits - 1; offset++) {
+      if ((offset >= 16 && offset < 32) || next() > share) continue;
+      const [name, address, kind] = [`pod-${pool}-${offset}`, dotted(base + offset), next()];
+      const node = `node-${1 + Math.floor(next() * 8)}`;
+      const podref = kind < 0.03 ? `${HOSTILE}-${offset}` : `${namespace}/${name}`;
+      allocations[offset] = { id: hex(next, 64), podref, ifname: "net1" };
+      if (kind < 0.1) continue;
+      const status = JSON.stringify([{ name: `${namespace}/${network}`, interface: "net1", ips: [address] }]);
+      const annotations = { "k8s.v1.cni.cncf.io/networks": network, "k8s.v1.cni.cncf.io/network-status": status };
+      all.pods.push(
+        object("v1", "Pod", namespace, name, {
+          metadata: { annotations },
+          object: { spec: { nodeName: node }, status: { phase: "Running", containerStatuses: [{ name: "c", state: { running: {} } }] } },
+        }),
+      );
+      const spec = { podref: kind < 0.13 ? `${namespace}/other` : podref, ifname: "net1", containerid: hex(next, 64) };
+      all.reservations.push(
+        object("whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation", "kube-system", address, { object: { spec } }),
+      );
+    }
+    const name = range.replace("/", "-");
+    all.pools.push(object("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "kube-system", name, { object: { spec: { range, allocations } } }));
+  }
+  const { pods, nodes, definitions, reservations } = all;
+  return { apiVersion: "v1", kind: "List", items: [...all.pools, ...reservations, ...pods, ...nodes, ...definitions] };
+};

@@ -1,0 +1,163 @@
+// The page of `ipgc audit -o html` in a real browser: node page.mjs IPGC CHROMIUM FOLDER
+//
+// It fails with a line for each thing that is not as it should be. Pictures of the pages go to FOLDER.
+import { chromium } from "playwright-core";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, openSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { dump } from "./dump.mjs";
+
+const [ipgc, program, root] = process.argv.slice(2);
+const wrong = [];
+const check = (fits, what) => fits || wrong.push(what);
+
+const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox"] });
+
+// All that is checked of one cluster.
+const cluster = async (folder, list) => {
+  mkdirSync(folder, { recursive: true });
+  const [input, file] = [`${folder}/dump.json`, `${folder}/page.html`];
+  writeFileSync(input, JSON.stringify(list));
+  const audit = (form, to) => {
+    const args = ["audit", "--exit-zero", "-f", input, "-o", form];
+    execFileSync(ipgc, args, { stdio: ["ignore", openSync(to, "w"), "inherit"] });
+  };
+  audit("html", file);
+  audit("json", `${folder}/report.json`);
+  const report = JSON.parse(readFileSync(`${folder}/report.json`, "utf8"));
+  const size = statSync(file).size;
+  check(size <= 20_000_000, `the page has ${size} bytes`);
+  const open = async (options) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    const page = await context.newPage();
+    page.setDefaultTimeout(10_000);
+    page.on("console", (message) => wrong.push(`the console says: ${message.text()}`));
+    page.on("pageerror", (error) => wrong.push(`the script fails: ${error.message}`));
+    page.on("dialog", (dialog) => wrong.push(`a dialog opens: ${dialog.message()}`) && dialog.dismiss());
+    page.on("request", (request) => check(request.url().startsWith("file:"), `a request leaves: ${request.url()}`));
+    const begun = Date.now();
+    await page.goto(pathToFileURL(file).href);
+    const took = Date.now() - begun;
+    check(took <= 2_000, `it took ${took} ms to open`);
+    return [page, took];
+  };
+
+  const [page, took] = await open({ colorScheme: "light" });
+
+  // The numbers are those of the report.
+  const { split, ...totals } = { ...report.totals, findings: report.findings.length };
+  for (const [name, number] of Object.entries(totals)) {
+    const shown = await page.locator(`[data-total=${name}]`).textContent();
+    check(shown === String(number), `${name} is ${shown} and not ${number}`);
+  }
+  const pools = page.locator(".pool");
+  check((await pools.count()) === report.pools.length, "each pool is there once");
+  const problems = await page.locator(".problem > summary").allTextContents();
+  for (const problem of new Set(report.findings.map((it) => it.problem))) {
+    const count = report.findings.filter((it) => it.problem === problem).length;
+    check(problems.includes(`${problem}: ${count}`), `${problem}: ${count} is not in ${problems}`);
+  }
+
+  // A grid has the rows of its pool, and tells of each.
+  const told = page.locator("#told");
+  const first = pools.first();
+  await first.locator("summary").click();
+  await first.locator(".cells button").first().waitFor();
+  const words = { live: ["live"], held: ["unreported", "unfenced"], stale: ["stale"], unknown: ["unknown"] };
+  const of = report.pools[0];
+  // In a range that is larger than the grid a cell stands for several.
+  if (of.size <= 4096) {
+    for (const [word, fields] of Object.entries(words)) {
+      const shown = await first.locator(`.cells button.${word}`).count();
+      const rows = fields.reduce((all, field) => all + of[field], 0);
+      check(shown === rows, `${shown} cells are ${word}, and ${rows} rows`);
+    }
+  }
+  const cell = first.locator(".cells button.live").first();
+  await cell.hover();
+  check((await told.textContent()).includes("its pod reports the address"), `a live address says: ${await told.textContent()}`);
+  await cell.focus();
+  const before = await told.textContent();
+  await page.keyboard.press("ArrowRight");
+  check((await told.textContent()) !== before, "the arrow keys choose another address");
+  await page.keyboard.press("ArrowLeft");
+  check((await told.textContent()) === before, "and the same again");
+  await cell.click();
+  check((await first.locator("button.found").count()) === 1, "a click keeps the address");
+
+  // A pod is found by its name, an address by itself.
+  const finding = report.findings.find((it) => it.address && it.row && it.pods?.length);
+  for (const words of finding ? [finding.address, finding.pods[0]] : []) {
+    await page.locator("#search").fill(words);
+    const match = page.locator("#matches button", { hasText: finding.address }).first();
+    await match.click();
+    check((await told.textContent()).includes(words), `${words} is not in ${await told.textContent()}`);
+  }
+  await page.locator("#search").fill("no such thing");
+  check((await page.locator("#matches").textContent()) === "0 addresses", "nothing is found of nothing");
+  await page.locator("#search").fill("");
+
+  // What anybody may write does nothing here: a name is a text.
+  check((await page.locator("main script, main img, main iframe").count()) === 0, "a foreign element");
+
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.screenshot({ path: `${folder}/light.png` });
+  await first.locator(".cells").scrollIntoViewIfNeeded();
+  await cell.hover();
+  await page.screenshot({ path: `${folder}/grid.png` });
+  await page.pdf({ path: `${folder}/printed.pdf` });
+
+  const [dark] = await open({ colorScheme: "dark" });
+  await dark.locator(".pool summary").first().click();
+  await dark.locator(".pool .cells button").first().hover();
+  await dark.screenshot({ path: `${folder}/dark.png` });
+
+  // Contrast of texts by WCAG 2.2 AA: 4.5 to 1.
+  for (const shown of [page, dark]) {
+    const poor = await shown.evaluate(() => {
+      const light = (colour) => {
+        const parts = colour
+          .match(/[\d.]+/g)
+          .slice(0, 3)
+          .map((part) => part / 255);
+        const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const back = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+          const colour = getComputedStyle(at).backgroundColor;
+          if (!colour.endsWith(", 0)")) return colour;
+        }
+        return "rgb(255, 255, 255)";
+      };
+      const all = [...document.querySelectorAll("main :is(p, li, td, th, summary, code, dt, dd, pre, label, h1, h2)")].slice(0, 2000);
+      const ratio = (element) => {
+        const [a, b] = [light(getComputedStyle(element).color), light(back(element))].sort((a, b) => b - a);
+        return (a + 0.05) / (b + 0.05);
+      };
+      return all.filter((it) => it.textContent && ratio(it) < 4.5).map((it) => `${it.tagName} ${it.className} ${ratio(it).toFixed(1)}`);
+    });
+    check(poor.length === 0, `too little contrast: ${[...new Set(poor)].slice(0, 5)}`);
+  }
+
+  const [small] = await open({ viewport: { width: 390, height: 844 } });
+  const wide = await small.evaluate(() => document.documentElement.scrollWidth);
+  check(wide <= 390, `a small screen has to be scrolled sideways: ${wide}`);
+  await small.screenshot({ path: `${folder}/small.png` });
+
+  // Without a script all but details is there.
+  const [plain] = await open({ javaScriptEnabled: false });
+  await plain.locator(".pool summary").first().click();
+  check(await plain.locator(".pool .grid").first().isVisible(), "the grid as text");
+  check(!(await plain.locator("#search").isVisible()), "no search that does nothing");
+  await plain.screenshot({ path: `${folder}/plain.png` });
+  console.log(`${report.pools.length} pools, ${report.totals.rows} rows: ${size} bytes, opened in ${took} ms`);
+};
+
+await cluster(`${root}/few`, dump(6, 8, 0.8));
+await cluster(`${root}/large`, dump(1, 16, 0.5));
+await cluster(`${root}/many`, dump(1000, 8, 1));
+await browser.close();
+wrong.forEach((it) => console.log(it));
+console.log(`${wrong.length} things wrong`);
+process.exit(wrong.length ? 1 : 0);

@@ -1,0 +1,243 @@
+//! A pool as a picture of signs: a bar of how full it is, and a grid of its addresses. Both read without colour.
+
+use std::net::IpAddr;
+
+use ipgc_core::{address::Range, judge::Word, pool::ObservedPool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    assess::Assessor,
+    definitions::Led,
+    index::Place,
+    report::{PoolUsage, Split},
+};
+
+/// More cells are no picture any more: then a cell stands for several addresses.
+const CELLS: u128 = 4_096;
+/// Larger ranges are shown up to their highest row.
+const WHOLE: u128 = 65_536;
+
+/// The state of an address, or of the worst one in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sign {
+    /// No definition hands it out.
+    Excluded,
+    /// Nothing has it.
+    Free,
+    /// It has a reservation and no row.
+    Reserved,
+    /// A pod uses it.
+    Live,
+    /// It is held for another reason, or by a node.
+    Held,
+    /// Nobody can tell whether it is needed, or a person exempted it.
+    Unknown,
+    /// Nobody needs it.
+    Stale,
+}
+
+impl Sign {
+    /// All of them, with their characters and their words.
+    pub const ALL: [(Self, char, &'static str); 7] = [
+        (Self::Live, '█', "live"),
+        (Self::Held, '▓', "held"),
+        (Self::Stale, '▒', "stale"),
+        (Self::Unknown, '?', "unknown"),
+        (Self::Free, '·', "free"),
+        (Self::Reserved, '○', "reserved"),
+        (Self::Excluded, '×', "excluded"),
+    ];
+
+    /// Of a row with this verdict.
+    #[must_use]
+    pub fn of(word: Word) -> Self {
+        match word {
+            Word::Live => Self::Live,
+            Word::Unreported | Word::Unfenced => Self::Held,
+            Word::Stale => Self::Stale,
+            Word::Unknown => Self::Unknown,
+        }
+    }
+
+    /// It, its character and its word.
+    #[must_use]
+    pub fn row(self) -> (Self, char, &'static str) {
+        let mut all = Self::ALL.iter();
+        let row = all.find(|(sign, ..)| *sign == self);
+        row.copied().unwrap_or((self, ' ', ""))
+    }
+
+    /// Its character.
+    #[must_use]
+    pub fn character(self) -> char {
+        self.row().1
+    }
+}
+
+/// Which sign means which: `█ live, ▓ held, …`.
+#[must_use]
+pub fn legend(signs: usize) -> String {
+    let all = Sign::ALL.iter().take(signs);
+    let all: Vec<_> = all
+        .map(|(_, sign, word)| format!("{sign} {word}"))
+        .collect();
+    all.join(", ")
+}
+
+impl Split {
+    /// The rows by the sign of their verdicts, in the order of a bar.
+    #[must_use]
+    pub fn signs(&self) -> [(Sign, usize); 4] {
+        [
+            (Sign::Live, self.live),
+            (Sign::Held, self.unreported + self.unfenced),
+            (Sign::Stale, self.stale),
+            (Sign::Unknown, self.unknown),
+        ]
+    }
+}
+
+/// How many cells of a bar each sign has, the free addresses last. A sign that stands for a row at all has one cell at least.
+#[must_use]
+pub fn bar(usage: &PoolUsage, width: usize) -> Vec<(Sign, usize)> {
+    let rows = usage.split.rows() as u128;
+    let Some(size) = usage.size.map(|size| u128::from(size).max(rows).max(1)) else {
+        return Vec::new();
+    };
+    let cells = |count: usize| {
+        let share = (count as u128 * width as u128).div_ceil(size);
+        usize::try_from(share).unwrap_or(width)
+    };
+    let mut bar: Vec<_> = usage.split.signs().into_iter().collect();
+    for (_, count) in &mut bar {
+        *count = cells(*count);
+    }
+    // Rounding up may take more than there is, or the last cell of what is free.
+    let most = width - usize::from(rows < size && width > bar.len());
+    while bar.iter().map(|(_, cells)| cells).sum::<usize>() > most {
+        if let Some((_, largest)) = bar.iter_mut().max_by_key(|(_, cells)| *cells) {
+            *largest -= 1;
+        }
+    }
+    let taken: usize = bar.iter().map(|(_, cells)| cells).sum();
+    bar.push((Sign::Free, width - taken));
+    bar
+}
+
+/// The addresses of a range, lowest first.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grid {
+    /// The first address.
+    pub first: String,
+    /// How many addresses a cell stands for.
+    pub each: u64,
+    /// A sign for each cell: █ live, ▓ held, ▒ stale, ? unknown, · free, ○ reserved without a row, × never handed out. Of
+    /// several addresses it is the worst.
+    pub cells: String,
+    /// So many addresses follow, all of them free.
+    pub rest: u64,
+}
+
+/// The number of an address.
+pub(super) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+/// The address of this number, of the family of `like`.
+fn address(number: u128, like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(u32::try_from(number).unwrap_or(u32::MAX).into()),
+        IpAddr::V6(_) => IpAddr::V6(number.into()),
+    }
+}
+
+impl Grid {
+    /// The grid of a pool whose range can be read. `reserved` are the addresses of reservations without a row.
+    pub(super) fn of(
+        assessor: &Assessor<'_>,
+        pool: &ObservedPool,
+        place: &Place,
+        reserved: &[IpAddr],
+    ) -> Option<Self> {
+        let range = place.range?;
+        let (first, last) = range.first_and_last();
+        let count = (number(last.0) - number(first)).saturating_add(1);
+        let inside = |it: IpAddr| range.contains(it).then(|| number(it) - number(first));
+        let rows = pool.rows().iter().filter_map(|row| {
+            let it = assessor.row(pool, place, row);
+            Some((inside(it.address?)?, Sign::of(it.verdict.word())))
+        });
+        let reserved = reserved.iter();
+        let reserved = reserved.filter_map(|it| Some((inside(*it)?, Sign::Reserved)));
+        let taken: Vec<_> = reserved.chain(rows).collect();
+        let highest = taken.iter().map(|(at, _)| at + 1).max().unwrap_or_default();
+        let shown = if count <= WHOLE {
+            count
+        } else {
+            highest.max(CELLS).next_power_of_two().min(count)
+        };
+        let each = shown.div_ceil(CELLS);
+        let cells = shown.div_ceil(each);
+        let led = assessor.led(place);
+        let mut signs: Vec<_> = (0..cells)
+            .map(|at| match each {
+                1 if is_excluded(range, led, address(number(first) + at, first)) => Sign::Excluded,
+                _ => Sign::Free,
+            })
+            .collect();
+        for (at, sign) in taken {
+            let cell = usize::try_from(at / each).ok();
+            if let Some(cell) = cell.and_then(|at| signs.get_mut(at)) {
+                *cell = sign.max(*cell);
+            }
+        }
+        Some(Self {
+            first: first.to_string(),
+            each: u64::try_from(each).unwrap_or(u64::MAX),
+            cells: signs.into_iter().map(Sign::character).collect(),
+            rest: u64::try_from(count - shown).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// The cell of an address, if it is one of so many.
+    pub(super) fn cell(&self, address: IpAddr, cells: usize) -> Option<usize> {
+        let first = self.first.parse().ok().map(number)?;
+        let at = number(address).checked_sub(first)? / u128::from(self.each);
+        usize::try_from(at).ok().filter(|at| *at < cells)
+    }
+
+    /// The grid in lines of so many cells, each after its first address.
+    #[must_use]
+    pub fn lines(&self, width: usize) -> Vec<String> {
+        let Ok(first) = self.first.parse::<IpAddr>() else {
+            return Vec::new();
+        };
+        let cells: Vec<char> = self.cells.chars().collect();
+        let starts = (0..cells.len()).step_by(width).map(|at| {
+            let of = number(first) + at as u128 * u128::from(self.each);
+            address(of, first).to_string()
+        });
+        let starts: Vec<_> = starts.collect();
+        let widest = starts.iter().map(String::len).max().unwrap_or_default();
+        let lines = starts.iter().zip(cells.chunks(width));
+        lines
+            .map(|(start, cells)| {
+                let cells: String = cells.iter().collect();
+                format!("{start:<widest$}  {cells}")
+            })
+            .collect()
+    }
+}
+
+fn is_excluded(range: Range, led: Option<&Led<'_>>, address: IpAddr) -> bool {
+    if let Some(led) = led {
+        return led.handing_out(range, address).is_empty();
+    }
+    let (first, last) = range.first_and_last();
+    address == first || address == last.0
+}

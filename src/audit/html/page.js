@@ -1,0 +1,143 @@
+// What the page does with a script: grids of cells, what is known of one, search. All foreign text is set as text.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const told = byId("told");
+  const text = (at) => (at === null ? "" : data.texts[at]);
+  const make = (tag, content, parent) => {
+    const element = document.createElement(tag);
+    if (content) element.textContent = content;
+    if (parent) parent.append(element);
+    return element;
+  };
+  document.body.classList.add("script");
+
+  // Addresses are counted as numbers of any size.
+  const parse = (address) => {
+    if (!address.includes(":")) return address.split(".").reduce((all, part) => all * 256n + BigInt(part), 0n);
+    const [head, tail] = address.split("::").map((half) => (half ? half.split(":") : []));
+    const rest = tail === undefined ? [] : tail;
+    const parts = [...head, ...Array(8 - head.length - rest.length).fill("0"), ...rest];
+    return parts.reduce((all, part) => all * 65536n + BigInt("0x" + part), 0n);
+  };
+  const show = (number, like) => {
+    if (!like.includes(":")) return [24n, 16n, 8n, 0n].map((bits) => (number >> bits) & 255n).join(".");
+    const parts = Array.from({ length: 8 }, (_, at) => ((number >> BigInt(112 - 16 * at)) & 65535n).toString(16));
+    return parts.join(":").replace(/(^|:)0(:0)+(:|$)/, "::");
+  };
+
+  // A row: cell, address, owner, and places in texts of node, since, verdict, why, and what changes it.
+  const tell = (pool, cell, row, sign) => {
+    told.replaceChildren();
+    const list = make("dl", "", told);
+    const line = (name, value) => {
+      if (!value) return;
+      make("dt", name, list);
+      make("dd", value, list);
+    };
+    const first = show(parse(pool.first) + BigInt(cell) * BigInt(pool.each), pool.first);
+    line("address", row ? row[1] : first);
+    line("pool", pool.name);
+    line("state", row ? text(row[5]) : sign);
+    if (row) {
+      line("pod", row[2]);
+      line("node", text(row[3]));
+      line("since", text(row[4]));
+      line("why", text(row[6]));
+      line("changes", text(row[7]));
+    }
+    if (pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${pool.cells.get(cell)?.length ?? 0} of them with a row`);
+    line("more", `ipgc explain ${row ? row[1] : first}`);
+  };
+
+  const grids = new Map();
+  const grid = (at) => {
+    if (grids.has(at)) return grids.get(at);
+    const pool = data.pools[at];
+    pool.cells = new Map();
+    for (const row of pool.rows) {
+      if (row[0] === null) continue;
+      if (!pool.cells.has(row[0])) pool.cells.set(row[0], []);
+      pool.cells.get(row[0]).push(row);
+    }
+    const box = byId(`pool-${at}`).querySelector(".cells");
+    const signs = [...pool.signs];
+    const buttons = signs.map((sign, cell) => {
+      const [word] = data.signs[sign];
+      const rows = pool.cells.get(cell) ?? [];
+      // The worst one of a block is the one that its sign shows.
+      const row = rows.find((row) => text(row[8]) === word) ?? rows[0];
+      const button = make("button", "", box);
+      button.className = word;
+      button.type = "button";
+      button.tabIndex = cell === 0 ? 0 : -1;
+      const name = row ? row[1] : show(parse(pool.first) + BigInt(cell) * BigInt(pool.each), pool.first);
+      button.setAttribute("aria-label", [name, word, row && row[2]].filter(Boolean).join(", "));
+      button.show = (chosen) => tell(pool, cell, chosen ?? row, word);
+      return button;
+    });
+    const pinned = (button) => {
+      box.querySelector(".found")?.classList.remove("found");
+      button.classList.add("found");
+    };
+    const at_of = (event) => buttons.indexOf(event.target);
+    box.addEventListener("mouseover", (event) => event.target.show?.());
+    box.addEventListener("focusin", (event) => event.target.show?.());
+    box.addEventListener("click", (event) => {
+      if (at_of(event) < 0) return;
+      pinned(event.target);
+      told.scrollIntoView({ block: "nearest" });
+    });
+    box.addEventListener("keydown", (event) => {
+      const columns = getComputedStyle(box).gridTemplateColumns.split(" ").length;
+      const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns };
+      const next = buttons[at_of(event) + steps[event.key]];
+      if (!next) return;
+      event.preventDefault();
+      event.target.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+    grids.set(at, { buttons, pinned });
+    return grids.get(at);
+  };
+  const pools = document.querySelectorAll(".pool");
+  pools.forEach((pool, at) => {
+    pool.addEventListener("toggle", () => pool.open && data.pools[at].signs && grid(at));
+  });
+
+  const open = (at, row) => {
+    const pool = byId(`pool-${at}`);
+    pool.open = true;
+    if (row[0] === null || !data.pools[at].signs) return pool.scrollIntoView();
+    const { buttons, pinned } = grid(at);
+    const button = buttons[row[0]];
+    pinned(button);
+    button.focus();
+    button.show(row);
+  };
+  const search = byId("search");
+  const matches = byId("matches");
+  search.addEventListener("input", () => {
+    const words = search.value.trim().toLowerCase();
+    matches.replaceChildren();
+    if (words.length < 2) return;
+    let count = 0;
+    data.pools.forEach((pool, at) => {
+      for (const row of pool.rows) {
+        const fits = [row[1], row[2], text(row[3])].some((it) => it.toLowerCase().includes(words));
+        if (!fits || ++count > 100) continue;
+        const button = make("button", `${row[1]} ${text(row[5])} ${row[2]} ${text(row[3])}`, make("li", "", matches));
+        button.type = "button";
+        button.addEventListener("click", () => open(at, row));
+      }
+    });
+    make("li", count > 100 ? `${count} addresses, the first 100 of them` : `${count} addresses`, matches).className = "soft";
+  });
+  // A few pools are printed with their grids, and all findings with their tables.
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll(".problem").forEach((problem) => (problem.open = true));
+    if (pools.length <= 50) pools.forEach((pool) => (pool.open = true));
+  });
+})();

@@ -1,0 +1,176 @@
+//! How full all pools are, for people: a line with a bar for each pool, and for each part of one.
+
+use std::{io, time::Duration};
+
+use ipgc_core::text::clean;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{
+    grid::{Sign, bar, legend},
+    report::{PartUsage, PoolUsage, Report},
+    table::{shown, write_rows},
+    words,
+};
+
+/// How the table is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The cells of a line.
+    pub width: usize,
+    /// Whether signs have colours.
+    pub colours: bool,
+    /// Whether it has all columns.
+    pub wide: bool,
+}
+
+/// A bar that is shorter tells nothing.
+const SHORTEST: usize = 10;
+const LONGEST: usize = 100;
+
+/// Writes the pools of a report as lines of a table, and the meaning of the signs.
+///
+/// # Errors
+/// Those of `writer`.
+pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> io::Result<()> {
+    let mut rows = vec![titles(look)];
+    let mut bars = vec!["USE".to_owned()];
+    let mut usages = Vec::new();
+    for pool in &report.pools {
+        rows.push(cells(pool, look));
+        usages.push(pool.clone());
+        for part in &pool.parts {
+            rows.push(part_cells(part, look));
+            usages.push(as_usage(part));
+        }
+    }
+    let mut widths = vec![0; rows[0].len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
+    }
+    let before: usize = widths.iter().map(|width| width + 3).sum();
+    let width = look.width.saturating_sub(before).clamp(SHORTEST, LONGEST);
+    bars.extend(
+        usages
+            .iter()
+            .map(|usage| picture(usage, width, look.colours)),
+    );
+    for (row, bar) in rows.iter_mut().zip(bars) {
+        row.push(bar);
+    }
+    write_rows(rows.into_iter(), &mut widths, writer)?;
+    writeln!(writer, "\n{}", legend(5))?;
+    for note in &report.notes {
+        writeln!(writer, "note: {}", clean(note))?;
+    }
+    Ok(())
+}
+
+fn titles(look: Look) -> Vec<String> {
+    let all = [
+        "POOL", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL", "WAITS",
+    ];
+    let mut all: Vec<_> = all.map(str::to_owned).into();
+    if look.wide {
+        all.insert(1, "RANGE".to_owned());
+    }
+    all
+}
+
+fn cells(pool: &PoolUsage, look: Look) -> Vec<String> {
+    let number = |number: Option<u64>| number.map(|it| it.to_string());
+    let mut cells = vec![shown(Some(format!("{}/{}", pool.namespace, pool.name)))];
+    if look.wide {
+        cells.push(shown(pool.range.clone()));
+    }
+    cells.push(shown(few(&pool.definitions, look)));
+    cells.push(shown(number(pool.size)));
+    cells.extend(pool.split.signs().map(|(_, count)| count.to_string()));
+    cells.push(shown(number(pool.free)));
+    cells.push(shown(full(pool.split.rows() as u64, pool.size)));
+    cells.push(shown(waits(pool, look)));
+    cells
+}
+
+/// A part is one of the pool above it: of its rows only the number is known.
+fn part_cells(part: &PartUsage, look: Look) -> Vec<String> {
+    let first = part.first.as_deref().unwrap_or("first");
+    let last = part.last.as_deref().unwrap_or("last");
+    let mut cells = vec![shown(Some(format!("  {first} to {last}")))];
+    if look.wide {
+        cells.push("-".to_owned());
+    }
+    cells.push(shown(few(&part.definitions, look)));
+    cells.push(part.size.to_string());
+    cells.extend(["-", "-", "-", "-"].map(str::to_owned));
+    cells.push(part.size.saturating_sub(part.rows).to_string());
+    cells.push(shown(full(part.rows, Some(part.size))));
+    cells.push("-".to_owned());
+    cells
+}
+
+/// Its rows are shown as live: which they are, the pool tells.
+fn as_usage(part: &PartUsage) -> PoolUsage {
+    let mut usage = PoolUsage {
+        size: Some(part.size),
+        ..PoolUsage::default()
+    };
+    usage.split.live = usize::try_from(part.rows).unwrap_or(usize::MAX);
+    usage
+}
+
+fn few(names: &[String], look: Look) -> Option<String> {
+    match names {
+        [] => None,
+        [first, rest @ ..] if !look.wide && !rest.is_empty() => {
+            Some(format!("{first} +{}", rest.len()))
+        }
+        all => Some(all.join(",")),
+    }
+}
+
+fn full(rows: u64, size: Option<u64>) -> Option<String> {
+    let size = size.filter(|size| *size > 0)?;
+    Some(format!("{}%", u128::from(rows) * 100 / u128::from(size)))
+}
+
+/// The time until the last stale row goes, and the nodes that hold others.
+fn waits(pool: &PoolUsage, look: Look) -> Option<String> {
+    let wait = pool.wait_seconds.map(Duration::from_secs);
+    let wait = wait.map(words::duration);
+    let nodes = few(&pool.nodes, look);
+    let all: Vec<_> = wait.into_iter().chain(nodes).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn picture(usage: &PoolUsage, width: usize, colours: bool) -> String {
+    let cells = bar(usage, width)
+        .into_iter()
+        .filter(|(_, cells)| *cells > 0);
+    let cells = cells.map(|(sign, cells)| {
+        let text = sign.character().to_string().repeat(cells);
+        if colours {
+            format!("\x1b[{}m{text}\x1b[0m", colour(sign))
+        } else {
+            text
+        }
+    });
+    let picture: String = cells.collect();
+    if picture.is_empty() {
+        "-".to_owned()
+    } else {
+        picture
+    }
+}
+
+/// The colours of a terminal's own palette.
+fn colour(sign: Sign) -> u8 {
+    match sign {
+        Sign::Live => 32,
+        Sign::Held | Sign::Reserved => 33,
+        Sign::Stale => 31,
+        Sign::Unknown => 35,
+        Sign::Free | Sign::Excluded => 2,
+    }
+}

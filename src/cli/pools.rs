@@ -1,0 +1,149 @@
+//! `ipgc pools`: how full each pool is, and with what.
+
+use std::{
+    env,
+    io::{IsTerminal as _, Write as _, stdout},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use rustix::termios::tcgetwinsize;
+
+use super::{Ended, block_on, print, print_json, print_with, source, unwritten, values::duration};
+use crate::audit::{
+    filter::{Filter, is_named},
+    pool_table::{Look, write_pools},
+    report::{self, Report},
+};
+
+/// Arguments of `ipgc pools`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// These pools only, by their names or as NAMESPACE/NAME
+    #[arg(value_name = "POOL")]
+    pools: Vec<String>,
+
+    #[command(flatten)]
+    source: source::Args,
+
+    /// How the pools are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+
+    /// Look again and again, until it is stopped
+    #[arg(short, long, conflicts_with = "files")]
+    watch: bool,
+
+    /// With --watch: wait so long between two looks, at least 1s
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    interval: Duration,
+
+    /// Print the schema of -o json, which is that of ipgc audit, and look at nothing
+    #[arg(long)]
+    schema: bool,
+}
+
+const EXAMPLES: &str = "\
+The fullest pool comes first, and below it parts of its range that some definitions hand out. HELD are unreported and unfenced rows. WAITS
+tells in how much time the last stale row goes, and which nodes hold rows. Since when a row is stale, only a running
+ipgc knows: its metric ipgc_oldest_stale_seconds. -o json and yaml are the report of ipgc audit without its findings.
+
+Exit code: 0 printed, 2 error
+
+Examples:
+  ipgc pools                    all pools of the cluster that kubectl uses
+  ipgc pools 10.0.0.0-24 -w     one pool, again and again
+  ipgc pools -o wide            with ranges and all names
+  ipgc pools -f dump.json       of a dump, see ipgc audit --help";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each pool
+    Table,
+    /// The same with ranges and all names
+    Wide,
+    /// One object, see --schema
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+/// Prints the pools.
+pub(super) fn main(args: &Args) -> Ended {
+    if args.schema {
+        return print(report::SCHEMA, ExitCode::SUCCESS);
+    }
+    if args.interval < Duration::from_secs(1) {
+        return Err("--interval must be at least 1s".to_owned());
+    }
+    loop {
+        let report = block_on(args.report())?;
+        if args.watch && stdout().is_terminal() {
+            // The cursor goes to the first line, and what is below it goes.
+            let cleared = stdout().lock().write_all(b"\x1b[H\x1b[2J");
+            cleared.map_err(|error| unwritten(&error))?;
+        }
+        let ended = args.print(&report)?;
+        if !args.watch {
+            return Ok(ended);
+        }
+        std::thread::sleep(args.interval);
+    }
+}
+
+impl Args {
+    async fn report(&self) -> Result<Report, String> {
+        let read = self.source.read(None).await?;
+        let policy = self.source.live.waits.policy();
+        for wanted in &self.pools {
+            let filter = Filter {
+                pool: Some(wanted.clone()),
+                ..Filter::default()
+            };
+            filter.check(&read.snapshot)?;
+        }
+        let mut report = read.report(&Filter::default(), &policy).await?;
+        report.findings.clear();
+        let wanted = |namespace: &str, name: &str| {
+            let mut pools = self.pools.iter();
+            self.pools.is_empty() || pools.any(|words| is_named(words, namespace, name))
+        };
+        report.pools.retain(|it| wanted(&it.namespace, &it.name));
+        Ok(report)
+    }
+
+    fn print(&self, report: &Report) -> Ended {
+        match self.output {
+            Output::Json => print_json(report, ExitCode::SUCCESS),
+            Output::Yaml => {
+                let text = serde_saphyr::to_string(report);
+                let text = text.map_err(|error| format!("cannot write YAML: {error}"))?;
+                print(&text, ExitCode::SUCCESS)
+            }
+            Output::Table | Output::Wide => {
+                let is_terminal = stdout().is_terminal();
+                let set = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                let look = Look {
+                    width: width(),
+                    colours: is_terminal && !set,
+                    wide: self.output == Output::Wide,
+                };
+                print_with(ExitCode::SUCCESS, |output| {
+                    write_pools(report, look, output)
+                })
+            }
+        }
+    }
+}
+
+/// The cells of a line of the terminal; where nothing tells them, as many as people had.
+fn width() -> usize {
+    let asked = tcgetwinsize(stdout()).ok().map(|size| size.ws_col.into());
+    let told = || env::var("COLUMNS").ok()?.parse().ok();
+    asked
+        .filter(|width| *width > 0)
+        .or_else(told)
+        .unwrap_or(120)
+}

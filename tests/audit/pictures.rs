@@ -1,0 +1,213 @@
+//! Pools as bars and grids: `ipgc pools`, the grid of `ipgc explain POOL`, and the page of `ipgc audit -o html`.
+
+use ipgc::audit::{
+    grid::{Sign, bar},
+    report::PoolUsage,
+};
+use rstest::rstest;
+
+use super::*;
+
+/// `ipgc` about a file.
+fn asked(file: &File, args: &[&str]) -> (i32, String, String) {
+    ipgc(&[args, &["-f", file.0.to_str().unwrap()]].concat())
+}
+
+#[test]
+fn pools_are_lines_with_bars() {
+    let (code, stdout, stderr) = asked(&dump(&shop()), &["pools"]);
+    assert_eq!((code, &*stderr), (0, ""));
+    let bar = format!("█▒{}", "·".repeat(21));
+    assert_eq!(
+        stdout,
+        format!(
+            "\
+POOL                  NETWORK       SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   WAITS   USE
+default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     3m30s   {bar}
+
+█ live, ▓ held, ▒ stale, ? unknown, · free
+"
+        )
+    );
+}
+
+/// A part of a range, as some definitions hand it out, stands below its pool.
+#[test]
+fn parts_are_lines_of_their_own() {
+    let server = shop();
+    let ipam = json!({
+        "type": "whereabouts", "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.4",
+    });
+    server.put(fixtures::nad_with_ipam(NS, "part", &ipam));
+    let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "wide"]);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert!(lines[1].contains("default/net,default/part"), "{stdout}");
+    let part: Vec<_> = lines[2].split_whitespace().collect();
+    assert_eq!(
+        part[..6],
+        ["10.0.0.1", "to", "10.0.0.4", "-", "default/part", "4"]
+    );
+    assert_eq!(part[10..12], ["2", "50%"]);
+}
+
+#[rstest]
+#[case::json("json")]
+#[case::yaml("yaml")]
+fn programs_get_the_pools_of_the_report(#[case] form: &str) {
+    let file = dump(&shop());
+    let (_, report, _) = asked(&file, &["audit", "-o", "json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let (code, stdout, _) = asked(&file, &["pools", "-o", form, POOL]);
+    let pools: Value = serde_yaml::from_str(&stdout).unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(
+        (&pools["pools"], &pools["totals"]),
+        (&report["pools"], &report["totals"])
+    );
+    assert_eq!(pools["findings"], json!([]));
+    assert_eq!(pools["pools"][0]["waitSeconds"], 210);
+    assert_eq!(pools["pools"][0]["definitions"], json!(["default/net"]));
+}
+
+#[rstest]
+#[case::unknown_pool(&["pools", "10.9.0.0-24"], "no pool 10.9.0.0-24 is known")]
+#[case::watch_of_files(&["pools", "--watch"], "cannot be used with")]
+#[case::page_of_a_watch(&["pools", "-o", "html"], "html")]
+fn mistakes_are_named(#[case] args: &[&str], #[case] named: &str) {
+    let (code, stdout, stderr) = asked(&dump(&shop()), args);
+    assert_eq!((code, &*stdout), (2, ""));
+    assert!(
+        stderr.contains(named) && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+}
+
+/// Live, held, stale and unknown rows in a range of this size; the cells of a bar of ten.
+#[rstest]
+#[case::empty([0, 0, 0, 0], 254, [0, 0, 0, 0, 10])]
+#[case::full([254, 0, 0, 0], 254, [10, 0, 0, 0, 0])]
+#[case::one_of_each([1, 1, 1, 1], 254, [1, 1, 1, 1, 6])]
+#[case::one_is_free([253, 0, 0, 0], 254, [9, 0, 0, 0, 1])]
+#[case::half([100, 27, 0, 0], 254, [4, 2, 0, 0, 4])]
+#[case::more_than_there_is([300, 0, 0, 0], 254, [10, 0, 0, 0, 0])]
+#[case::endless([5, 0, 0, 0], u64::MAX, [1, 0, 0, 0, 9])]
+#[case::all_but_nothing([250, 1, 1, 1], 254, [6, 1, 1, 1, 1])]
+fn a_bar_shows_all_that_there_is(
+    #[case] rows: [usize; 4],
+    #[case] size: u64,
+    #[case] expected: [usize; 5],
+) {
+    let mut usage = PoolUsage {
+        size: Some(size),
+        ..PoolUsage::default()
+    };
+    [
+        usage.split.live,
+        usage.split.unfenced,
+        usage.split.stale,
+        usage.split.unknown,
+    ] = rows;
+    let cells = bar(&usage, 10);
+    assert_eq!(
+        cells.iter().map(|(_, cells)| *cells).collect::<Vec<_>>(),
+        expected
+    );
+    let signs = [
+        Sign::Live,
+        Sign::Held,
+        Sign::Stale,
+        Sign::Unknown,
+        Sign::Free,
+    ];
+    assert_eq!(
+        cells.iter().map(|(sign, _)| *sign).collect::<Vec<_>>(),
+        signs
+    );
+}
+
+#[test]
+fn a_pool_is_explained_with_its_grid() {
+    let server = shop();
+    let reserved = fixtures::reservation(NS, "10.0.0.5", "default/gone", "net1");
+    server.put(reserved);
+    let (code, stdout, stderr) = asked(&dump(&server), &["explain", POOL]);
+    assert_eq!(code, 0, "{stderr}");
+    let lines: Vec<_> = stdout.lines().collect();
+    let free = |cells: usize| "·".repeat(cells);
+    assert_eq!(lines[2], format!("  10.0.0.0    ×█▒··○{}", free(58)));
+    assert_eq!(lines[3], format!("  10.0.0.64   {}", free(64)));
+    assert_eq!(lines[5], format!("  10.0.0.192  {}×", free(63)));
+    assert!(lines[6].contains("○ reserved, × excluded"), "{stdout}");
+}
+
+/// The cells are of blocks in a large range, and end after the last row in one without an end.
+#[rstest]
+#[case::large("10.0.0.0/16", 16, 4096, 0)]
+#[case::endless("fd00::/64", 1, 4096, u64::MAX - 4095)]
+fn a_large_range_has_a_grid_of_blocks(
+    #[case] range: &str,
+    #[case] each: u64,
+    #[case] cells: usize,
+    #[case] rest: u64,
+) {
+    let server = server();
+    server.put(fixtures::pool(NS, range).row_of(40, "default/gone").build());
+    let name = range.replace([':', '/'], "-");
+    let (_, stdout, stderr) = asked(&dump(&server), &["explain", &name, "-o", "json"]);
+    let explained: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
+    let grid = &explained["grids"][0];
+    let signs: Vec<char> = grid["cells"].as_str().unwrap().chars().collect();
+    assert_eq!((&grid["each"], signs.len()), (&json!(each), cells));
+    assert_eq!(grid["rest"], rest);
+    let at = usize::try_from(40 / each).unwrap();
+    let taken: Vec<_> = (0..cells)
+        .filter(|at| "█▓▒?".contains(signs[*at]))
+        .collect();
+    assert_eq!(taken, [at]);
+}
+
+/// The page needs nothing from elsewhere, and what others wrote is text in it. A real browser opens it in `.ci/run`.
+#[test]
+fn the_page_is_alone_and_escapes() {
+    const EVIL: &str = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>&\"";
+    let server = shop();
+    server.put(
+        fixtures::pool("other", "10.9.0.0/24")
+            .row_of(3, EVIL)
+            .build(),
+    );
+    let (code, page, stderr) = asked(&dump(&server), &["audit", "-o", "html"]);
+    assert_eq!((code, &*stderr), (1, ""));
+    for foreign in [
+        "<script>alert",
+        "<img",
+        "http:",
+        "https:",
+        "//cdn",
+        "@import",
+        "url(",
+    ] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(page.matches("<script").count(), 2);
+    let (_, rest) = page.split_once("id=data>").unwrap();
+    let (data, _) = rest.split_once("</script>").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    let pools = data["pools"].as_array().unwrap();
+    let rows: Vec<_> = pools
+        .iter()
+        .flat_map(|it| it["rows"].as_array().unwrap())
+        .collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().any(|row| row[2] == EVIL));
+    assert!(page.contains("&lt;img src=x onerror=&#39;alert(2)&#39;&gt;&amp;&quot;"));
+}
+
+#[test]
+fn findings_can_be_no_failure() {
+    let file = dump(&shop());
+    assert_eq!(asked(&file, &["audit"]).0, 1);
+    assert_eq!(asked(&file, &["audit", "--exit-zero"]).0, 0);
+    let nothing = File::new("{}");
+    assert_eq!(asked(&nothing, &["audit", "--exit-zero"]).0, 2);
+}
