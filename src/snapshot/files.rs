@@ -1,15 +1,18 @@
-//! Reads a snapshot from the files of `kubectl get … -o json` or `-o yaml`.
+//! Reads a snapshot from the files of `kubectl get … -o json` or `-o yaml`, and from folders and archives of programs that gather
+//! objects, such as `oc adm inspect`.
 //!
 //! Each error names the file, and says in one line what is wrong with it. Objects of another version of a kind that ipgc
 //! reads are such an error. Other kinds are passed over.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs::{File, Metadata},
     io::{self, Read, stdin},
     path::{Path, PathBuf},
 };
 
+use flate2::read::GzDecoder;
 use ipgc_core::{definitions::Definition, text::excerpt};
 use kube::core::Selector;
 use serde_json::Value;
@@ -21,7 +24,8 @@ const FORMS: [&str; 3] = ["json", "yaml", "yml"];
 /// The command that makes a dump.
 pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions -A -o json";
 
-/// Reads these files. `-` is standard input; of a directory all files are read whose names end as JSON or YAML.
+/// Reads these files. `-` is standard input; of a directory all files are read whose names end as JSON or YAML, and below it, as
+/// in an archive, those that are named after a kind.
 /// `progress` is told how many bytes were read, and of how many if that is known.
 ///
 /// # Errors
@@ -32,17 +36,20 @@ pub fn read(
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Snapshot, String> {
     let files = expand(paths)?;
-    let size = |path: &PathBuf| {
-        let metadata = path.metadata().ok().filter(Metadata::is_file);
+    let size = |file: &Input| {
+        let metadata = file.path.metadata().ok().filter(Metadata::is_file);
         metadata.map(|metadata| metadata.len())
     };
     let total = files.iter().map(size).sum();
     let mut progress = |read| progress(read, total);
     let mut done = 0;
-    let mut gather = Gather::new(selector);
-    let mut others = BTreeMap::<String, usize>::new();
-    let mut order = Vec::new();
-    for (file, path) in files.iter().enumerate() {
+    let mut reader = Reader {
+        gather: Gather::new(selector),
+        others: BTreeMap::new(),
+        order: Vec::new(),
+    };
+    for (at, file) in files.iter().enumerate() {
+        let path = &file.path;
         let named = |error: String| format!("{}: {error}", path.display());
         let source: Box<dyn Read> = if is_stdin(path) {
             Box::new(stdin().lock())
@@ -54,25 +61,101 @@ pub fn read(
             done: &mut done,
             progress: &mut progress,
         };
-        let read = read_objects(source, &mut |object| {
-            if let Some(kind) = known(object)? {
-                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
-                    && order.last() != Some(&(file, kind))
-                {
-                    order.push((file, kind));
-                }
-                return gather.object(kind, object.text);
-            }
-            refuse_list(object)?;
-            *others.entry(object.kind.to_string()).or_default() += 1;
-            Ok(())
-        });
+        reader.gather.is_gathered = file.is_gathered;
+        let read = match Packed::of(path) {
+            None => reader.objects(at, source),
+            Some(Packed::Tar) => reader.archive(at, source),
+            Some(Packed::Gzip) => reader.archive(at, GzDecoder::new(source)),
+        };
         read.map_err(named)?;
     }
-    let others = others.into_iter();
+    let others = reader.others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
-    gather.snapshot.notes.extend(notes);
-    finish(gather.end(), &order)
+    reader.gather.snapshot.notes.extend(notes);
+    finish(reader.gather.end(), &reader.order)
+}
+
+/// Takes in the objects of all files.
+struct Reader {
+    gather: Gather,
+    /// How many there are of other kinds.
+    others: BTreeMap<String, usize>,
+    /// The kinds that tell what was read first, each with the number of its file.
+    order: Vec<(usize, Kind)>,
+}
+
+impl Reader {
+    fn objects(&mut self, file: usize, source: impl Read) -> Result<(), String> {
+        read_objects(source, &mut |object| {
+            if let Some(kind) = known(object)? {
+                if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
+                    && self.order.last() != Some(&(file, kind))
+                {
+                    self.order.push((file, kind));
+                }
+                return self.gather.object(kind, object.text);
+            }
+            refuse_list(object)?;
+            *self.others.entry(object.kind.to_string()).or_default() += 1;
+            Ok(())
+        })
+    }
+
+    /// The files of an archive that are named after a kind. Each is of a moment of its own, as in a folder.
+    fn archive(&mut self, file: usize, source: impl Read) -> Result<(), String> {
+        self.gather.is_gathered = true;
+        let mut archive = tar::Archive::new(source);
+        let mut found = false;
+        let entries = archive.entries().map_err(|error| error.to_string())?;
+        for (at, entry) in entries.enumerate() {
+            let entry = entry.map_err(|error| format!("the archive cannot be read: {error}"))?;
+            let path = entry
+                .path()
+                .map_err(|error| error.to_string())?
+                .into_owned();
+            if !entry.header().entry_type().is_file() || !is_of_a_kind(&path) {
+                continue;
+            }
+            found = true;
+            let read = self.objects(MOST_FILES + file * MOST_FILES + at, entry);
+            read.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        if found {
+            Ok(())
+        } else {
+            Err(NOTHING_NAMED.to_owned())
+        }
+    }
+}
+
+/// More files than an input has: the files of an archive are counted from there.
+const MOST_FILES: usize = 1 << 24;
+
+const NOTHING_NAMED: &str = "no file there is named after ippools, pods or another kind that ipgc reads, as oc adm inspect names them";
+
+/// How the files of an archive are packed.
+enum Packed {
+    Tar,
+    Gzip,
+}
+
+impl Packed {
+    fn of(path: &Path) -> Option<Self> {
+        let stem = || path.file_stem().map(Path::new)?.extension();
+        match path.extension()?.to_str()? {
+            "tar" => Some(Self::Tar),
+            "tgz" => Some(Self::Gzip),
+            "gz" => stem().filter(|it| *it == "tar").map(|_| Self::Gzip),
+            _ => None,
+        }
+    }
+}
+
+/// A file of the input.
+struct Input {
+    path: PathBuf,
+    /// Whether it is one of many below a folder, each of a moment of its own.
+    is_gathered: bool,
 }
 
 /// A file that tells how much was read, those before it included.
@@ -204,32 +287,70 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+fn expand(paths: &[PathBuf]) -> Result<Vec<Input>, String> {
     let mut files = Vec::new();
     for path in paths {
         if is_stdin(path) || !path.is_dir() {
-            files.push(path.clone());
+            files.push(Input {
+                path: path.clone(),
+                is_gathered: false,
+            });
             continue;
         }
-        let named = |error: std::io::Error| format!("{}: {error}", path.display());
-        let mut within = Vec::new();
-        for entry in path.read_dir().map_err(named)? {
-            let entry = entry.map_err(named)?.path();
-            if entry
-                .extension()
-                .is_some_and(|extension| FORMS.iter().any(|form| extension == *form))
-            {
-                within.push(entry);
-            }
-        }
-        if within.is_empty() {
+        let before = files.len();
+        folder(path, DEEPEST, &mut files)?;
+        if files.len() == before {
             return Err(format!(
-                "{}: no file there ends in .json, .yaml or .yml",
+                "{}: no file there ends in .json, .yaml or .yml, and none below it is named after a kind",
                 path.display()
             ));
         }
-        within.sort();
-        files.extend(within);
     }
     Ok(files)
+}
+
+/// So deep are the folders of no program that gathers objects; links could go on for ever.
+const DEEPEST: usize = 16;
+
+/// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything.
+fn folder(path: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), String> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let entries = path.read_dir().map_err(named)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<_> = paths.collect::<Result<_, _>>().map_err(named)?;
+    paths.sort();
+    let is_first = depth == DEEPEST;
+    for path in paths {
+        if path.is_dir() {
+            if depth > 0 {
+                folder(&path, depth - 1, files)?;
+            }
+        } else if has_form(&path) && (is_first || is_of_a_kind(&path)) {
+            files.push(Input {
+                path,
+                is_gathered: !is_first,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn has_form(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| FORMS.iter().any(|form| extension == *form))
+}
+
+/// Whether a file is named as oc adm inspect and kubectl cluster-info dump name those of a kind: `pods.yaml`,
+/// `ippools/NAME.yaml`, `pods/NAME/NAME.yaml`.
+fn is_of_a_kind(path: &Path) -> bool {
+    let is_kind = |name: Option<&OsStr>| {
+        let name = name.and_then(OsStr::to_str);
+        name.is_some_and(|name| Kind::ALL.iter().any(|kind| kind.to_string() == name))
+    };
+    let mut above = path.ancestors().skip(1).map(Path::file_name);
+    let (parent, grandparent) = (above.next().flatten(), above.next().flatten());
+    has_form(path)
+        && (is_kind(path.file_stem())
+            || is_kind(parent)
+            || grandparent.is_some_and(|name| name == "pods") && path.file_stem() == parent)
 }

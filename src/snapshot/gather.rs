@@ -28,6 +28,10 @@ pub(super) struct Gather {
     selector: Option<Selector>,
     /// The objects that were taken in.
     names: HashSet<(Kind, Box<str>)>,
+    /// Whether an object may be there twice, as in a list and in a file of its own: then the first one counts.
+    pub(super) is_gathered: bool,
+    /// How many were there again.
+    again: usize,
 }
 
 /// As much of it as can be read.
@@ -68,6 +72,8 @@ impl Gather {
             },
             selector: selector.cloned(),
             names: HashSet::new(),
+            is_gathered: false,
+            again: 0,
         }
     }
 
@@ -78,7 +84,9 @@ impl Gather {
             Kind::Pod => {
                 let pod = read::<LeanPod>(kind, text)?.into_state();
                 let pod = pod.ok_or("a Pod without namespace, name or uid")?;
-                self.once(kind, pod.podref.as_str())?;
+                if !self.once(kind, pod.podref.as_str())? {
+                    return Ok(());
+                }
                 if let (Some(selector), Some(selected)) =
                     (&self.selector, &mut self.snapshot.selected)
                 {
@@ -90,12 +98,16 @@ impl Gather {
             Kind::Node => {
                 let node = read::<LeanNode>(kind, text)?.into_state();
                 let (name, state) = node.ok_or("a Node without a name")?;
-                self.once(kind, &name)?;
+                if !self.once(kind, &name)? {
+                    return Ok(());
+                }
                 self.snapshot.nodes.insert(name.into(), state);
             }
             Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
                 Ok(pool) => {
-                    self.once(kind, &pool.key().to_string())?;
+                    if !self.once(kind, &pool.key().to_string())? {
+                        return Ok(());
+                    }
                     if pool.total_rows == 0
                         && let Some(version) = metadata_of(text).resource_version
                     {
@@ -114,7 +126,9 @@ impl Gather {
                     let Reservation {
                         namespace, name, ..
                     } = &reservation;
-                    self.once(kind, &format!("{namespace}/{name}"))?;
+                    if !self.once(kind, &format!("{namespace}/{name}"))? {
+                        return Ok(());
+                    }
                     self.snapshot.reservations.push(reservation);
                 }
                 None => self.unreadable(
@@ -125,14 +139,18 @@ impl Gather {
             },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
-                    self.once(kind, &name_of(text))?;
+                    if !self.once(kind, &name_of(text))? {
+                        return Ok(());
+                    }
                     self.slices(&pool);
                 }
                 Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
             Kind::Definition => {
                 let name = name_of(text);
-                self.once(kind, &name)?;
+                if !self.once(kind, &name)? {
+                    return Ok(());
+                }
                 let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
                 let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
                 let definition = Definition::read(&name, config.map_err(fault));
@@ -142,10 +160,14 @@ impl Gather {
         Ok(())
     }
 
-    /// Two states of one object are none.
-    fn once(&mut self, kind: Kind, name: &str) -> Result<(), String> {
+    /// Whether an object was not taken in yet. Two states of one object are none.
+    fn once(&mut self, kind: Kind, name: &str) -> Result<bool, String> {
         if self.names.insert((kind, name.into())) {
-            return Ok(());
+            return Ok(true);
+        }
+        if self.is_gathered {
+            self.again += 1;
+            return Ok(false);
         }
         let (_, kind) = kind.type_of();
         Err(format!(
@@ -202,6 +224,12 @@ impl Gather {
             Some(format!("definition {name} {}", untold(definition)?))
         });
         let faulty: Vec<_> = faulty.collect();
+        if self.again > 0 {
+            snapshot.notes.push(format!(
+                "{} objects are in the input more than once, maybe of other moments: the first one counts",
+                self.again
+            ));
+        }
         snapshot.notes.extend(faulty.iter().take(FEW).cloned());
         if faulty.len() > FEW {
             let more = faulty.len() - FEW;

@@ -6,6 +6,7 @@ mod commands;
 mod dumps;
 mod explain;
 mod findings;
+mod gathered;
 mod in_use;
 mod input;
 mod live;

@@ -252,7 +252,7 @@ pub async fn installed_upgraded_and_removed(stage: Arc<Stage>) -> Result<()> {
     network.lose()?;
     scene.scale(0).await?;
     let going = |it: &(usize, usize)| it.1 < PODS && it.1 > 0;
-    wait::until_state("some pods to go", PATIENCE * 4, up, going).await?;
+    let (_, begun) = wait::until_state("some pods to go", PATIENCE * 4, up, going).await?;
     tokio::task::block_in_place(|| {
         artifacts.apply(
             &stage,
@@ -261,7 +261,9 @@ pub async fn installed_upgraded_and_removed(stage: Arc<Stage>) -> Result<()> {
         )
     })?;
     let (_, there) = scene.pods().await?;
-    println!("     helm upgrade: {there} of {PODS} pods were still there when it was done");
+    println!(
+        "     helm upgrade: {begun} of {PODS} pods were there when it began, {there} when it was done"
+    );
     wait::until_state("all pods to go", PATIENCE * 4, up, |it| it.1 == 0).await?;
     scene.ends_clean(witnessed(1) + LEASE + PATIENCE).await?;
 
