@@ -23,7 +23,7 @@ use crate::{
     leader::lacks_namespace,
     once,
     run::{Collector, Phase, Running},
-    snapshot::{neighbours, server},
+    snapshot::{neighbours, schemas, server},
 };
 
 const EXAMPLES: &str = "\
@@ -212,6 +212,7 @@ async fn collect(
     let neighbours = tokio::spawn(async move {
         let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
         notes.extend(server::note(&client).await);
+        notes.extend(schemas::notes(&client).await);
         for note in notes {
             warn!("{note}");
             counters.start_warnings.inc();

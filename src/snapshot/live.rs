@@ -14,7 +14,7 @@ use kube::{Client, Resource, api::ListParams};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Kind, Snapshot, gather::Gather, neighbours, server};
+use super::{Kind, Snapshot, gather::Gather, neighbours, schemas, server};
 use crate::{
     access::{Right, Scope},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
@@ -104,6 +104,7 @@ pub async fn read(
         let notes = neighbours::notes(client, of_pools).await;
         gather.snapshot.notes.extend(notes);
         gather.snapshot.notes.extend(server::note(client).await);
+        gather.snapshot.notes.extend(schemas::notes(client).await);
     }
     let mut snapshot = gather.end();
     if !scan.only_objects && !snapshot.reservations.is_empty() {

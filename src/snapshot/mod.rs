@@ -10,6 +10,7 @@
 //! | [`files`] | reads a snapshot from files |
 //! | [`live`] | reads a snapshot from the API server, in quorum reads |
 //! | `neighbours` | other programs that free addresses in the cluster |
+//! | `schemas` | whether the CRDs keep what is read |
 //! | `server` | the version of the API server |
 //! | [`labels`] | label selectors |
 //!
@@ -21,6 +22,7 @@ pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
 mod objects;
+pub(crate) mod schemas;
 pub(crate) mod server;
 mod wrong;
 mod yaml;

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use e2e::{Cluster, ControlPlane, Error, Namespace, Options, Result, pods::End};
+use e2e::{Cluster, ControlPlane, Error, Namespace, Options, Result, pods::End, wait};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, PostParams},
@@ -233,5 +233,36 @@ async fn ours_are_accepted_where_upstreams_are_installed() -> Result<()> {
     let args = dry.map(AsRef::as_ref).into_iter().chain([file.as_os_str()]);
     let said = cluster.kubectl(args).await?;
     assert_eq!(said.lines().count(), KINDS.len(), "{said}");
+    Ok(())
+}
+
+/// One line for a CRD that drops what ipgc reads; none for upstream's and ours.
+#[tokio::test]
+async fn a_crd_that_drops_what_is_read_is_told() -> Result<()> {
+    let (_plane, cluster) = servers_with_ours().await?;
+    let kubeconfig = cluster.dir().join("dropped.kubeconfig");
+    cluster.access().write(&kubeconfig)?;
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let told = || async move {
+        let said = ipgc(&["audit", "--kubeconfig", kubeconfig]).await?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        Ok(said
+            .lines()
+            .filter(|it| it.contains(" drops "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>())
+    };
+    assert_eq!(told().await?, Vec::<String>::new());
+    let place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/allocations/\
+        additionalProperties/properties/ifname";
+    let patch = json!([{"op": "remove", "path": place}]).to_string();
+    let args = ["patch", KINDS[0], "--type=json", "-p", &patch];
+    cluster.kubectl(args).await?;
+    // The API server serves the new schema a moment later.
+    let what = "a note about the field";
+    let notes = wait::until_state(what, wait::PATIENCE, told, |it| !it.is_empty()).await?;
+    let expected = "note: the CRD of IPPool drops spec.allocations.*.ifname, which ipgc reads: \
+        compare it by ipgc crds | kubectl diff -f -";
+    assert_eq!(notes, [expected]);
     Ok(())
 }

@@ -1,0 +1,144 @@
+//! Whether the CRDs keep all fields that ipgc reads. Only asks for the schemas that the API server serves.
+
+use kube::Client;
+use serde_json::Value;
+
+use crate::calls::call;
+
+/// Kinds, and the fields of them that ipgc reads; `*` is any key.
+const READ: [(&str, &str, &[&str]); 3] = [
+    (
+        "whereabouts.cni.cncf.io/v1alpha1",
+        "IPPool",
+        &[
+            "spec.range",
+            "spec.allocations.*.id",
+            "spec.allocations.*.podref",
+            "spec.allocations.*.ifname",
+        ],
+    ),
+    (
+        "whereabouts.cni.cncf.io/v1alpha1",
+        "OverlappingRangeIPReservation",
+        &["spec.podref", "spec.ifname", "spec.containerid"],
+    ),
+    (
+        "k8s.cni.cncf.io/v1",
+        "NetworkAttachmentDefinition",
+        &["spec.config"],
+    ),
+];
+
+/// A sentence for each kind whose CRD drops what ipgc reads. A kind that is not served is told of where it is read.
+pub async fn notes(client: &Client) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (version, kind, fields) in READ {
+        let Ok(request) =
+            http::Request::get(format!("/openapi/v3/apis/{version}")).body(Vec::new())
+        else {
+            continue;
+        };
+        if let Ok(served) = call(client.request::<Value>(request)).await {
+            notes.extend(dropped(&served, kind, fields));
+        }
+    }
+    notes
+}
+
+/// The sentence about a kind of these schemas.
+fn dropped(served: &Value, kind: &str, fields: &[&str]) -> Option<String> {
+    let schemas = served["components"]["schemas"].as_object()?;
+    let is_it = |schema: &&Value| schema["x-kubernetes-group-version-kind"][0]["kind"] == kind;
+    let schema = schemas.values().find(is_it)?;
+    let lost = fields.iter().filter(|field| !keeps(schema, field));
+    let lost: Vec<_> = lost.copied().collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "the CRD of {kind} drops {}, which ipgc reads: compare it by ipgc crds | kubectl diff -f -",
+            lost.join(", ")
+        )
+    })
+}
+
+/// Whether a schema keeps a field.
+fn keeps(schema: &Value, field: &str) -> bool {
+    let mut at = schema;
+    for part in field.split('.') {
+        if at["x-kubernetes-preserve-unknown-fields"] == true {
+            return true;
+        }
+        at = match part {
+            "*" => &at["additionalProperties"],
+            part => &at["properties"][part],
+        };
+    }
+    !at.is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::CRD_FILES;
+
+    /// The schemas as they are served, of the CRDs that the program prints.
+    fn served() -> Value {
+        let mut schemas = serde_json::Map::new();
+        for (_, text) in CRD_FILES {
+            let crd: Value = serde_yaml::from_str(text).unwrap();
+            let kind = &crd["spec"]["names"]["kind"];
+            let mut schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+            schema["x-kubernetes-group-version-kind"] = json!([{"kind": kind}]);
+            schemas.insert(kind.to_string(), schema);
+        }
+        json!({"components": {"schemas": schemas}})
+    }
+
+    #[test]
+    fn what_the_program_prints_keeps_all() {
+        for (_, kind, fields) in READ {
+            assert_eq!(dropped(&served(), kind, fields), None);
+        }
+    }
+
+    #[rstest]
+    #[case::a_field(
+        0,
+        "/properties/spec/properties/allocations/additionalProperties/properties",
+        "ifname",
+        "drops spec.allocations.*.ifname,"
+    )]
+    #[case::all_below(
+        1,
+        "/properties",
+        "spec",
+        "drops spec.podref, spec.ifname, spec.containerid,"
+    )]
+    #[case::config(2, "/properties/spec/properties", "config", "drops spec.config,")]
+    fn what_is_dropped_is_named(
+        #[case] which: usize,
+        #[case] place: &str,
+        #[case] field: &str,
+        #[case] words: &str,
+    ) {
+        let (_, kind, fields) = READ[which];
+        let mut served = served();
+        let schemas = served["components"]["schemas"].as_object_mut().unwrap();
+        let schema = schemas.get_mut(&json!(kind).to_string()).unwrap();
+        let place = schema.pointer_mut(place).unwrap().as_object_mut().unwrap();
+        place.remove(field).unwrap();
+        let note = dropped(&served, kind, fields).unwrap();
+        assert!(note.contains(words), "{note}");
+    }
+
+    #[test]
+    fn a_schema_that_keeps_what_it_does_not_know_drops_nothing() {
+        let schema =
+            json!({"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": true}}});
+        assert!(keeps(&schema, "spec.allocations.*.id"));
+    }
+}
