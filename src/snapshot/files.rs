@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
-    fs::{File, Metadata},
+    fs::File,
     io::{self, Read, stdin},
     path::{Path, PathBuf},
 };
@@ -37,8 +37,9 @@ pub fn read(
 ) -> Result<Snapshot, String> {
     let files = expand(paths)?;
     let size = |file: &Input| {
-        let metadata = file.path.metadata().ok().filter(Metadata::is_file);
-        metadata.map(|metadata| metadata.len())
+        // To ask for the size of each of many takes as long as to read it.
+        let metadata = (!file.is_gathered).then(|| file.path.metadata().ok())??;
+        metadata.is_file().then_some(metadata.len())
     };
     let total = files.iter().map(size).sum();
     let mut progress = |read| progress(read, total);
@@ -316,12 +317,16 @@ const DEEPEST: usize = 16;
 fn folder(path: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let entries = path.read_dir().map_err(named)?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths = entries.map(|entry| {
+        let (path, kind) = entry.and_then(|it| Ok((it.path(), it.file_type()?)))?;
+        let is_folder = kind.is_dir() || kind.is_symlink() && path.is_dir();
+        Ok((path, is_folder))
+    });
     let mut paths: Vec<_> = paths.collect::<Result<_, _>>().map_err(named)?;
     paths.sort();
     let is_first = depth == DEEPEST;
-    for path in paths {
-        if path.is_dir() {
+    for (path, is_folder) in paths {
+        if is_folder {
             if depth > 0 {
                 folder(&path, depth - 1, files)?;
             }
