@@ -1,4 +1,5 @@
-//! Writes `schemas/`, which is made from our types and which the program prints:
+//! Writes `schemas/`, which is made from our types and which the program prints, and `docs/commands.md`, the help of all
+//! commands:
 //!
 //! ```sh
 //! cargo run -p ipgc --example published          # in the repository
@@ -7,7 +8,8 @@
 
 use std::{env, fs, io, path::PathBuf};
 
-use ipgc::audit;
+use clap::CommandFactory;
+use ipgc::{audit, cli::Cli};
 
 fn main() -> io::Result<()> {
     let repository = || env!("CARGO_MANIFEST_DIR").into();
@@ -24,5 +26,26 @@ fn main() -> io::Result<()> {
             format!("{schema:#}\n"),
         )?;
     }
-    Ok(())
+    fs::create_dir_all(root.join("docs"))?;
+    fs::write(root.join("docs/commands.md"), commands())
+}
+
+/// The help of each command as it is printed.
+fn commands() -> String {
+    let mut all = Cli::command();
+    all.build();
+    let commands = all.get_subcommands_mut();
+    let commands = commands.filter(|it| !it.is_hide_set() && it.get_name() != "help");
+    let commands = commands.map(|command| {
+        let help = lines(&command.render_long_help().to_string());
+        format!("\n## ipgc {}\n\n```text\n{help}\n```\n", command.get_name())
+    });
+    let head = "# Commands\n\nThe help of each command, as `ipgc COMMAND --help` prints it.\n";
+    head.to_owned() + &commands.collect::<String>()
+}
+
+/// The text without white space at the ends of its lines.
+fn lines(text: &str) -> String {
+    let lines: Vec<_> = text.trim_end().lines().map(str::trim_end).collect();
+    lines.join("\n")
 }

@@ -3,21 +3,21 @@
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::CommandFactory;
-use clap_complete::{Shell, engine::complete};
+use clap_complete::{CompleteEnv, Shell, engine::complete, env::Shells};
 
 use super::{Ended, print_with};
 
 const EXAMPLES: &str = "\
 Examples:
   . <(ipgc completions bash)                                   in this shell
-  ipgc completions zsh > \"${fpath[1]}/_ipgc\"                 in each zsh
+  . <(ipgc completions zsh)                                    in this zsh
   ipgc completions fish > ~/.config/fish/completions/ipgc.fish  in each fish";
 
 /// Arguments of `ipgc completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Which shell
+    /// Which shell; its script asks ipgc, which also knows pools, addresses and pods of the cluster that kubectl uses
     shell: Shell,
 }
 
@@ -47,10 +47,25 @@ pub(super) fn of_plugin(words: &Words) -> Ended {
     })
 }
 
+/// The variable by which the script of a shell asks this program.
+const ASKED: &str = "COMPLETE";
+
+/// Answers the script of a shell, and ends, if it asks.
+pub(super) fn answer() {
+    CompleteEnv::with_factory(super::Cli::command)
+        .var(ASKED)
+        .complete();
+}
+
 /// Prints the script.
 pub(super) fn main(args: &Args) -> Ended {
-    let mut command = super::Cli::command();
+    let shell = args.shell.to_string();
+    let shells = Shells::builtins();
+    let known = shells.completer(&shell);
+    let known = known.ok_or_else(|| format!("nothing is known of {shell}"))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "ipgc", &mut script);
+    known
+        .write_registration(ASKED, "ipgc", "ipgc", "ipgc", &mut script)
+        .map_err(|error| format!("cannot make the script: {error}"))?;
     print_with(ExitCode::SUCCESS, |output| output.write_all(&script))
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{Ended, block_on, print, print_json, source};
+use super::{Ended, block_on, candidates, print, print_json, source};
 use crate::audit::explain::{
     Subject, explain,
     report::{self, Explanation},
@@ -16,7 +16,7 @@ use crate::audit::explain::{
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// An address, NAMESPACE/POD, a pool, or node/NAME
-    #[arg(required_unless_present = "schema")]
+    #[arg(required_unless_present = "schema", add = candidates::subjects())]
     subject: Option<String>,
 
     #[command(flatten)]

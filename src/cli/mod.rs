@@ -18,6 +18,7 @@
 )]
 
 mod audit;
+mod candidates;
 mod choice;
 mod cluster;
 mod completions;
@@ -63,7 +64,7 @@ Examples:
   ipgc watch                        the findings as they come and go
   ipgc release --from report.json   free now what a report says is stale
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
-  . <(ipgc completions bash)        complete commands and flags in this shell";
+  . <(ipgc completions bash)        complete commands, flags, pools, addresses and pods in this shell";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -93,6 +94,7 @@ enum Command {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    completions::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

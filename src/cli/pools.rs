@@ -10,7 +10,9 @@ use std::{
 use clap::ValueEnum;
 use rustix::termios::tcgetwinsize;
 
-use super::{Ended, block_on, print, print_json, print_with, source, unwritten, values::duration};
+use super::{
+    Ended, block_on, candidates, print, print_json, print_with, source, unwritten, values::duration,
+};
 use crate::audit::{
     filter::{Filter, is_named},
     pool_table::{Look, write_pools},
@@ -22,7 +24,7 @@ use crate::audit::{
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// These pools only, by their names or as NAMESPACE/NAME
-    #[arg(value_name = "POOL")]
+    #[arg(value_name = "POOL", add = candidates::pools())]
     pools: Vec<String>,
 
     #[command(flatten)]

@@ -25,7 +25,7 @@ use kube::Client;
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    Ended, block_on, log, print, print_line,
+    Ended, block_on, candidates, log, print, print_line,
     question::{agrees, ask},
     signals,
     source::Live,
@@ -59,7 +59,7 @@ pub struct Args {
     from: Option<PathBuf>,
 
     /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
-    #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes")]
+    #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes", add = candidates::addresses())]
     force: Vec<IpAddr>,
 
     /// Free all that this node holds: the addresses are listed, and the name of the node has to be typed

@@ -1,0 +1,95 @@
+//! How a word of a command line may go on: names of pools, addresses and pods of the cluster that kubectl uses.
+//!
+//! It only reads. A cluster that does not answer soon has no candidates, and no error is said: a person is typing.
+
+use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
+
+use clap_complete::{ArgValueCompleter, CompletionCandidate};
+use ipgc_core::pool::ObservedPool;
+use kube::{Api, api::ListParams};
+use tokio::time::timeout;
+
+use super::{block_on, cluster};
+use crate::{api::IpPool, guard::read_only, snapshot::NOW};
+
+/// A person does not wait longer.
+const SOON: Duration = Duration::from_secs(3);
+
+/// Pools that are looked at, and candidates: more of them nobody reads.
+const MOST: u32 = 500;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Pools,
+    Addresses,
+    All,
+}
+
+/// Pools, as `namespace/name` or by the name alone.
+pub fn pools() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::Pools))
+}
+
+/// Addresses that have a row.
+pub fn addresses() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::Addresses))
+}
+
+/// Pools, addresses that have a row, and the pods in rows.
+pub fn subjects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::All))
+}
+
+fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
+    let Some(word) = word.to_str() else {
+        return Vec::new();
+    };
+    let found = block_on(async {
+        let found = timeout(SOON, found(word, wanted)).await;
+        found.map_err(|_| "the cluster does not answer".to_owned())?
+    });
+    let found = found.unwrap_or_default().into_iter();
+    let found = found.take(MOST as usize);
+    found.map(CompletionCandidate::new).collect()
+}
+
+/// Those that begin with the word.
+async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
+    let cluster = cluster::Args::default();
+    let client = read_only(cluster.client().await?);
+    let api = match cluster.pool_namespace() {
+        Some(namespace) => Api::<IpPool>::namespaced(client, &namespace),
+        None => Api::all(client),
+    };
+    let pools = api.list(&ListParams::default().limit(MOST)).await;
+    let mut found = BTreeSet::new();
+    let mut add = |name: String| {
+        if name.starts_with(word) {
+            found.insert(name);
+        }
+    };
+    for pool in pools.map_err(|error| error.to_string())? {
+        let text = serde_json::to_string(&pool).map_err(|error| error.to_string())?;
+        let Ok(pool) = ObservedPool::parse(&text, NOW, |_| true) else {
+            continue;
+        };
+        if !matches!(wanted, Wanted::Addresses) {
+            add(pool.key().to_string());
+            add(pool.key().name.clone());
+        }
+        if matches!(wanted, Wanted::Pools) {
+            continue;
+        }
+        for row in pool.rows() {
+            if let Some(address) = pool.address_of(row) {
+                add(address.to_string());
+            }
+            // A text that names no pod may be anything.
+            if let (Wanted::All, Ok(row)) = (wanted, row.content()) {
+                add(row.podref.to_string());
+            }
+        }
+    }
+    Ok(found)
+}
