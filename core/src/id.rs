@@ -18,6 +18,16 @@ impl IdTag {
     }
 }
 
+/// Whether this is a uid as Kubernetes makes them (RFC 9562): 32 hexadecimal digits in five groups.
+#[must_use]
+pub fn is_uid(text: &str) -> bool {
+    let groups = text.split('-').map(|group| {
+        let are_digits = group.bytes().all(|byte| byte.is_ascii_hexdigit());
+        are_digits.then_some(group.len())
+    });
+    groups.eq([8, 4, 4, 4, 12].map(Some))
+}
+
 /// Whether this is the id of a sandbox or a container: 64 hexadecimal digits.
 #[must_use]
 pub fn is_id(id: &str) -> bool {

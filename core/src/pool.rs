@@ -320,6 +320,11 @@ mod tests {
     #[case::no_podref("5", &format!(r#"{{"id":"{ID}"}}"#), Unreadable::PodRef)]
     #[case::short_id("5", r#"{"podref":"d/p","id":"abc"}"#, Unreadable::SandboxId)]
     #[case::no_id("5", r#"{"podref":"d/p"}"#, Unreadable::SandboxId)]
+    #[case::resource_claim(
+        "5",
+        r#"{"podref":"default/pod-whereabouts","id":"0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"}"#,
+        Unreadable::Claim("0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f".into())
+    )]
     #[case::claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","claim":"c"}}"#), Unreadable::ExtraField("claim".into()))]
     #[case::number("5", r#"{"podref":"d/p","id":7}"#, Unreadable::Shape)]
     #[case::null("5", "null", Unreadable::Shape)]

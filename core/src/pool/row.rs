@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::wire::RowText;
 use crate::{
     address::{Offset, Range},
-    id::is_id,
+    id::{is_id, is_uid},
     podref::PodRef,
     pool::PoolKey,
     text::excerpt,
@@ -65,6 +65,11 @@ pub enum Unreadable {
     /// The id is none that a container runtime makes.
     #[error("its id is not 64 hex digits")]
     SandboxId,
+    /// The id is the uid of an object: DRANET 1.4 writes that of a ResourceClaim.
+    #[error(
+        "its id is the uid of an object that is no pod, as DRANET writes that of a ResourceClaim: {0}"
+    )]
+    Claim(Box<str>),
 }
 
 /// A row before it is kept: borrowed from the text, and as much of it as can be read.
@@ -143,6 +148,9 @@ impl RowContent {
         }
         let podref = row.podref.and_then(|podref| podref.parse().ok());
         let podref = podref.ok_or(Unreadable::PodRef)?;
+        if let Some(uid) = row.id.as_ref().filter(|id| is_uid(id)) {
+            return Err(Unreadable::Claim((**uid).into()));
+        }
         let sandbox = row.id.filter(|id| is_id(id));
         let sandbox = sandbox.ok_or(Unreadable::SandboxId)?;
         let offset = Offset::parse(key).ok_or(Unreadable::Key)?;

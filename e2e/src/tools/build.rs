@@ -13,7 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{GoVersion, KUBERNETES, PROMETHEUS, Pins, Recipe, WHEREABOUTS, cache, source};
+use super::{
+    GoVersion, Pins, cache,
+    recipes::{KUBERNETES, PROMETHEUS, Recipe, WHEREABOUTS},
+    source,
+};
 use crate::{Error, Result, process};
 
 /// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
