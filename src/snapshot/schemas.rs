@@ -5,48 +5,53 @@ use serde_json::Value;
 
 use crate::calls::call;
 
-/// Kinds, and the fields of them that ipgc reads; `*` is any key.
-const READ: [(&str, &str, &[&str]); 3] = [
+/// A kind, and the fields of it that ipgc reads; `*` is any key.
+type Read = (&'static str, &'static [&'static str]);
+
+/// Groups with their versions, and what is read of them.
+const READ: [(&str, &[Read]); 2] = [
     (
         "whereabouts.cni.cncf.io/v1alpha1",
-        "IPPool",
         &[
-            "spec.range",
-            "spec.allocations.*.id",
-            "spec.allocations.*.podref",
-            "spec.allocations.*.ifname",
+            (
+                "IPPool",
+                &[
+                    "spec.range",
+                    "spec.allocations.*.id",
+                    "spec.allocations.*.podref",
+                    "spec.allocations.*.ifname",
+                ],
+            ),
+            (
+                "OverlappingRangeIPReservation",
+                &["spec.podref", "spec.ifname", "spec.containerid"],
+            ),
         ],
     ),
     (
-        "whereabouts.cni.cncf.io/v1alpha1",
-        "OverlappingRangeIPReservation",
-        &["spec.podref", "spec.ifname", "spec.containerid"],
-    ),
-    (
         "k8s.cni.cncf.io/v1",
-        "NetworkAttachmentDefinition",
-        &["spec.config"],
+        &[("NetworkAttachmentDefinition", &["spec.config"])],
     ),
 ];
 
 /// A sentence for each kind whose CRD drops what ipgc reads. A kind that is not served is told of where it is read.
 pub async fn notes(client: &Client) -> Vec<String> {
     let mut notes = Vec::new();
-    for (version, kind, fields) in READ {
-        let Ok(request) =
-            http::Request::get(format!("/openapi/v3/apis/{version}")).body(Vec::new())
-        else {
+    for (version, kinds) in READ {
+        let request = http::Request::get(format!("/openapi/v3/apis/{version}"));
+        let Ok(request) = request.body(Vec::new()) else {
             continue;
         };
         if let Ok(served) = call(client.request::<Value>(request)).await {
-            notes.extend(dropped(&served, kind, fields));
+            let dropped = kinds.iter().filter_map(|kind| dropped(&served, *kind));
+            notes.extend(dropped);
         }
     }
     notes
 }
 
 /// The sentence about a kind of these schemas.
-fn dropped(served: &Value, kind: &str, fields: &[&str]) -> Option<String> {
+fn dropped(served: &Value, (kind, fields): Read) -> Option<String> {
     let schemas = served["components"]["schemas"].as_object()?;
     let is_it = |schema: &&Value| schema["x-kubernetes-group-version-kind"][0]["kind"] == kind;
     let schema = schemas.values().find(is_it)?;
@@ -100,8 +105,8 @@ mod tests {
 
     #[test]
     fn what_the_program_prints_keeps_all() {
-        for (_, kind, fields) in READ {
-            assert_eq!(dropped(&served(), kind, fields), None);
+        for kind in READ.iter().flat_map(|(_, kinds)| *kinds) {
+            assert_eq!(dropped(&served(), *kind), None);
         }
     }
 
@@ -125,13 +130,14 @@ mod tests {
         #[case] field: &str,
         #[case] words: &str,
     ) {
-        let (_, kind, fields) = READ[which];
+        let mut kinds = READ.iter().flat_map(|(_, kinds)| *kinds);
+        let (kind, fields) = *kinds.nth(which).unwrap();
         let mut served = served();
         let schemas = served["components"]["schemas"].as_object_mut().unwrap();
         let schema = schemas.get_mut(&json!(kind).to_string()).unwrap();
         let place = schema.pointer_mut(place).unwrap().as_object_mut().unwrap();
         place.remove(field).unwrap();
-        let note = dropped(&served, kind, fields).unwrap();
+        let note = dropped(&served, (kind, fields)).unwrap();
         assert!(note.contains(words), "{note}");
     }
 

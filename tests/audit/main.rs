@@ -56,6 +56,11 @@ const MADE: &str = "2026-01-01T00:00:00Z";
 /// A row whose pod is there.
 const LIVE: (u64, &str) = (1, "default/web-1");
 
+/// Whether a request is no question about the API server itself.
+fn is_of_objects(path: &str) -> bool {
+    path != "/version" && !path.starts_with("/openapi/")
+}
+
 /// A file that is gone when its test is.
 struct File(PathBuf);
 

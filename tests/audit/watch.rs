@@ -116,7 +116,7 @@ pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce
         } => {}
     }
     let requests = server.requests();
-    let mut of_objects = requests.iter().filter(|r| r.path != "/version");
+    let mut of_objects = requests.iter().filter(|r| is_of_objects(&r.path));
     assert!(
         of_objects.all(|r| r.verb == Verb::List && r.is_quorum_read()),
         "{requests}"

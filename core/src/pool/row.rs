@@ -65,7 +65,7 @@ pub enum Unreadable {
     /// The id is none that a container runtime makes.
     #[error("its id is not 64 hex digits")]
     SandboxId,
-    /// The id is the uid of an object: DRANET 1.4 writes that of a ResourceClaim.
+    /// The id is the uid of an object: DRANET 1.4 writes that of a `ResourceClaim`.
     #[error(
         "its id is the uid of an object that is no pod, as DRANET writes that of a ResourceClaim: {0}"
     )]
