@@ -455,6 +455,33 @@ fn the_dashboard_is_whole() {
     }
 }
 
+/// A link to a heading that is not there leads to the top of a long page.
+#[test]
+fn the_dashboard_links_to_what_there_is() {
+    let runbook = std::fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
+    let heading = |line: &str| {
+        Some(
+            line.strip_prefix("##")?
+                .trim_start_matches('#')
+                .trim()
+                .to_lowercase(),
+        )
+    };
+    let anchors: BTreeSet<_> = runbook.lines().filter_map(heading).collect();
+    let dashboard = dashboard();
+    let panels = array(&dashboard["panels"]).iter();
+    let links = panels.flat_map(|panel| panel["links"].as_array().into_iter().flatten());
+    let mut count = 0;
+    for link in links {
+        let (_, anchor) = text(&link["url"])
+            .split_once("docs/operations.md#")
+            .unwrap();
+        assert!(anchors.contains(anchor), "{anchor}");
+        count += 1;
+    }
+    assert!(count >= 10, "{count}");
+}
+
 /// A scrape interval within the server's patience, and probes that allow for slow clients.
 #[test]
 fn probes_ask_for_what_is_served() {

@@ -12,7 +12,7 @@ pub struct Asked {
 }
 
 /// Words of PromQL that are neither metrics nor labels.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "sum",
     "max",
     "min",
@@ -25,6 +25,7 @@ const WORDS: [&str; 19] = [
     "deriv",
     "changes",
     "histogram_quantile",
+    "topk",
     "label_values",
     "or",
     "unless",
