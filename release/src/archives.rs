@@ -1,9 +1,11 @@
-//! Files made of the programs: the kubectl plugin with its krew manifest, lists of dependencies, checksums.
+//! Files made of the programs and of the chart: the image and the chart as one file each, the kubectl plugin with its krew manifest,
+//! lists of dependencies, checksums. The time in all of them is that of the commit.
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, SystemTime},
 };
 
 use e2e::{Error, Result, oci, ours::workspace, tools::Tool};
@@ -11,9 +13,76 @@ use serde_json::{Value, json};
 
 use crate::{HOME, Out, VERSION, said};
 
+/// Writes the image as one file, which containerd imports and `skopeo copy oci-archive:` takes.
+pub fn image(out: &Out) -> Result<()> {
+    let root = out.folder.join("image");
+    let mut files = Vec::new();
+    for path in below(&root)? {
+        let name = path
+            .strip_prefix(&root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        files.push((name, read(&path)?));
+    }
+    let files: Vec<_> = files
+        .iter()
+        .map(|(name, bytes)| (&**name, 0o644, &**bytes))
+        .collect();
+    let archive = oci::archive(&files, out.epoch)?;
+    out.write(&format!("ipgc-{VERSION}-image.tar"), &archive)?;
+    Ok(())
+}
+
+/// All files of a folder, by their paths.
+fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io(format!("read {}", folder.display())))? {
+        let path = entry.map_err(Error::io("read a folder"))?.path();
+        if path.is_dir() {
+            files.extend(below(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The name of the chart's file.
+pub fn chart_name() -> String {
+    format!("ipgc-{VERSION}.tgz")
+}
+
+/// Writes the chart as one file. helm puts the times of the files into it, which differ in each clone.
+pub fn chart(out: &Out) -> Result<()> {
+    let (from, to) = (workspace().join("charts/ipgc"), out.folder.join("chart"));
+    let time =
+        SystemTime::UNIX_EPOCH + Duration::from_secs(out.epoch.try_into().unwrap_or_default());
+    for path in below(&from)? {
+        let copy = to.join(path.strip_prefix(&from).unwrap_or(&path));
+        let folder = copy.parent().unwrap_or(&to);
+        fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
+        let written = fs::write(&copy, read(&path)?)
+            .and_then(|()| fs::File::options().write(true).open(&copy));
+        let file = written.map_err(Error::io(format!("write {}", copy.display())))?;
+        file.set_modified(time).map_err(Error::io("set a time"))?;
+    }
+    let mut helm = Command::new(Tool::Helm.path_blocking()?);
+    helm.args(["package", "--version", VERSION, "--app-version", VERSION])
+        .arg(&to)
+        .arg("--destination")
+        .arg(&out.folder);
+    said(&mut helm)?;
+    fs::remove_dir_all(&to).map_err(Error::io(format!("remove {}", to.display())))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(Error::io(format!("read {}", path.display())))
+}
+
 /// Writes the archive of the kubectl plugin for a platform.
 pub fn plugin(out: &Out, platform: &str, program: &Path) -> Result<()> {
-    let read = |path: &Path| fs::read(path).map_err(Error::io(format!("read {}", path.display())));
     let (program, licence) = (read(program)?, read(&workspace().join("LICENSE"))?);
     let files = [
         ("kubectl-ipgc", 0o755, &*program),
@@ -30,7 +99,7 @@ fn plugin_name(platform: &str) -> String {
 
 /// Writes the list of a program's dependencies, in SPDX.
 pub fn sbom(out: &Out, platform: &str, program: &Path) -> Result<()> {
-    let to = sbom_path(out, platform);
+    let to = out.folder.join(sbom_name(platform));
     said(
         Command::new(Tool::Syft.path_blocking()?)
             .env("SYFT_CHECK_FOR_APP_UPDATE", "false")
@@ -39,12 +108,23 @@ pub fn sbom(out: &Out, platform: &str, program: &Path) -> Result<()> {
             .args(["--source-name=ipgc", &format!("--source-version={VERSION}")])
             .arg(format!("--output=spdx-json={}", to.display())),
     )?;
+    // The time of the run and a random name, which syft writes.
+    let mut list: Value =
+        serde_json::from_slice(&read(&to)?).map_err(Error::malformed("an SBOM"))?;
+    let created = jiff::Timestamp::from_second(out.epoch);
+    let created = created.map_err(|error| Error::Unsupported(error.to_string()))?;
+    list["creationInfo"]["created"] = json!(created.to_string());
+    list["documentNamespace"] = json!(format!(
+        "{HOME}/spdx/{VERSION}/{platform}/{}",
+        hash(program)?
+    ));
+    out.write(&sbom_name(platform), list.to_string().as_bytes())?;
     Ok(())
 }
 
-/// Where the list of a platform is.
-pub fn sbom_path(out: &Out, platform: &str) -> PathBuf {
-    out.folder.join(format!("ipgc-linux-{platform}.spdx.json"))
+/// The name of a platform's list.
+pub fn sbom_name(platform: &str) -> String {
+    format!("ipgc-linux-{platform}.spdx.json")
 }
 
 /// Writes the manifest by which krew installs the plugin.
@@ -79,26 +159,26 @@ pub fn krew(out: &Out) -> Result<()> {
     Ok(())
 }
 
-/// Writes the hashes of all files. The index of the image has those of its parts.
+/// Writes the hashes of all files. Those below `image/` are also in the image's own file.
 pub fn sums(out: &Out) -> Result<()> {
-    let folder = fs::read_dir(&out.folder).map_err(Error::io("read the folder"))?;
-    let mut names = vec!["image/index.json".to_owned()];
-    for entry in folder {
-        let path = entry.map_err(Error::io("read the folder"))?.path();
-        if path.is_file() {
-            names.push(path.file_name().unwrap_or_default().display().to_string());
-        }
-    }
-    names.sort();
-    let lines: Vec<String> = names
-        .iter()
-        .map(|name| Ok(format!("{}  {name}\n", hash(&out.folder.join(name))?)))
-        .collect::<Result<_>>()?;
-    out.write("SHA256SUMS", lines.concat().as_bytes())?;
+    let lines = below(&out.folder)?.into_iter().map(|path| {
+        let name = path
+            .strip_prefix(&out.folder)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        Ok((name, hash(&path)?))
+    });
+    let lines: Vec<(String, String)> = lines.collect::<Result<_>>()?;
+    let lines = lines.iter().filter(|(name, _)| !name.starts_with("image/"));
+    let lines: Vec<_> = lines
+        .map(|(name, hash)| format!("{hash}  {name}"))
+        .collect();
+    let text = lines.join("\n") + "\n";
+    out.write("SHA256SUMS", text.as_bytes())?;
     Ok(())
 }
 
 fn hash(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).map_err(Error::io(format!("read {}", path.display())))?;
-    Ok(oci::sha256(&bytes)[7..].to_owned())
+    Ok(oci::sha256(&read(path)?)[7..].to_owned())
 }

@@ -71,10 +71,16 @@ fn build(target: &str, folder: &Path, zig: &Path, auditable: &Path, out: &Out) -
         ])
         .arg(folder)
         .current_dir(workspace());
-    // Cargo has set variables about this package, which change the key of ring's build.
+    // Flags of the caller would take the place of ours; build scripts have no need of secrets; and cargo has set variables
+    // about this package, which change the key of ring's build.
     for (name, _) in env::vars_os() {
         let known = name.to_string_lossy();
-        if known.starts_with("CARGO_PKG_") || known.starts_with("CARGO_MANIFEST_") {
+        let is_foreign = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER"]
+            .contains(&&*known)
+            || ["CARGO_PKG_", "CARGO_MANIFEST_", "COSIGN_"]
+                .iter()
+                .any(|it| known.starts_with(it));
+        if is_foreign {
             command.env_remove(name);
         }
     }

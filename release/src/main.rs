@@ -1,12 +1,13 @@
-//! `cargo run -p release -- --out DIR`: all artifacts of a release.
+//! `cargo run -p release -- --out DIR`: all artifacts of a release. With `--push`, or later `--from DIR --push`, they are pushed
+//! and signed.
 //!
 //! ```text
 //!  builds ─▶ two static programs ─▶ image layout, plugin archives, SBOMs ─▶ SHA256SUMS ─▶ push, sign
 //!                          chart ──────────────────────────────────────────┘
 //! ```
 //!
-//! It writes into DIR and into the cache of the tools only. The commit decides about the bytes of programs and image: the
-//! same commit gives the same bytes in each folder.
+//! It writes into DIR, `target/artifacts` and the cache of the tools. The commit and the compiler decide about the bytes: the
+//! same ones give the same bytes in each folder.
 
 mod archives;
 mod builds;
@@ -19,7 +20,7 @@ use std::{
 };
 
 use clap::Parser;
-use e2e::{Error, Result, oci, ours::workspace, tools::Tool};
+use e2e::{Error, Result, oci, ours::workspace};
 use serde_json::json;
 
 /// The version, which stands in Cargo.toml.
@@ -31,21 +32,31 @@ const HOME: &str = "https://github.com/ipgc/ipgc";
 /// Builds all artifacts of a release, and pushes image and chart.
 #[derive(Parser)]
 struct Arguments {
-    /// Folder for the artifacts; it must be missing or empty
+    /// Build into this folder, which must be missing or empty
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    out: Option<PathBuf>,
+    /// Build nothing, and push what was built into this folder
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "push",
+        required_unless_present = "out",
+        conflicts_with = "out"
+    )]
+    from: Option<PathBuf>,
     /// Push the image as REGISTRY/NAME, and the chart as `charts/ipgc` beside it
     #[arg(long, value_name = "REGISTRY/NAME")]
     push: Option<String>,
-    /// Sign what is pushed with this private key of cosign, whose password is in `COSIGN_PASSWORD`, and attach the SBOMs
-    #[arg(long, value_name = "FILE", env = "COSIGN_KEY", requires = "push")]
-    key: Option<PathBuf>,
+    /// Sign what is pushed, and the checksums, with this private key of cosign: a file, or `env://VARIABLE`. Its password is in
+    /// `COSIGN_PASSWORD`
+    #[arg(long, value_name = "KEY", requires = "push")]
+    key: Option<String>,
 }
 
 /// Files of a release.
 struct Out {
     folder: PathBuf,
-    /// Seconds since 1970 that stand in all artifacts: `SOURCE_DATE_EPOCH`, else the time of the commit.
+    /// Seconds since 1970, the only time in all artifacts: `SOURCE_DATE_EPOCH`, else the time of the commit.
     epoch: i64,
     revision: String,
 }
@@ -61,28 +72,43 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let out = Out::new(&arguments.out)?;
+    // All that can be wrong is found before the minutes that building takes.
+    let pushing = arguments
+        .push
+        .as_deref()
+        .map(|to| push::Place::parse(to, arguments.key.as_deref()));
+    let pushing = pushing.transpose()?;
+    let folder = match (&arguments.out, &arguments.from) {
+        (Some(out), _) => build(out)?,
+        (None, from) => from.clone().unwrap_or_default(),
+    };
+    if let Some(place) = &pushing {
+        place.push(&folder)?;
+    }
+    println!("all artifacts are in {}", folder.display());
+    Ok(())
+}
+
+/// Builds all artifacts.
+fn build(folder: &Path) -> Result<PathBuf> {
+    let out = Out::new(folder)?;
     let programs = builds::programs(&out)?;
     let programs: Vec<_> = programs
         .iter()
         .map(|(architecture, path)| (*architecture, path.as_path()))
         .collect();
-    let image = arguments.push.as_deref().unwrap_or("ghcr.io/ipgc/ipgc");
-    let image = format!("{image}:{VERSION}");
+    let image = format!("ghcr.io/ipgc/ipgc:{VERSION}");
     let index = oci::layout(&out.folder.join("image"), &content(&image, &out), &programs)?;
-    let chart = package_chart(&out)?;
+    archives::image(&out)?;
+    archives::chart(&out)?;
     for (architecture, program) in &programs {
         archives::plugin(&out, architecture, program)?;
         archives::sbom(&out, architecture, program)?;
     }
     archives::krew(&out)?;
     archives::sums(&out)?;
-    println!("image {image}@{index}");
-    if let Some(to) = &arguments.push {
-        push::all(&out, to, &index, &chart, arguments.key.as_deref())?;
-    }
-    println!("all artifacts are in {}", out.folder.display());
-    Ok(())
+    println!("image {index}");
+    Ok(out.folder)
 }
 
 impl Out {
@@ -143,17 +169,6 @@ fn content<'a>(image: &'a str, out: &Out) -> oci::Content<'a> {
         }),
         created: out.epoch,
     }
-}
-
-/// The chart as one file.
-fn package_chart(out: &Out) -> Result<PathBuf> {
-    let mut helm = Command::new(Tool::Helm.path_blocking()?);
-    helm.arg("package")
-        .arg(workspace().join("charts/ipgc"))
-        .arg("--destination")
-        .arg(&out.folder);
-    said(&mut helm)?;
-    Ok(out.folder.join(format!("ipgc-{VERSION}.tgz")))
 }
 
 /// Runs a command; its output, or an error with all that it said.

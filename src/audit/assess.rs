@@ -292,6 +292,10 @@ impl<'s> Assessor<'s> {
             // The list of pods was read after the rows, whole.
             fresh: true,
         });
+        // The pod may be another one than that of the row: one that came or ended between the reads.
+        if let (Verdict::Stale(_), Some(reason)) = (&verdict, &self.snapshot.no_proof) {
+            verdict = Verdict::Unknown(Unknown::NoProof(reason.clone()));
+        }
         // A node that is not known may be silent, and may run a pod that is gone.
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()

@@ -74,6 +74,22 @@ impl<'s> Led<'s> {
         all
     }
 
+    /// Whether each definition leaves out the addresses from `begin` to `end`: they are before or behind its part, or in one
+    /// range that it excludes.
+    pub fn hands_out_none(&self, begin: IpAddr, end: IpAddr) -> bool {
+        let leaves_out = |span: &Span| {
+            span.first.is_some_and(|first| end < first)
+                || span.last.is_some_and(|last| last < begin)
+                || span
+                    .excluded
+                    .iter()
+                    .any(|it| it.contains(begin) && it.contains(end))
+        };
+        self.parts
+            .iter()
+            .all(|(_, span)| span.is_some_and(leaves_out))
+    }
+
     /// The definitions that hand out this address.
     pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
         let (lowest, highest) = range.first_and_last();

@@ -15,7 +15,7 @@ use super::{
 
 /// More cells are no picture any more: then a cell stands for several addresses.
 const CELLS: u128 = 4_096;
-/// Larger ranges are shown up to their highest row.
+/// Of larger ranges at least so much is shown as holds the highest row, rounded up to a power of two.
 const WHOLE: u128 = 65_536;
 
 /// The state of an address, or of the worst one in a cell.
@@ -136,7 +136,7 @@ pub struct Grid {
     /// A sign for each cell: █ live, ▓ held, ▒ stale, ? unknown, · free, ○ reserved without a row, × never handed out. Of
     /// several addresses it is the worst.
     pub cells: String,
-    /// So many addresses follow, all of them free.
+    /// So many addresses follow, none of them with a row.
     pub rest: u64,
 }
 
@@ -175,19 +175,33 @@ impl Grid {
         let reserved = reserved.iter();
         let reserved = reserved.filter_map(|it| Some((inside(*it)?, Sign::Reserved)));
         let taken: Vec<_> = reserved.chain(rows).collect();
-        let highest = taken.iter().map(|(at, _)| at + 1).max().unwrap_or_default();
+        let highest = taken.iter().map(|(at, _)| at.saturating_add(1)).max();
         let shown = if count <= WHOLE {
             count
         } else {
-            highest.max(CELLS).next_power_of_two().min(count)
+            let wanted = highest.unwrap_or_default().max(CELLS);
+            wanted
+                .checked_next_power_of_two()
+                .unwrap_or(count)
+                .min(count)
         };
         let each = shown.div_ceil(CELLS);
+        // A cell of more addresses tells nothing.
+        let each_of = u64::try_from(each).ok()?;
         let cells = shown.div_ceil(each);
         let led = assessor.led(place);
+        let block = |at: u128| {
+            let begin = number(first).saturating_add(at * each);
+            let end = begin.saturating_add(each - 1).min(number(last.0));
+            (address(begin, first), address(end, first))
+        };
         let mut signs: Vec<_> = (0..cells)
-            .map(|at| match each {
-                1 if is_excluded(range, led, address(number(first) + at, first)) => Sign::Excluded,
-                _ => Sign::Free,
+            .map(|at| {
+                if is_excluded(range, led, block(at)) {
+                    Sign::Excluded
+                } else {
+                    Sign::Free
+                }
             })
             .collect();
         for (at, sign) in taken {
@@ -198,7 +212,7 @@ impl Grid {
         }
         Some(Self {
             first: first.to_string(),
-            each: u64::try_from(each).unwrap_or(u64::MAX),
+            each: each_of,
             cells: signs.into_iter().map(Sign::character).collect(),
             rest: u64::try_from(count - shown).unwrap_or(u64::MAX),
         })
@@ -234,10 +248,9 @@ impl Grid {
     }
 }
 
-fn is_excluded(range: Range, led: Option<&Led<'_>>, address: IpAddr) -> bool {
-    if let Some(led) = led {
-        return led.handing_out(range, address).is_empty();
-    }
+/// Whether nobody hands out any address of a block.
+fn is_excluded(range: Range, led: Option<&Led<'_>>, (begin, end): (IpAddr, IpAddr)) -> bool {
     let (first, last) = range.first_and_last();
-    address == first || address == last.0
+    let is_edge = begin == end && (begin == first || begin == last.0);
+    is_edge || led.is_some_and(|led| led.hands_out_none(begin, end))
 }

@@ -118,6 +118,7 @@ fn audit_each(
         assessor,
         findings: Vec::new(),
         exempt: 0,
+        unordered: 0,
         unwatched: 0,
         unproven: 0,
     };
@@ -138,6 +139,7 @@ fn audit_each(
     let gone = pools::gone_slices(assessor, &pools);
     audit.findings.extend(gone);
     audit.about_all();
+    audit.leave_out_what_has_no_order();
     let notes = audit.notes(split.rows());
     let mut findings = audit.findings;
     findings.sort_unstable_by(order);
@@ -163,6 +165,14 @@ fn audit_each(
     }
 }
 
+/// Whether the order of the reads may make a finding.
+fn is_of_order(problem: Problem) -> bool {
+    matches!(
+        problem,
+        Problem::InUseTwice | Problem::InUseUnallocated | Problem::ReservationMissing
+    )
+}
+
 /// Worst first; then by place, addresses as addresses.
 fn order(a: &Finding, b: &Finding) -> Ordering {
     let first = a.problem.cmp(&b.problem);
@@ -182,6 +192,7 @@ struct Audit<'a> {
     findings: Vec<Finding>,
     // Rows that notes tell of.
     exempt: usize,
+    unordered: usize,
     unwatched: usize,
     unproven: usize,
 }
@@ -267,6 +278,17 @@ impl Audit<'_> {
         }
     }
 
+    /// In a cluster a second look confirms these findings, since the order of the reads may make them. Where the order is not
+    /// known, nothing does.
+    fn leave_out_what_has_no_order(&mut self) {
+        if !self.assessor.snapshot.is_unordered {
+            return;
+        }
+        let before = self.findings.len();
+        self.findings.retain(|it| !is_of_order(it.problem));
+        self.unordered = before - self.findings.len();
+    }
+
     fn notes(&self, rows: usize) -> Vec<String> {
         let blind = self.assessor.blind.len();
         let snapshot = self.assessor.snapshot;
@@ -305,6 +327,13 @@ impl Audit<'_> {
             notes.push(format!(
                 "{NO_SANDBOXES_ANNOTATION} is in the future, and does not count: {}",
                 words::names(&ahead)
+            ));
+        }
+        if self.unordered > 0 {
+            notes.push(format!(
+                "{} findings of duplicates, addresses in use without a row and missing reservations are left out: they may come \
+                 of the order in which the input was read; look again at the cluster",
+                self.unordered
             ));
         }
         if self.exempt > 0 {

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use ipgc_core::{definitions::Definition, text::excerpt};
 use kube::core::Selector;
 use serde_json::Value;
@@ -44,8 +44,11 @@ pub fn read(
     let total = files.iter().map(size).sum();
     let mut progress = |read| progress(read, total);
     let mut done = 0;
+    let mut gather = Gather::new(selector);
+    let mut all = files.iter();
+    gather.is_gathered = all.any(|it| it.is_gathered || Packed::of(&it.path).is_some());
     let mut reader = Reader {
-        gather: Gather::new(selector),
+        gather,
         others: BTreeMap::new(),
         order: Vec::new(),
     };
@@ -62,11 +65,10 @@ pub fn read(
             done: &mut done,
             progress: &mut progress,
         };
-        reader.gather.is_gathered = file.is_gathered;
         let read = match Packed::of(path) {
             None => reader.objects(at, source),
             Some(Packed::Tar) => reader.archive(at, source),
-            Some(Packed::Gzip) => reader.archive(at, GzDecoder::new(source)),
+            Some(Packed::Gzip) => reader.archive(at, MultiGzDecoder::new(source)),
         };
         read.map_err(named)?;
     }
@@ -104,28 +106,54 @@ impl Reader {
 
     /// The files of an archive that are named after a kind. Each is of a moment of its own, as in a folder.
     fn archive(&mut self, file: usize, source: impl Read) -> Result<(), String> {
-        self.gather.is_gathered = true;
-        let mut archive = tar::Archive::new(source);
+        let broken = |error: io::Error| format!("the archive cannot be read: {error}");
+        let mut source = Ending { source, zeros: 0 };
+        let mut archive = tar::Archive::new(&mut source);
         let mut found = false;
-        let entries = archive.entries().map_err(|error| error.to_string())?;
-        for (at, entry) in entries.enumerate() {
-            let entry = entry.map_err(|error| format!("the archive cannot be read: {error}"))?;
-            let path = entry
-                .path()
-                .map_err(|error| error.to_string())?
-                .into_owned();
-            if !entry.header().entry_type().is_file() || !is_of_a_kind(&path) {
+        for (at, entry) in archive.entries().map_err(broken)?.enumerate() {
+            let entry = entry.map_err(broken)?;
+            let path = entry.path().map_err(broken)?.into_owned();
+            if !is_of_a_kind(&path) {
+                continue;
+            }
+            if !entry.header().entry_type().is_file() {
+                *self.others.entry("file that is a link".into()).or_default() += 1;
                 continue;
             }
             found = true;
             let read = self.objects(MOST_FILES + file * MOST_FILES + at, entry);
             read.map_err(|error| format!("{}: {error}", path.display()))?;
         }
+        // The sum of a packed file stands at its end.
+        io::copy(&mut source, &mut io::sink()).map_err(broken)?;
+        if source.zeros < END_OF_TAR {
+            return Err("the archive has no end: it was cut off".to_owned());
+        }
         if found {
             Ok(())
         } else {
             Err(NOTHING_NAMED.to_owned())
         }
+    }
+}
+
+/// A tar ends with two blocks of zeros.
+const END_OF_TAR: u64 = 1024;
+
+/// A source that knows how many zeros were read last.
+struct Ending<R> {
+    source: R,
+    zeros: u64,
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        let zeros = buffer[..read].iter().rev().take_while(|byte| **byte == 0);
+        let zeros = zeros.count();
+        let before = if zeros == read { self.zeros } else { 0 };
+        self.zeros = before + zeros as u64;
+        Ok(read)
     }
 }
 
@@ -208,7 +236,9 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
 /// Adds to a snapshot what the choice of the input means for it.
 fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, String> {
     if snapshot.no_proof.is_none() {
-        let reason = unproven(order).or_else(|| of_one_node(&snapshot));
+        let unordered = unproven(order);
+        snapshot.is_unordered = unordered.is_some();
+        let reason = unordered.or_else(|| of_one_node(&snapshot));
         snapshot.no_proof = reason.map(Into::into);
     }
     if !snapshot.kinds.contains(&Kind::IpPool) {
@@ -310,27 +340,25 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<Input>, String> {
     Ok(files)
 }
 
-/// So deep are the folders of no program that gathers objects; links could go on for ever.
+/// So deep are the folders of no program that gathers objects.
 const DEEPEST: usize = 16;
 
-/// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything.
+/// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything, so
+/// no links are followed there.
 fn folder(path: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let entries = path.read_dir().map_err(named)?;
-    let paths = entries.map(|entry| {
-        let (path, kind) = entry.and_then(|it| Ok((it.path(), it.file_type()?)))?;
-        let is_folder = kind.is_dir() || kind.is_symlink() && path.is_dir();
-        Ok((path, is_folder))
-    });
-    let mut paths: Vec<_> = paths.collect::<Result<_, _>>().map_err(named)?;
-    paths.sort();
+    let entries = entries.map(|entry| entry.and_then(|it| Ok((it.path(), it.file_type()?))));
+    let mut entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(named)?;
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let is_first = depth == DEEPEST;
-    for (path, is_folder) in paths {
-        if is_folder {
-            if depth > 0 {
-                folder(&path, depth - 1, files)?;
+    for (path, kind) in entries {
+        if kind.is_dir() {
+            if depth == 0 {
+                return Err(format!("{}: the folders are too deep", path.display()));
             }
-        } else if has_form(&path) && (is_first || is_of_a_kind(&path)) {
+            folder(&path, depth - 1, files)?;
+        } else if has_form(&path) && (is_first || kind.is_file() && is_of_a_kind(&path)) {
             files.push(Input {
                 path,
                 is_gathered: !is_first,

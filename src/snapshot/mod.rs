@@ -142,8 +142,11 @@ pub struct Snapshot {
     pub selected: Option<HashSet<PodRef>>,
     /// The objects that cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// Why the absence of a pod proves nothing, if it does not.
+    /// Why the absence of a pod proves nothing, if it does not. What is known of a pod that is there may then be older or newer
+    /// than its row.
     pub no_proof: Option<Box<str>>,
+    /// Whether nobody knows whether rows were read before pods.
+    pub is_unordered: bool,
     /// The only namespace whose pools were looked for.
     pub pools_of: Option<String>,
     /// The namespaces of the pods, where those of others may have been left out.

@@ -97,7 +97,10 @@ impl Text {
                 self.title(&format!("  {line}"));
             }
             if grid.rest > 0 {
-                self.line("free", format!("{} addresses that follow", grid.rest));
+                self.line(
+                    "rest",
+                    format!("{} addresses follow, none with a row", grid.rest),
+                );
             }
             self.line("signs", legend(Sign::ALL.len()));
         }

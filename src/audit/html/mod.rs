@@ -104,7 +104,7 @@ pub fn write_page(
     let data = data.to_string().replace('<', "\\u003c");
     write!(
         output,
-        "<div id=told aria-live=polite data-with><span class=soft>Point at an address, or choose it with the arrow \
+        "<div id=told aria-live=polite data-with><span class=soft>Point at an address, or open a pool, go to its grid with Tab, and choose one with the arrow \
          keys.</span></div></main>\n<script type=\"application/json\" id=data>{data}</script>\n\
          <script>{SCRIPT}</script></body></html>\n"
     )
@@ -197,8 +197,8 @@ fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
          <h1>IP addresses of whereabouts</h1><p class=soft>{source}, {made}</p><ul class=totals>",
         made = escaped(&report.made),
         source = match report.source {
-            Source::Cluster => "Of a cluster",
-            Source::Files => "Of files",
+            Source::Cluster => "Source: the cluster",
+            Source::Files => "Source: files",
         }
     )?;
     let numbers = [
@@ -225,7 +225,7 @@ fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
         output,
         "<p data-with><label for=search>Find an address, a pod or a node</label><br>\
          <input id=search type=search autocomplete=off></p><ul id=matches data-with></ul>\
-         <p data-without>Search and details of single addresses need a script. All else is here.</p>"
+         <p data-without>Search and details of single addresses need a script. Everything else works without it.</p>"
     )
 }
 
@@ -233,7 +233,7 @@ fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
 fn findings(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
     write!(output, "<h2 id=findings>Findings, worst first</h2>")?;
     if report.findings.is_empty() {
-        return write!(output, "<p>Nothing is wrong.</p>");
+        return write!(output, "<p>No findings.</p>");
     }
     for all in report.findings.chunk_by(|a, b| a.problem == b.problem) {
         let problem = all[0].problem;
@@ -348,7 +348,7 @@ fn of_pool(
         if grid.rest > 0 {
             write!(
                 output,
-                "<p class=soft>{} addresses follow, all free.</p>",
+                "<p class=soft>{} addresses follow, none with a row.</p>",
                 grid.rest
             )?;
         }
