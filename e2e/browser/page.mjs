@@ -94,7 +94,7 @@ const cluster = async (folder, list) => {
     check((await told.textContent()).includes(words), `${words} is not in ${await told.textContent()}`);
   }
   await page.locator("#search").fill("no such thing");
-  check((await page.locator("#matches").textContent()) === "0 addresses", "nothing is found of nothing");
+  check((await page.locator("#count").textContent()) === "0 addresses", "nothing is found of nothing");
   await page.locator("#search").fill("");
 
   // What anybody may write does nothing here: a name is a text.

@@ -90,6 +90,14 @@ impl<'s> Led<'s> {
             .all(|(_, span)| span.is_some_and(leaves_out))
     }
 
+    /// Whether a definition hands out this address.
+    pub fn hands_out(&self, range: Range, address: IpAddr) -> bool {
+        let (lowest, highest) = range.first_and_last();
+        let is_usable = range.contains(address) && address != lowest && address != highest.0;
+        let mut parts = self.parts.iter();
+        is_usable && parts.any(|(_, span)| span.is_none_or(|span| is_within(span, address)))
+    }
+
     /// The definitions that hand out this address.
     pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
         let (lowest, highest) = range.first_and_last();

@@ -205,7 +205,7 @@ impl Audit<'_> {
         each_row: &mut dyn FnMut(&Judged<'_>),
     ) -> PoolUsage {
         let (assessor, mut split) = (self.assessor, Split::default());
-        let mut waits = Waits::default();
+        let (mut waits, mut rows) = (Waits::default(), Vec::new());
         for row in pool.rows() {
             let it = assessor.row(pool, place, row);
             *split.of(it.verdict.word()) += 1;
@@ -216,6 +216,7 @@ impl Audit<'_> {
                 _ => {}
             }
             waits.add(&it);
+            rows.extend(it.address.map(|address| (address, it.verdict.word())));
             each_row(&it);
             self.findings.extend(assessor.finding(&it));
             self.findings.extend(assessor.unreserved(&it));
@@ -230,7 +231,7 @@ impl Audit<'_> {
         let findings = &mut self.findings;
         findings.extend(pools::slice_of_several_nodes(assessor, place));
         let led = assessor.led(place);
-        let usage = pools::usage(pool, place, led, split, waits);
+        let usage = pools::usage(place, led, (split, &rows), waits);
         findings.extend(pools::full_parts(place, &usage));
         if let Some(definitions) = &assessor.definitions {
             findings.extend(match led {

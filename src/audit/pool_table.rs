@@ -88,12 +88,12 @@ fn cells(pool: &PoolUsage, look: Look) -> Vec<String> {
     cells.push(shown(number(pool.size)));
     cells.extend(pool.split.signs().map(|(_, count)| count.to_string()));
     cells.push(shown(number(pool.free)));
-    cells.push(shown(full(pool.split.rows() as u64, pool.size)));
+    cells.push(shown(full(pool.free, pool.size)));
     cells.push(shown(waits(pool, look)));
     cells
 }
 
-/// A part is one of the pool above it: of its rows only the number is known.
+/// A part is one of the pool above it.
 fn part_cells(part: &PartUsage, look: Look) -> Vec<String> {
     let first = part.first.as_deref().unwrap_or("first");
     let last = part.last.as_deref().unwrap_or("last");
@@ -102,22 +102,21 @@ fn part_cells(part: &PartUsage, look: Look) -> Vec<String> {
         cells.push("-".to_owned());
     }
     cells.push(shown(few(&part.definitions, look)));
+    let free = part.size.saturating_sub(part.split.rows() as u64);
     cells.push(part.size.to_string());
-    cells.extend(["-", "-", "-", "-"].map(str::to_owned));
-    cells.push(part.size.saturating_sub(part.rows).to_string());
-    cells.push(shown(full(part.rows, Some(part.size))));
+    cells.extend(part.split.signs().map(|(_, count)| count.to_string()));
+    cells.push(free.to_string());
+    cells.push(shown(full(Some(free), Some(part.size))));
     cells.push("-".to_owned());
     cells
 }
 
-/// Its rows are shown as live: which they are, the pool tells.
 fn as_usage(part: &PartUsage) -> PoolUsage {
-    let mut usage = PoolUsage {
+    PoolUsage {
         size: Some(part.size),
+        split: part.split,
         ..PoolUsage::default()
-    };
-    usage.split.live = usize::try_from(part.rows).unwrap_or(usize::MAX);
-    usage
+    }
 }
 
 fn few(names: &[String], look: Look) -> Option<String> {
@@ -130,9 +129,10 @@ fn few(names: &[String], look: Look) -> Option<String> {
     }
 }
 
-fn full(rows: u64, size: Option<u64>) -> Option<String> {
-    let size = size.filter(|size| *size > 0)?;
-    Some(format!("{}%", u128::from(rows) * 100 / u128::from(size)))
+fn full(free: Option<u64>, size: Option<u64>) -> Option<String> {
+    let (free, size) = free.zip(size.filter(|size| *size > 0))?;
+    let taken = size.saturating_sub(free);
+    Some(format!("{}%", u128::from(taken) * 100 / u128::from(size)))
 }
 
 /// The time until the last stale row goes, and the nodes that hold others.

@@ -1,11 +1,11 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, net::IpAddr};
 
 use ipgc_core::{
     ipam::handed_out,
     judge::Word,
-    pool::{ObservedPool, PoolKey},
+    pool::PoolKey,
     routes::{Slice, slice_pools},
 };
 
@@ -23,10 +23,9 @@ const NEARLY_FULL: u128 = 90;
 
 /// How full a pool is.
 pub fn usage(
-    pool: &ObservedPool,
     place: &Place,
     led: Option<&Led<'_>>,
-    split: Split,
+    (split, rows): (Split, &[(IpAddr, Word)]),
     waits: Waits,
 ) -> PoolUsage {
     let size = |range| match led {
@@ -34,13 +33,20 @@ pub fn usage(
         None => handed_out(range, None),
     };
     let size = place.range.and_then(size).map(limited);
-    let parts = led.map(|led| parts(pool, place, led)).unwrap_or_default();
+    let parts = led.map(|led| parts(rows, place, led)).unwrap_or_default();
+    let taken = place.range.map_or(0, |range| {
+        let taken = rows.iter().filter(|(address, _)| match led {
+            Some(led) => led.hands_out(range, *address),
+            None => range.contains(*address),
+        });
+        taken.count() as u64
+    });
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
         size,
-        free: size.map(|size| size.saturating_sub(split.rows() as u64)),
+        free: size.map(|size| size.saturating_sub(taken)),
         split,
         definitions: led.map(Led::definitions).unwrap_or_default(),
         parts,
@@ -79,20 +85,22 @@ impl Waits {
 }
 
 /// The parts of its range that definitions hand out, each with how full it is.
-fn parts(pool: &ObservedPool, place: &Place, led: &Led<'_>) -> Vec<PartUsage> {
+fn parts(rows: &[(IpAddr, Word)], place: &Place, led: &Led<'_>) -> Vec<PartUsage> {
     let Some(range) = place.range else {
         return Vec::new();
     };
     let parts = led.parts(range).into_iter();
     let parts = parts.map(|(span, size, names)| {
-        let held = pool.rows().iter().filter_map(|row| pool.address_of(row));
-        let rows = held.filter(|held| range.contains(*held) && is_within(span, *held));
+        let mut split = Split::default();
+        for (address, word) in rows {
+            *split.of(*word) += usize::from(range.contains(*address) && is_within(span, *address));
+        }
         PartUsage {
             definitions: names.into_iter().map(str::to_owned).collect(),
             first: span.first.map(|it| it.to_string()),
             last: span.last.map(|it| it.to_string()),
             size: limited(size),
-            rows: rows.count() as u64,
+            split,
         }
     });
     parts.collect()
@@ -156,16 +164,20 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
 
 /// The finding about a range that is nearly full. A range of single addresses is full by design.
 pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
-    let size = usage.size?;
+    let (size, free) = usage.size.zip(usage.free)?;
     let split = usage.split;
-    let rows = split.rows();
+    // A range of which nothing is handed out is full.
+    let rows = match size {
+        0 => split.rows() as u64,
+        _ => size - free,
+    };
     if led
         .zip(place.range)
         .is_some_and(|(led, range)| led.is_of_single_addresses(range))
     {
         return None;
     }
-    is_nearly_full(rows as u128, size.into()).then(|| {
+    is_nearly_full(rows.into(), size.into()).then(|| {
         let first = if split.unreported > 0 {
             "; see first to the findings unreported, each of which says what frees it"
         } else {
@@ -180,9 +192,9 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> O
 /// though the range has some left.
 pub fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
     let full = usage.parts.iter();
-    let full = full.filter(|part| is_nearly_full(part.rows.into(), part.size.into()));
+    let full = full.filter(|part| is_nearly_full(part.split.rows() as u128, part.size.into()));
     let findings = full.map(|part| {
-        let PartUsage { rows, size, .. } = part;
+        let (rows, size) = (part.split.rows(), part.size);
         let mut detail = format!(
             "{rows} of {size} addresses are taken of the part that {} hands out",
             words::names(&part.definitions)

@@ -88,10 +88,10 @@ pub struct PoolUsage {
     /// Its range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// How many addresses it hands out at the most; excluded ones are counted.
+    /// How many addresses definitions hand out of it; without a definition all but the first and the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// How many of them have no row.
+    /// How many of them have no row. Rows of other addresses take none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<u64>,
     /// Its rows.
@@ -125,8 +125,9 @@ pub struct PartUsage {
     pub last: Option<String>,
     /// How many addresses it has to hand out.
     pub size: u64,
-    /// How many of them have a row.
-    pub rows: u64,
+    /// The rows of them.
+    #[serde(flatten)]
+    pub split: Split,
 }
 
 /// The problem of a finding, worst first.

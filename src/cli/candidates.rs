@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
 
+use clap::Parser as _;
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use ipgc_core::pool::ObservedPool;
 use kube::{Api, api::ListParams};
@@ -41,7 +42,27 @@ pub fn subjects() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::All))
 }
 
+/// The cluster as the variables of the flags name it.
+#[derive(clap::Parser)]
+struct FromVariables {
+    #[command(flatten)]
+    cluster: cluster::Args,
+}
+
+/// Flags by which the line names another cluster, or files. Names of the wrong cluster are worse than none.
+const OTHERS: [&str; 5] = [
+    "--kubeconfig",
+    "--context",
+    "--pool-namespace",
+    "--file",
+    "-f",
+];
+
 fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
+    let mut line = std::env::args();
+    if line.any(|word| OTHERS.iter().any(|flag| word.starts_with(flag))) {
+        return Vec::new();
+    }
     let Some(word) = word.to_str() else {
         return Vec::new();
     };
@@ -56,7 +77,8 @@ fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
 
 /// Those that begin with the word.
 async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
-    let cluster = cluster::Args::default();
+    let cluster = FromVariables::try_parse_from(["ipgc"]).map_err(|error| error.to_string())?;
+    let cluster = cluster.cluster;
     let client = read_only(cluster.client().await?);
     let api = match cluster.pool_namespace() {
         Some(namespace) => Api::<IpPool>::namespaced(client, &namespace),

@@ -11,9 +11,10 @@ use clap::ValueEnum;
 use rustix::termios::tcgetwinsize;
 
 use super::{
-    Ended, block_on, candidates, print, print_json, print_with, source, unwritten, values::duration,
+    Ended, block_on, candidates, print, print_json, print_with, readable, source, values::duration,
 };
 use crate::audit::{
+    audit,
     filter::{Filter, is_named},
     pool_table::{Look, write_pools},
     report::{self, Report},
@@ -48,9 +49,9 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-The fullest pool comes first, and below it parts of its range that some definitions hand out. HELD are unreported and unfenced rows. WAITS
-tells in how much time the last stale row goes, and which nodes hold rows. Since when a row is stale, only a running
-ipgc knows: its metric ipgc_oldest_stale_seconds. -o json and yaml are the report of ipgc audit without its findings.
+The fullest pool comes first, and below it parts of its range that some definitions hand out. HELD are unreported and unfenced rows. WAITS is the time
+until an ipgc that starts now would have freed the last stale row, and the nodes that hold rows. How long a row has been stale is known
+to a running ipgc only: its metric ipgc_oldest_stale_seconds. -o json and yaml are the report of ipgc audit without its findings.
 
 Exit code: 0 printed, 2 error
 
@@ -80,19 +81,39 @@ pub(super) fn main(args: &Args) -> Ended {
     if args.interval < Duration::from_secs(1) {
         return Err("--interval must be at least 1s".to_owned());
     }
-    loop {
-        let report = block_on(args.report())?;
-        if args.watch && stdout().is_terminal() {
-            // The cursor goes to the first line, and what is below it goes.
-            let cleared = stdout().lock().write_all(b"\x1b[H\x1b[2J");
-            cleared.map_err(|error| unwritten(&error))?;
-        }
-        let ended = args.print(&report)?;
-        if !args.watch {
-            return Ok(ended);
-        }
-        std::thread::sleep(args.interval);
+    let report = block_on(args.report())?;
+    args.print(&report)?;
+    if !args.watch {
+        return Ok(ExitCode::SUCCESS);
     }
+    loop {
+        std::thread::sleep(args.interval);
+        match block_on(args.report()) {
+            Ok(report) => {
+                // The cursor goes to the first line, and what is below it goes. A reader that is gone has enough.
+                let clear: &[u8] = if stdout().is_terminal() {
+                    b"\x1b[H\x1b[2J"
+                } else {
+                    b"\n"
+                };
+                if stdout()
+                    .lock()
+                    .write_all(clear)
+                    .and_then(|()| stdout().flush())
+                    .is_err()
+                {
+                    break;
+                }
+                args.print(&report)?;
+            }
+            Err(reason) => eprintln!(
+                "ipgc: {}; the next look is in {:?}",
+                readable(&reason),
+                args.interval
+            ),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
@@ -106,7 +127,15 @@ impl Args {
             };
             filter.check(&read.snapshot)?;
         }
-        let mut report = read.report(&Filter::default(), &policy).await?;
+        let made = jiff::Timestamp::now().to_string();
+        let mut report = audit(
+            &read.snapshot,
+            &policy,
+            &Filter::default(),
+            read.source,
+            made,
+        );
+        // They would want a second look.
         report.findings.clear();
         let wanted = |namespace: &str, name: &str| {
             let mut pools = self.pools.iter();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::calls::call;
 
-/// A kind, and the fields of it that ipgc reads; `*` is any key.
+/// A kind, and the fields of it that ipgc reads; `*` is any key, or any item.
 type Read = (&'static str, &'static [&'static str]);
 
 /// Groups with their versions, and what is read of them.
@@ -25,6 +25,15 @@ const READ: [(&str, &[Read]); 2] = [
             (
                 "OverlappingRangeIPReservation",
                 &["spec.podref", "spec.ifname", "spec.containerid"],
+            ),
+            (
+                "NodeSlicePool",
+                &[
+                    "spec.range",
+                    "spec.sliceSize",
+                    "status.allocations.*.nodeName",
+                    "status.allocations.*.sliceRange",
+                ],
             ),
         ],
     ),
@@ -69,13 +78,16 @@ fn dropped(served: &Value, (kind, fields): Read) -> Option<String> {
 fn keeps(schema: &Value, field: &str) -> bool {
     let mut at = schema;
     for part in field.split('.') {
-        if at["x-kubernetes-preserve-unknown-fields"] == true {
-            return true;
-        }
-        at = match part {
+        let next = match part {
+            "*" if at["items"].is_object() => &at["items"],
             "*" => &at["additionalProperties"],
             part => &at["properties"][part],
         };
+        // It keeps what it does not declare, and prunes within what it declares.
+        if next.is_null() && at["x-kubernetes-preserve-unknown-fields"] == true {
+            return true;
+        }
+        at = next;
     }
     !at.is_null()
 }
@@ -105,8 +117,14 @@ mod tests {
 
     #[test]
     fn what_the_program_prints_keeps_all() {
-        for kind in READ.iter().flat_map(|(_, kinds)| *kinds) {
-            assert_eq!(dropped(&served(), *kind), None);
+        let served = served();
+        for (kind, fields) in READ.iter().flat_map(|(_, kinds)| *kinds) {
+            assert!(
+                served["components"]["schemas"]
+                    .get(json!(kind).to_string())
+                    .is_some()
+            );
+            assert_eq!(dropped(&served, (*kind, *fields)), None);
         }
     }
 
@@ -123,7 +141,7 @@ mod tests {
         "spec",
         "drops spec.podref, spec.ifname, spec.containerid,"
     )]
-    #[case::config(2, "/properties/spec/properties", "config", "drops spec.config,")]
+    #[case::config(3, "/properties/spec/properties", "config", "drops spec.config,")]
     fn what_is_dropped_is_named(
         #[case] which: usize,
         #[case] place: &str,

@@ -117,6 +117,93 @@ fn nothing_that_was_gathered_is_stale() {
     );
 }
 
+/// A pod that ended may be an earlier one than that of the row; a pod that reports an address may have come after the row was
+/// written. Of one dump both are findings.
+#[test]
+fn nothing_is_found_that_another_moment_would_make() {
+    let server = shop();
+    let ended = fixtures::pod(NS, "gone").node("n1").ended("Succeeded");
+    server.put(ended.build());
+    server.put(pod("web-9", 9).build());
+    let (_, whole, _) = audit_at(&dump(&server).0);
+    let problems = |report: &Value| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let problems = findings.map(|it| it["problem"].as_str().unwrap().to_owned());
+        problems.collect::<Vec<_>>()
+    };
+    assert!(
+        problems(&whole).contains(&"in-use-unallocated".to_owned()),
+        "{whole:#}"
+    );
+    assert_eq!(whole["totals"]["unknown"], 0);
+    let (_, report, _) = inspected(&server).audit();
+    assert_eq!(report["totals"]["stale"], 0);
+    let left: Vec<_> = problems(&report)
+        .into_iter()
+        .filter(|it| it.starts_with("in-use"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+    assert!(
+        report["notes"]
+            .to_string()
+            .contains("findings of duplicates"),
+        "{}",
+        report["notes"]
+    );
+}
+
+/// What was lost of an archive must not look like what is not there.
+#[rstest]
+#[case::plain("a.tar", 512, "it was cut off")]
+#[case::packed("a.tar.gz", 30, "incomplete deflate stream")]
+#[case::its_sum("a.tar.gz", 4, "the archive cannot be read")]
+fn an_archive_that_was_cut_off_is_refused(
+    #[case] name: &str,
+    #[case] lost: usize,
+    #[case] expected: &str,
+) {
+    let folder = inspected(&shop());
+    let archive = Folder::new();
+    archive.write("other.txt", "");
+    let path = archive.0.join(name);
+    let tar = process::Command::new("tar")
+        .args([if name.ends_with("gz") { "-czf" } else { "-cf" }])
+        .args([
+            &path,
+            Path::new("-C"),
+            &folder.0,
+            Path::new("--blocking-factor=1"),
+            Path::new("."),
+        ])
+        .status();
+    assert!(tar.unwrap().success());
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - lost]).unwrap();
+    let (code, _, stderr) = audit_at(&path);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains(expected) && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+}
+
+/// Below a folder no link is followed, and nothing is opened that is no file.
+#[test]
+fn links_and_pipes_are_passed_over() {
+    let folder = inspected(&shop());
+    let (_, before, _) = folder.audit();
+    let below = folder.0.join("must-gather.local");
+    for (target, name) in [(".", "a"), (".", "b"), ("/dev/zero", "pods.json")] {
+        std::os::unix::fs::symlink(target, below.join(name)).unwrap();
+    }
+    let pipe = process::Command::new("mkfifo")
+        .arg(below.join("nodes.yaml"))
+        .status();
+    assert!(pipe.unwrap().success());
+    let (code, after, stderr) = folder.audit();
+    assert_eq!((code, &after["totals"]), (1, &before["totals"]), "{stderr}");
+}
+
 #[rstest]
 #[case::gzip("must-gather.tar.gz", true)]
 #[case::short("must-gather.tgz", true)]

@@ -47,7 +47,7 @@ fn parts_are_lines_of_their_own() {
         part[..6],
         ["10.0.0.1", "to", "10.0.0.4", "-", "default/part", "4"]
     );
-    assert_eq!(part[10..12], ["2", "50%"]);
+    assert_eq!(part[6..12], ["1", "0", "1", "0", "2", "50%"]);
 }
 
 #[rstest]
@@ -164,6 +164,60 @@ fn a_large_range_has_a_grid_of_blocks(
         .filter(|at| "█▓▒?".contains(signs[*at]))
         .collect();
     assert_eq!(taken, [at]);
+}
+
+/// Ranges at the ends of what there is.
+#[rstest]
+#[case::all("::/0", 0)]
+#[case::half("8000::/1", 40)]
+#[case::two("10.0.0.0/31", 1)]
+#[case::one("10.0.0.4/32", 0)]
+#[case::one_of_ipv6("fd00::1/128", 0)]
+#[case::short("fd00::/16", u64::MAX)]
+fn each_range_has_a_picture_or_none(#[case] range: &str, #[case] offset: u64) {
+    let server = server();
+    server.put(
+        fixtures::pool(NS, range)
+            .row_of(offset, "default/gone")
+            .build(),
+    );
+    let file = dump(&server);
+    for args in [
+        &["pools", "-o", "wide"][..],
+        &["audit", "-o", "html", "--exit-zero"],
+    ] {
+        let (code, stdout, stderr) = asked(&file, args);
+        assert_eq!((code, &*stderr), (0, ""));
+        assert!(stdout.contains(range), "{stdout}");
+    }
+}
+
+/// What no definition hands out takes no room, and a large grid shows it.
+#[test]
+fn rows_outside_of_what_is_handed_out_take_no_room() {
+    let server = bare();
+    let ipam = json!({
+        "type": "whereabouts", "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.9",
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    server.put(
+        fixtures::pool(NS, RANGE)
+            .row_of(2, "default/a")
+            .row_of(100, "default/b")
+            .build(),
+    );
+    let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "json"]);
+    let pools: Value = serde_json::from_str(&stdout).unwrap();
+    let pool = &pools["pools"][0];
+    assert_eq!((&pool["size"], &pool["free"]), (&json!(9), &json!(8)));
+    let excluded =
+        json!({"type": "whereabouts", "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"]});
+    server.put(fixtures::nad_with_ipam(NS, "large", &excluded));
+    server.put(fixtures::pool(NS, "10.4.0.0/16").build());
+    let (_, stdout, _) = asked(&dump(&server), &["explain", "10.4.0.0-16", "-o", "json"]);
+    let explained: Value = serde_json::from_str(&stdout).unwrap();
+    let cells = explained["grids"][0]["cells"].as_str().unwrap();
+    assert_eq!(cells.matches('×').count(), 2048);
 }
 
 /// The page needs nothing from elsewhere, and what others wrote is text in it. A real browser opens it in `.ci/run`.

@@ -94,7 +94,7 @@ pub fn write_page(
             "rows": rows,
         })
     });
-    let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word])));
+    let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
     let data = json!({
         "pools": data.collect::<Vec<_>>(),
         "texts": texts.all,
@@ -104,10 +104,20 @@ pub fn write_page(
     let data = data.to_string().replace('<', "\\u003c");
     write!(
         output,
-        "<div id=told aria-live=polite data-with><span class=soft>Point at an address, or open a pool, go to its grid with Tab, and choose one with the arrow \
+        "<div id=told aria-live=off data-with><span class=soft>Point at an address, or open a pool, go to its grid with Tab, and choose one with the arrow \
          keys.</span></div></main>\n<script type=\"application/json\" id=data>{data}</script>\n\
          <script>{SCRIPT}</script></body></html>\n"
     )
+}
+
+/// What stands in a cell, for whom colours tell nothing.
+fn letter(word: &str) -> &'static str {
+    match word {
+        "held" => "H",
+        "stale" => "S",
+        "unknown" => "?",
+        _ => "",
+    }
 }
 
 /// The pools of the report, by namespace and name.
@@ -122,16 +132,21 @@ fn pools<'s>(
         assessor = assessor.at(&report.made);
     }
     let orphans = assessor.orphans();
+    let mut reserved = HashMap::<_, Vec<_>>::new();
+    for (place, address) in orphans
+        .iter()
+        .filter_map(|it| Some((it.place?, it.address?)))
+    {
+        reserved.entry(&place.key).or_default().push(address);
+    }
+    let usages = report.pools.iter();
+    let usages: HashMap<_, _> = usages.map(|it| ((&*it.namespace, &*it.name), it)).collect();
     let mut pools = BTreeMap::new();
     for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
-        let mut usages = report.pools.iter();
-        let is_it =
-            |it: &&PoolUsage| it.namespace == place.key.namespace && it.name == place.key.name;
-        let Some(usage) = usages.find(is_it) else {
+        let Some(usage) = usages.get(&(&*place.key.namespace, &*place.key.name)) else {
             continue;
         };
-        let reserved = orphans.iter().filter(|it| it.is_in(place));
-        let reserved: Vec<_> = reserved.filter_map(|it| it.address).collect();
+        let reserved = reserved.remove(&place.key).unwrap_or_default();
         let grid = Grid::of(&assessor, &pool, place, &reserved);
         let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
         let rows = pool.rows().iter().map(|row| {
@@ -224,7 +239,7 @@ fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
     write!(
         output,
         "<p data-with><label for=search>Find an address, a pod or a node</label><br>\
-         <input id=search type=search autocomplete=off></p><ul id=matches data-with></ul>\
+         <input id=search type=search autocomplete=off></p><ul id=matches data-with></ul><p id=count class=soft role=status data-with></p>\
          <p data-without>Search and details of single addresses need a script. Everything else works without it.</p>"
     )
 }
@@ -333,7 +348,7 @@ fn of_pool(
             escaped(part.first.as_deref().unwrap_or("the first address")),
             escaped(part.last.as_deref().unwrap_or("the last one")),
             escaped(&part.definitions.join(", ")),
-            part.rows,
+            part.split.rows(),
             part.size
         )?;
     }

@@ -36,7 +36,8 @@
       make("dt", name, list);
       make("dd", value, list);
     };
-    const first = show(parse(pool.first) + BigInt(cell) * BigInt(pool.each), pool.first);
+    // A row outside of its range has no cell.
+    const first = cell === null ? null : show(parse(pool.first) + BigInt(cell) * BigInt(pool.each), pool.first);
     line("address", row ? row[1] : first);
     line("pool", pool.name);
     line("state", row ? text(row[5]) : sign);
@@ -45,10 +46,10 @@
       line("node", text(row[3]));
       line("since", text(row[4]));
       line("why", text(row[6]));
-      line("changes", text(row[7]));
+      line("what would change this", text(row[7]));
     }
-    if (pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${pool.cells.get(cell)?.length ?? 0} of them with a row`);
-    line("more", `ipgc explain ${row ? row[1] : first}`);
+    if (cell !== null && pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${pool.cells.get(cell)?.length ?? 0} of them with a row`);
+    line("command", `ipgc explain ${row ? row[1] : first}`);
   };
 
   const grids = new Map();
@@ -64,39 +65,49 @@
     const box = byId(`pool-${at}`).querySelector(".cells");
     const signs = [...pool.signs];
     const buttons = signs.map((sign, cell) => {
-      const [word] = data.signs[sign];
+      const [word, letter] = data.signs[sign];
       const rows = pool.cells.get(cell) ?? [];
       // The worst one of a block is the one that its sign shows.
       const row = rows.find((row) => text(row[8]) === word) ?? rows[0];
       const button = make("button", "", box);
       button.className = word;
       button.type = "button";
+      button.textContent = letter;
       button.tabIndex = cell === 0 ? 0 : -1;
       const name = row ? row[1] : show(parse(pool.first) + BigInt(cell) * BigInt(pool.each), pool.first);
       button.setAttribute("aria-label", [name, word, row && row[2]].filter(Boolean).join(", "));
       button.show = (chosen) => tell(pool, cell, chosen ?? row, word);
       return button;
     });
+    let kept;
+    // Only what is chosen is announced: what the mouse passes is not.
     const pinned = (button) => {
-      box.querySelector(".found")?.classList.remove("found");
+      kept?.classList.remove("found");
+      kept?.removeAttribute("aria-current");
+      kept = button;
       button.classList.add("found");
+      button.setAttribute("aria-current", "true");
+      told.setAttribute("aria-live", "polite");
+      button.show();
+      told.setAttribute("aria-live", "off");
     };
     const at_of = (event) => buttons.indexOf(event.target);
     box.addEventListener("mouseover", (event) => event.target.show?.());
-    box.addEventListener("focusin", (event) => event.target.show?.());
-    box.addEventListener("click", (event) => {
+    box.addEventListener("mouseleave", () => kept?.show());
+    box.addEventListener("focusin", (event) => {
       if (at_of(event) < 0) return;
-      pinned(event.target);
-      told.scrollIntoView({ block: "nearest" });
+      box.querySelector("[tabindex='0']").tabIndex = -1;
+      event.target.tabIndex = 0;
+      event.target.show();
     });
+    box.addEventListener("click", (event) => at_of(event) >= 0 && pinned(event.target));
     box.addEventListener("keydown", (event) => {
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
       const columns = getComputedStyle(box).gridTemplateColumns.split(" ").length;
       const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns };
       const next = buttons[at_of(event) + steps[event.key]];
       if (!next) return;
       event.preventDefault();
-      event.target.tabIndex = -1;
-      next.tabIndex = 0;
       next.focus();
     });
     grids.set(at, { buttons, pinned });
@@ -110,11 +121,14 @@
   const open = (at, row) => {
     const pool = byId(`pool-${at}`);
     pool.open = true;
-    if (row[0] === null || !data.pools[at].signs) return pool.scrollIntoView();
+    if (row[0] === null || !data.pools[at].signs) {
+      pool.querySelector("summary").focus();
+      return tell(data.pools[at], null, row, "");
+    }
     const { buttons, pinned } = grid(at);
     const button = buttons[row[0]];
-    pinned(button);
     button.focus();
+    pinned(button);
     button.show(row);
   };
   const search = byId("search");
@@ -122,6 +136,7 @@
   search.addEventListener("input", () => {
     const words = search.value.trim().toLowerCase();
     matches.replaceChildren();
+    byId("count").textContent = "";
     if (words.length < 2) return;
     let count = 0;
     data.pools.forEach((pool, at) => {
@@ -133,11 +148,14 @@
         button.addEventListener("click", () => open(at, row));
       }
     });
-    make("li", count > 100 ? `${count} addresses, the first 100 of them` : `${count} addresses`, matches).className = "soft";
+    byId("count").textContent = count > 100 ? `${count} addresses, the first 100 of them` : `${count} addresses`;
   });
-  // A few pools are printed with their grids, and all findings with their tables.
+  // A few pools are printed with their grids as text, and all findings with their tables.
+  let opened = [];
   addEventListener("beforeprint", () => {
-    document.querySelectorAll(".problem").forEach((problem) => (problem.open = true));
-    if (pools.length <= 50) pools.forEach((pool) => (pool.open = true));
+    const wanted = pools.length <= 50 ? "details" : ".problem";
+    opened = [...document.querySelectorAll(wanted)].filter((it) => !it.open);
+    opened.forEach((it) => (it.open = true));
   });
+  addEventListener("afterprint", () => opened.forEach((it) => (it.open = false)));
 })();
