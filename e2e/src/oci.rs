@@ -45,9 +45,10 @@ pub fn layout(folder: &Path, content: &Content<'_>, programs: &[(&str, &Path)]) 
     let mut manifests = Vec::new();
     for (architecture, program) in programs {
         let bytes = fs::read(program).map_err(Error::io(format!("read {}", program.display())))?;
-        if interpreted(&bytes) {
-            let why = "is not static, and an empty image has no libraries";
-            return Err(Error::Unsupported(format!("{} {why}", program.display())));
+        if !is_program_of(&bytes, architecture) || interpreted(&bytes) {
+            let why = "is no static program for it, and an empty image has no libraries";
+            let what = format!("{} for {architecture} {why}", program.display());
+            return Err(Error::Unsupported(what));
         }
         let layer = archive(&[(content.program, 0o755, &bytes)], content.created)?;
         let mut config = content.config.clone();
@@ -152,6 +153,16 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(Error::io(format!("write {}", path.display())))
 }
 
+/// Whether it is an ELF file of 64 bits for this architecture, little-endian.
+fn is_program_of(elf: &[u8], architecture: &str) -> bool {
+    let machine = match architecture {
+        "amd64" => 62,
+        "arm64" => 183,
+        _ => return false,
+    };
+    elf.starts_with(b"\x7fELF\x02\x01") && elf.get(18..20) == Some(&[machine, 0][..])
+}
+
 /// Whether an ELF file of 64 bits asks for a dynamic loader (a program header of type `PT_INTERP`).
 fn interpreted(elf: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
@@ -169,4 +180,41 @@ fn interpreted(elf: &[u8]) -> bool {
         return false;
     };
     (0..count).any(|entry| number(table + entry * size, 4) == Some(PT_INTERP as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn only_a_static_program_of_its_platform_becomes_an_image() {
+        let folder = std::env::temp_dir().join(crate::cluster::unique("layout"));
+        let shell = fs::read("/bin/sh").unwrap();
+        let this = if cfg!(target_arch = "aarch64") {
+            "arm64"
+        } else {
+            "amd64"
+        };
+        assert!(is_program_of(&shell, this) && interpreted(&shell));
+        let text = folder.with_extension("text");
+        fs::write(&text, "#!/bin/sh").unwrap();
+        let content = Content {
+            image: "i",
+            program: "p",
+            config: json!({}),
+            created: 0,
+        };
+        for (architecture, program) in [
+            (this, Path::new("/bin/sh")),
+            (this, &text),
+            ("riscv64", &text),
+        ] {
+            let refused = layout(&folder, &content, &[(architecture, program)]);
+            assert!(refused.is_err(), "{architecture} {}", program.display());
+        }
+        fs::remove_file(text).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -380,3 +380,19 @@ fn image_fits_the_pod() {
         ]
     );
 }
+
+/// Cargo wants every member of the workspace, built or not: one that the image's build does not see ends it.
+#[test]
+fn the_build_of_the_image_sees_each_member() {
+    let read = |path: &str| std::fs::read_to_string(workspace().join(path)).unwrap();
+    let manifest = read("Cargo.toml");
+    let members = manifest.split_once("members = [").unwrap().1;
+    let members = members.split_once(']').unwrap().0.split(',');
+    let members: Vec<_> = members.map(|it| it.trim().trim_matches('"')).collect();
+    assert!(members.len() > 5, "{members:?}");
+    let seen = read(".dockerignore");
+    for member in members.iter().filter(|it| **it != ".") {
+        let line = format!("!{member}");
+        assert!(seen.lines().any(|it| it == line), "{line}");
+    }
+}

@@ -30,14 +30,16 @@ use crate::{
 const PAGE: u32 = 100;
 /// The programs of upstream that free addresses, by what stands in a pod template that runs them.
 const LOOP: &str = "ip-control-loop";
-const RECONCILERS: [&str; 2] = ["ip-reconciler", "whereabouts-operator"];
+const RECONCILER: &str = "ip-reconciler";
+/// That of a fork, which has node slices made, too.
+const OPERATOR: &str = "whereabouts-operator";
 /// A collector of others, by the name of its Deployment and the label of its pods.
 const CLEANER: &str = "whereabouts-cleaner";
 /// How manifests and charts label the pods of these.
 const LABELS: [&str; 3] = [
     "name in (whereabouts,whereabouts-reconciler)",
     "app in (whereabouts,whereabouts-cleaner)",
-    "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler)",
+    "app.kubernetes.io/name in (whereabouts,whereabouts-reconciler,whereabouts-operator)",
 ];
 
 /// The meaning of a request that failed.
@@ -53,9 +55,8 @@ fn runs(object: &DynamicObject, program: &str) -> bool {
 }
 
 /// The notes about an object: that it runs upstream's loop, a reconciler, or a collector of others.
-fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 3] {
-    let is_reconciler = RECONCILERS.iter().any(|program| runs(object, program))
-        || object.name_any() == "whereabouts-reconciler";
+fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 4] {
+    let is_reconciler = runs(object, RECONCILER) || object.name_any() == "whereabouts-reconciler";
     // Up to that version its pods run the reconciler as well, each at the same second.
     let own_loop = runs(object, LOOP).then(|| {
         format!(
@@ -79,7 +80,14 @@ fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 3] {
             name(object)
         )
     });
-    [own_loop, reconciler, cleaner]
+    let operator = runs(object, OPERATOR).then(|| {
+        format!(
+            "{OPERATOR} runs beside ipgc ({kind} {}); it frees addresses by rules of its own, and makes the slices of \
+             nodes: leave it where there are any, else scale it to 0",
+            name(object)
+        )
+    });
+    [own_loop, reconciler, cleaner, operator]
 }
 
 /// The notes for people with all rights, one sentence each.
@@ -133,7 +141,7 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
 /// The notes by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
 /// `CronJob` have no label that tells.
 pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
-    let mut first = [None, None, None];
+    let mut first = [const { None }; 4];
     let mut is_known = true;
     for label in LABELS {
         // There is one on each node, all alike; what else has the label is few.

@@ -1,5 +1,6 @@
 //! Whether the CRDs keep all fields that ipgc reads. Only asks for the schemas that the API server serves.
 
+use ipgc_core::patch::Answer;
 use kube::Client;
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ const READ: [(&str, &[Read]); 2] = [
     ),
 ];
 
-/// A sentence for each kind whose CRD drops what ipgc reads. A kind that is not served is told of where it is read.
+/// A sentence for each kind whose CRD drops what ipgc reads, and for each group that is not served.
 pub async fn notes(client: &Client) -> Vec<String> {
     let mut notes = Vec::new();
     for (version, kinds) in READ {
@@ -51,9 +52,16 @@ pub async fn notes(client: &Client) -> Vec<String> {
         let Ok(request) = request.body(Vec::new()) else {
             continue;
         };
-        if let Ok(served) = call(client.request::<Value>(request)).await {
-            let dropped = kinds.iter().filter_map(|kind| dropped(&served, *kind));
-            notes.extend(dropped);
+        match call(client.request::<Value>(request)).await {
+            Ok(served) => {
+                notes.extend(kinds.iter().filter_map(|kind| dropped(&served, *kind)));
+            }
+            Err(error) if error.answer() == Answer::Gone => notes.push(format!(
+                "the API server does not know {version}: its CRDs are not installed"
+            )),
+            Err(error) => notes.push(format!(
+                "whether the CRDs of {version} keep all that ipgc reads is not known: {error}"
+            )),
         }
     }
     notes
@@ -98,6 +106,7 @@ mod tests {
 
     use rstest::rstest;
     use serde_json::json;
+    use testkit::{Match, Server};
 
     use super::*;
     use crate::api::CRD_FILES;
@@ -113,6 +122,24 @@ mod tests {
             schemas.insert(kind.to_string(), schema);
         }
         json!({"components": {"schemas": schemas}})
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_not_served_is_told() {
+        let server = Server::new();
+        let client = server.client();
+        assert_eq!(notes(&client).await, [""; 0]);
+        server.on(Match::any()).fail(404);
+        let told = notes(&client).await;
+        assert_eq!(told.len(), 2);
+        assert!(
+            told[1].contains("k8s.cni.cncf.io/v1: its CRDs are not"),
+            "{told:?}"
+        );
+        let server = Server::new();
+        server.on(Match::any()).deny();
+        let told = notes(&server.client()).await;
+        assert!(told[0].contains("is not known"), "{told:?}");
     }
 
     #[test]

@@ -28,6 +28,11 @@ pub(crate) fn answer(inner: &Inner, request: &Request) -> Answer {
         ["apis"] => groups(inner),
         ["api", version] => resources(inner, "", version),
         ["apis", group, version] => resources(inner, group, version),
+        ["openapi", "v3", "apis", group, version] => match resources(inner, group, version) {
+            Value::Null => Value::Null,
+            // Its kinds have no schemas.
+            _ => json!({ "openapi": "3.0.0", "components": { "schemas": {} } }),
+        },
         _ => Value::Null,
     };
     if value.is_null() {

@@ -79,7 +79,8 @@ seccompProfile:
 {{- end }}
 {{- range $flag, $value := .Values.flags }}
 - name: IPGC_{{ $flag | upper | replace "-" "_" }}
-  value: {{ $value | toString | quote }}
+  {{- /* helm reads numbers of a file as floats: 1e+06. */}}
+  value: {{ kindIs "string" $value | ternary $value ($value | toJson) | quote }}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}

@@ -76,6 +76,29 @@ fn each_value_changes_something() {
     }
 }
 
+/// helm reads a file's numbers otherwise than those of its command line.
+#[test]
+fn numbers_of_a_file_stay_numbers() {
+    let file = std::env::temp_dir().join(e2e::cluster::unique("values") + ".yaml");
+    let text =
+        "flags: {breaker-min: 1000000, breaker-fraction: 0.25, leader-elect: true, grace: 5m}\n";
+    fs::write(&file, text).unwrap();
+    let all = template(&["-f", file.to_str().unwrap()]).unwrap();
+    let container =
+        &all["Deployment ipgc-system/ipgc"]["spec"]["template"]["spec"]["containers"][0];
+    let env = container["env"].as_array().unwrap();
+    for (name, value) in [
+        ("IPGC_BREAKER_MIN", "1000000"),
+        ("IPGC_BREAKER_FRACTION", "0.25"),
+        ("IPGC_LEADER_ELECT", "true"),
+        ("IPGC_GRACE", "5m"),
+    ] {
+        let found = env.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(found["value"], value, "{name}");
+    }
+    fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn the_table_has_all_values() {
     fn leaves(value: &Value, path: &str, all: &mut BTreeSet<String>) {
@@ -110,6 +133,7 @@ fn the_table_has_all_values() {
 #[case("flags.unwitnessed-hold=soon", "unwitnessed-hold")]
 #[case("flags.log-format=xml", "log-format")]
 #[case("dryRun=yes", "dryRun")]
+#[case("flags.leader-elect=false", "replicas")]
 #[case("poolNamespace=Foo_Bar", "poolNamespace")]
 #[case("resources.request.cpu=1", "request")]
 #[case("resources.limits.memmory=1Gi", "memmory")]

@@ -9,6 +9,8 @@ use std::{
     time::Instant,
 };
 
+use serde_json::Value;
+
 use e2e::{
     Error, Result,
     control_plane::ADMIN,
@@ -125,9 +127,59 @@ impl Artifacts {
             .output()
             .map_err(Error::io("start sha256sum"))?;
         assert!(sums.status.success(), "{sums:?}");
+        let out = self.folder.join("out");
+        let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+        for platform in ["amd64", "arm64"] {
+            let list = text(&format!("ipgc-linux-{platform}.spdx.json"));
+            for dependency in ["kube-client", "ring", "tokio"] {
+                assert!(
+                    list.contains(&format!("\"name\":\"{dependency}\"")),
+                    "{dependency}"
+                );
+            }
+            let mut crane = Command::new(Tool::Crane.path_blocking()?);
+            let image = format!("{}@{}", self.image(), self.digest);
+            crane.args([
+                "--insecure",
+                "config",
+                &format!("--platform=linux/{platform}"),
+                &image,
+            ]);
+            let config: Value = serde_json::from_str(&said(&mut crane)?).expect("a configuration");
+            assert_eq!(config["architecture"], platform);
+            assert_eq!(config["config"]["User"], "65532:65532");
+            assert_eq!(
+                config["config"]["Labels"]["org.opencontainers.image.version"],
+                VERSION
+            );
+        }
+        let plugin = self
+            .program()
+            .file_name()
+            .unwrap_or_default()
+            .display()
+            .to_string();
+        let plugin = plugin.replace("ipgc-linux-", &format!("kubectl-ipgc_v{VERSION}_linux_"));
+        let mut tar = Command::new("tar");
+        tar.arg("-xzf")
+            .arg(out.join(format!("{plugin}.tar.gz")))
+            .arg("-C")
+            .arg(&self.folder);
+        said(&mut tar)?;
+        let told = said(Command::new(self.folder.join("kubectl-ipgc")).arg("--version"))?;
+        assert_eq!(told.trim(), format!("ipgc {VERSION}"));
+        assert_eq!(
+            text("cosign.pub"),
+            std::fs::read_to_string(self.folder.join("key.pub")).unwrap()
+        );
         let image = format!("{}@{}", self.image(), self.digest);
         for (key, fits) in [("key.pub", true), ("other.pub", false)] {
             let key = self.folder.join(key).display().to_string();
+            let mut blob = cosign(&["verify-blob", "--insecure-ignore-tlog", "--key", &key])?;
+            blob.arg("--bundle")
+                .arg(out.join("SHA256SUMS.bundle"))
+                .arg(out.join("SHA256SUMS"));
+            assert_eq!(said(&mut blob).is_ok(), fits, "{key}");
             let by = [
                 "--insecure-ignore-tlog",
                 "--allow-http-registry",
@@ -252,7 +304,7 @@ pub async fn installed_upgraded_and_removed(stage: Arc<Stage>) -> Result<()> {
     network.lose()?;
     scene.scale(0).await?;
     let going = |it: &(usize, usize)| it.1 < PODS && it.1 > 0;
-    let (_, begun) = wait::until_state("some pods to go", PATIENCE * 4, up, going).await?;
+    let (_, before) = wait::until_state("some pods to go", PATIENCE * 4, up, going).await?;
     tokio::task::block_in_place(|| {
         artifacts.apply(
             &stage,
@@ -262,7 +314,7 @@ pub async fn installed_upgraded_and_removed(stage: Arc<Stage>) -> Result<()> {
     })?;
     let (_, there) = scene.pods().await?;
     println!(
-        "     helm upgrade: {begun} of {PODS} pods were there when it began, {there} when it was done"
+        "     helm upgrade: {before} of {PODS} pods were there when it began, {there} when it was done"
     );
     wait::until_state("all pods to go", PATIENCE * 4, up, |it| it.1 == 0).await?;
     scene.ends_clean(witnessed(1) + LEASE + PATIENCE).await?;
@@ -285,6 +337,16 @@ async fn nothing_is_left(stage: &Stage) -> Result<()> {
     let args = [&args[..], &["-l", "app.kubernetes.io/instance=ipgc"]].concat();
     let left = || async { stage.cluster.kubectl(&args).await };
     wait::until_state("nothing to be left", ADD_BUDGET, left, String::is_empty).await?;
+    // Nor is anything that has no label; Kubernetes itself makes an account and a ConfigMap in each namespace.
+    let args = [
+        "get",
+        "leases,secrets,configmaps,serviceaccounts,roles,rolebindings,pods",
+    ];
+    let args = [&args[..], &["-n", NAMESPACE, "-o", "name"]].concat();
+    let all = stage.cluster.kubectl(&args).await?;
+    let others = ["serviceaccount/default", "configmap/kube-root-ca.crt"];
+    let left: Vec<_> = all.lines().filter(|it| !others.contains(it)).collect();
+    assert!(left.is_empty(), "{left:?}");
     Ok(())
 }
 
