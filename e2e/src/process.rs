@@ -37,6 +37,27 @@ pub fn tied(program: impl Into<OsString>) -> Command {
     }
 }
 
+/// Runs a command to its end; its output, or an error with all that it said.
+///
+/// # Errors
+/// If it cannot be started, or fails.
+pub fn said(command: &mut Command) -> Result<String> {
+    let what = command.get_program().display().to_string();
+    let output = command
+        .output()
+        .map_err(Error::io(format!("start {what}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Error::Command {
+        what: format!("{command:?}"),
+        status: output.status.to_string(),
+        output: [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat(),
+    })
+}
+
 /// Whether `setpriv` of util-linux is there; says so once if it is not.
 fn setpriv() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();

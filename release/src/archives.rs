@@ -8,10 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use e2e::{Error, Result, oci, ours::workspace, tools::Tool};
+use e2e::{Error, Result, oci, ours::workspace, process::said, tools::Tool};
 use serde_json::{Value, json};
 
-use crate::{HOME, Out, VERSION, said};
+use crate::{HOME, Out, VERSION};
 
 /// Writes the image as one file, which containerd imports and `skopeo copy oci-archive:` takes.
 pub fn image(out: &Out) -> Result<()> {

@@ -9,9 +9,9 @@ use std::{
     process::Command,
 };
 
-use e2e::{Error, Result, ours::workspace, tools};
+use e2e::{Error, Result, ours::workspace, process::said, tools};
 
-use crate::{Out, said};
+use crate::Out;
 
 /// Platforms as images name them, and as Rust does.
 const PLATFORMS: [(&str, &str); 2] = [

@@ -20,7 +20,7 @@ use std::{
 };
 
 use clap::Parser;
-use e2e::{Error, Result, oci, ours::workspace};
+use e2e::{Error, Result, oci, ours::workspace, process::said};
 use serde_json::json;
 
 /// The version, which stands in Cargo.toml.
@@ -169,22 +169,4 @@ fn content<'a>(image: &'a str, out: &Out) -> oci::Content<'a> {
         }),
         created: out.epoch,
     }
-}
-
-/// Runs a command; its output, or an error with all that it said.
-fn said(command: &mut Command) -> Result<String> {
-    let what = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .map_err(Error::io(format!("start {what}")))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(Error::Command {
-        what: format!("{command:?}"),
-        status: output.status.to_string(),
-        output: [output.stdout, output.stderr]
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .concat(),
-    })
 }

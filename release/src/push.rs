@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use e2e::{Error, Result, tools::Tool};
+use e2e::{Error, Result, process::said, tools::Tool};
 use serde_json::Value;
 
-use crate::{VERSION, archives, said};
+use crate::{VERSION, archives};
 
 /// Where artifacts are pushed to, and the key that signs them.
 pub struct Place {

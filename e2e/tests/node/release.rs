@@ -16,7 +16,7 @@ use e2e::{
     control_plane::ADMIN,
     node::{REGISTRY, install::NAMESPACE},
     ours,
-    process::{self, Process},
+    process::{self, Process, said},
     tools::{self, Tool},
     wait,
 };
@@ -354,20 +354,4 @@ fn cosign(args: &[&str]) -> Result<Command> {
     let mut cosign = Command::new(Tool::Cosign.path_blocking()?);
     cosign.env("COSIGN_PASSWORD", PASSWORD).args(args);
     Ok(cosign)
-}
-
-fn said(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .map_err(Error::io(format!("start {command:?}")))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(Error::Command {
-        what: format!("{command:?}"),
-        status: output.status.to_string(),
-        output: [output.stdout, output.stderr]
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .concat(),
-    })
 }
