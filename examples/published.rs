@@ -32,7 +32,8 @@ fn main() -> io::Result<()> {
 
 /// The help of each command as it is printed.
 fn commands() -> String {
-    let mut all = Cli::command();
+    // Lines as they are: another member of the workspace may have clap wrap them.
+    let mut all = Cli::command().term_width(0);
     all.build();
     let commands = all.get_subcommands_mut();
     let commands = commands.filter(|it| !it.is_hide_set() && it.get_name() != "help");
