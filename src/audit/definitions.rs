@@ -92,23 +92,25 @@ impl<'s> Led<'s> {
 
     /// Whether a definition hands out this address.
     pub fn hands_out(&self, range: Range, address: IpAddr) -> bool {
-        let (lowest, highest) = range.first_and_last();
-        let is_usable = range.contains(address) && address != lowest && address != highest.0;
-        let mut parts = self.parts.iter();
-        is_usable && parts.any(|(_, span)| span.is_none_or(|span| is_within(span, address)))
+        self.of_address(range, address).next().is_some()
     }
 
     /// The definitions that hand out this address.
     pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
+        let mut names: Vec<_> = self.of_address(range, address).collect();
+        names.dedup();
+        names
+    }
+
+    /// The definition of each part that has this address.
+    fn of_address(&self, range: Range, address: IpAddr) -> impl Iterator<Item = &'s str> {
         let (lowest, highest) = range.first_and_last();
         let is_usable = range.contains(address) && address != lowest && address != highest.0;
         let parts = self
             .parts
             .iter()
-            .filter(|(_, span)| is_usable && span.is_none_or(|span| is_within(span, address)));
-        let mut names: Vec<_> = parts.map(|(definition, _)| *definition).collect();
-        names.dedup();
-        names
+            .filter(move |(_, span)| is_usable && span.is_none_or(|span| is_within(span, address)));
+        parts.map(|(definition, _)| *definition)
     }
 }
 

@@ -51,12 +51,7 @@ pub fn usage(
         definitions: led.map(Led::definitions).unwrap_or_default(),
         parts,
         wait_seconds: waits.longest,
-        nodes: waits
-            .nodes
-            .into_iter()
-            .take(NODES)
-            .map(Into::into)
-            .collect(),
+        nodes: waits.nodes.into_iter().map(Into::into).collect(),
     }
 }
 
