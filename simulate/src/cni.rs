@@ -76,10 +76,12 @@ impl World {
                     return false;
                 }
                 tries += 1;
+                let looked = self.now();
                 let Some(look) = self.look(pool, parsed, net, &podref, interface) else {
                     return false;
                 };
-                let pause = if self.percent(10) {
+                let long = self.state().long_looks;
+                let pause = if self.percent(long) {
                     self.millis(500, 25_000)
                 } else {
                     self.millis(5, 300)
@@ -92,7 +94,7 @@ impl World {
                 if !self.write_row(pool, &look, &id, &podref, interface) {
                     continue;
                 }
-                self.has(sandbox, net, pool, interface, &look);
+                self.has(sandbox, net, pool, interface, &look, looked);
                 if of.reserves && !look.has_reservation {
                     sleep(self.millis(5, 300)).await;
                     if !self.machine(machine).power
@@ -195,7 +197,15 @@ impl World {
     }
 
     /// A row is written for a sandbox; a former sandbox of the pod hands its address over.
-    fn has(&self, sandbox: usize, net: usize, pool: &str, interface: &str, look: &Look) {
+    fn has(
+        &self,
+        sandbox: usize,
+        net: usize,
+        pool: &str,
+        interface: &str,
+        look: &Look,
+        looked: Duration,
+    ) {
         let from = self.now();
         let mut state = self.state();
         let (id, podref) = {
@@ -218,6 +228,7 @@ impl World {
             net,
             interface: interface.to_owned(),
             from,
+            accepted: look.has_reservation.then_some(looked),
             until: None,
             answers: false,
         });

@@ -101,14 +101,21 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         tokio::spawn(world.clone().reconcile());
     }
     let last = story.steps.last().map_or(Duration::ZERO, |step| step.at);
+    let faults = story.steps.iter().filter_map(|step| match step.deed {
+        Deed::Fault(_, time) => Some(step.at + time),
+        _ => None,
+    });
+    let faults = faults.max().unwrap_or_default();
     let people = {
         let (world, story) = (world.clone(), story.clone());
         tokio::spawn(async move { world.act(&story).await })
     };
     trouble(&world, story, &mut copies).await;
-    // The longest fault.
+    // The longest fault of most stories.
     let end = Instant::now() + Duration::from_secs(200);
-    copies.look_after_until(end).await;
+    copies
+        .look_after_until(end.max(world.begun() + faults))
+        .await;
     drop(people.await);
     let policy = story.policy();
     let verdicts = world.verdicts(&policy).await;

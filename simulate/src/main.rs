@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         println!("{count:>9}  {name}");
     }
     let seeds = args.seeds.end - args.seeds.start;
-    let missing = if seeds < ENOUGH || args.first {
+    let missing = if seeds < ENOUGH || !failed.is_empty() {
         Vec::new()
     } else {
         missing(&counts)
@@ -150,15 +150,28 @@ fn crash(left: usize, is_done: bool) -> At {
 }
 
 /// The names of pods that are gone are used again at each request: as it arrives, or some time before the server does it.
-const RETURNS: [fn(&mut Story, usize); 3] = [
+const RETURNS: [fn(&mut Story, usize); 4] = [
     |story, at| story.returns = Some(returns(at, 0)),
     |story, at| story.returns = Some(returns(at, 3)),
     |story, at| story.returns = Some(returns(at, 15)),
+    |story, at| story.returns = Some(brief(at)),
 ];
 
 fn returns(at: usize, seconds: u64) -> Returns {
-    let pause = Duration::from_secs(seconds);
-    Returns { at, pause }
+    Returns {
+        at,
+        pause: Duration::from_secs(seconds),
+        is_brief: false,
+    }
+}
+
+/// The same, and the pods are deleted by force while their ADDs are at work.
+fn brief(at: usize) -> Returns {
+    Returns {
+        at,
+        pause: Duration::from_millis(1_600),
+        is_brief: true,
+    }
 }
 
 /// Plays each of ten stories once for each request of ipgc and each of the things that may happen at it.

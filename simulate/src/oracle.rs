@@ -117,7 +117,7 @@ impl World {
                     let ip = reservation_address(write.name(), net.network_name);
                     net.reserves
                         && ip == Some(address.ip)
-                        && address.from < at
+                        && address.accepted.unwrap_or(address.from) < at
                         && is_at(address.until, at)
                 };
                 let object = write.object();

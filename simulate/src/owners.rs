@@ -1,6 +1,9 @@
 //! The owners of pods: they make their pods, and others in place of those that are gone. A task for each.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use serde_json::json;
 use testkit::{Match, Request, fixtures};
@@ -8,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::{
     faults::is_work,
-    story::{Kind, Owner, Returns},
+    story::{Fault, Kind, Owner, Returns},
     world::{NS, Pod, World},
 };
 
@@ -68,6 +71,9 @@ impl World {
         let request = self.server.on(Match::any().filter(at));
         request.before(move |_| {
             world.use_names(&owners);
+            if returns.is_brief {
+                world.take_back();
+            }
             sleep(returns.pause)
         });
     }
@@ -83,6 +89,29 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The pods that were made just now are deleted by force while their ADDs are at work. The watch shows them later, though
+    /// within the cooldown (assumption 4 of docs/safety.md).
+    fn take_back(&self) {
+        let lag = Fault::Lag(1_800).begin(&self.server, 0);
+        let made: Vec<_> = {
+            let state = self.state();
+            let made = state.pods.iter();
+            let made = made.filter(|(_, pod)| !pod.gone && !pod.has_run);
+            made.map(|(uid, _)| *uid).collect()
+        };
+        let this = self.clone();
+        this.state().names_wait = true;
+        tokio::spawn(async move {
+            sleep(this.millis(1_000, 1_500)).await;
+            for uid in made {
+                this.remove(uid);
+            }
+            sleep(Duration::from_secs(90)).await;
+            lag.iter().for_each(testkit::Rule::remove);
+            this.state().names_wait = false;
+        });
     }
 
     fn has_pod(&self, number: usize, index: usize) -> bool {

@@ -50,6 +50,7 @@ impl World {
             | Deed::Crash(number)
             | Deed::Complete(number)
             | Deed::Plug(number)
+            | Deed::Again(number, _)
             | Deed::Unplug(number) => {
                 if let Some((uid, pod)) = self.chosen(*number) {
                     self.to_pod(deed, uid, pod);
@@ -66,15 +67,7 @@ impl World {
             Deed::RemoveDefinition(net, time) => self.remove_definition(*net, *time),
             Deed::Restore(time) => self.restore(*time),
             Deed::Power(machine, time) => self.without_power(*machine, *time),
-            Deed::Partition(machine, time) => {
-                let (machine, time) = (*machine, *time);
-                self.tell("a machine is cut off", || {
-                    format!("n{} is cut off for {time:?}", machine + 1)
-                });
-                self.for_a_while(machine, time, "a machine is connected", |it, is_well| {
-                    it.connected = is_well;
-                });
-            }
+            Deed::Partition(machine, time) => self.partition(*machine, *time),
             Deed::NoKubelet(machine, time) => {
                 let (machine, time) = (*machine, *time);
                 self.tell("a kubelet stops", || {
@@ -188,7 +181,47 @@ impl World {
             Deed::Plug(_) => {
                 tokio::spawn(self.clone().plug(uid, pod));
             }
+            Deed::Again(_, time) => {
+                tokio::spawn(self.clone().again(uid, pod, *time));
+            }
             _ => self.unplug(uid, &pod),
+        }
+    }
+
+    fn partition(&self, machine: usize, time: Duration) {
+        self.tell("a machine is cut off", || {
+            format!("n{} is cut off for {time:?}", machine + 1)
+        });
+        self.for_a_while(machine, time, "a machine is connected", |it, is_well| {
+            it.connected = is_well;
+        });
+    }
+
+    /// A pod lives on unreachably with a network that its successor of the same name does not have, and the successor ends.
+    async fn again(self, uid: u64, pod: Pod, time: Duration) {
+        let machine = pod.machine;
+        self.clone().plug(uid, pod.clone()).await;
+        sleep(self.millis(500, 3_000)).await;
+        self.partition(machine, time);
+        sleep(self.millis(500, 3_000)).await;
+        self.remove(uid);
+        for _ in 0..60 {
+            sleep(Duration::from_secs(1)).await;
+            let is_next = |other: &Pod| other.name == pod.name && !other.gone && other.has_run;
+            let next = {
+                let state = self.state();
+                let next = state.pods.iter().find(|(_, other)| is_next(other));
+                next.map(|(uid, _)| *uid)
+            };
+            if let Some(next) = next {
+                self.tell("a successor is deleted", || {
+                    format!(
+                        "somebody deletes {}, which was elsewhere before",
+                        pod.podref()
+                    )
+                });
+                return self.mark(next, &pod.name);
+            }
         }
     }
 

@@ -196,7 +196,13 @@ impl Story {
                 is_mended: of_claims.percent(40),
             });
         }
+        let of_danger = &mut dice(6);
+        if of_danger.percent(20) {
+            let begin = of_danger.millis(0, end);
+            dangers(of_danger, begin, &mut self.steps);
+        }
         self.steps.sort_by_key(|step| step.at);
+        spare_restorations(&mut self.steps);
     }
 }
 
@@ -317,6 +323,32 @@ fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>
     for deed in deeds {
         steps.push(Step { at, deed });
         at += dice.millis(200, 12_000);
+    }
+}
+
+/// Each is the only thing that shows one guard: an earlier incarnation that still answers; pods that were born and deleted by
+/// force while no watch showed anything, for longer than W.
+fn dangers(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
+    let pod = dice.below(1000);
+    if dice.percent(50) {
+        let deed = Deed::Again(pod, dice.seconds(200, 500));
+        steps.push(Step { at: begin, deed });
+        return;
+    }
+    let gap = dice.seconds(260, 500);
+    let fault = Deed::Fault(Fault::Down("pods"), gap);
+    let mut put = |at: Duration, deed| steps.push(Step { at, deed });
+    put(begin, fault);
+    put(begin, Deed::EndWatches);
+    for number in 0..6 {
+        put(begin + dice.millis(1_000, 8_000), Deed::Force(pod + number));
+    }
+    for number in 0..6 {
+        let rest = dice.millis(200, 8_000);
+        put(
+            (begin + gap).saturating_sub(rest),
+            Deed::Force(pod + number),
+        );
     }
 }
 

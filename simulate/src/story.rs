@@ -53,6 +53,8 @@ pub struct Returns {
     pub at: usize,
     /// How long it waits.
     pub pause: Duration,
+    /// Whether the pods are deleted by force again while their ADDs are at work, before the watch shows any of it.
+    pub is_brief: bool,
 }
 
 /// A network: one definition.
@@ -158,6 +160,9 @@ pub enum Deed {
     Complete(usize),
     /// A pod that runs gets one more network.
     Plug(usize),
+    /// A pod gets one more network, its machine is cut off for so long, and it is deleted by force. Once it runs elsewhere
+    /// under its name, without that network, somebody deletes it again.
+    Again(usize, Duration),
     /// A network of a pod that runs is taken away.
     Unplug(usize),
     /// Somebody deletes all pods of a machine.
@@ -236,6 +241,8 @@ pub enum Fault {
     Lag(u64),
     /// The watch of these objects is deaf.
     Deaf(&'static str),
+    /// These objects can be neither listed nor watched.
+    Down(&'static str),
     /// So many of a hundred answers are spoiled, in this way.
     Garbled(Garble, usize),
     /// Nothing reaches one copy, and nothing that it sends arrives, as if its machine were suspended.
@@ -257,6 +264,7 @@ impl fmt::Display for Fault {
             Self::Denied(verb, resource) => write!(f, "{verb} of {resource} is forbidden"),
             Self::Lag(millis) => write!(f, "watches lag by {millis} ms"),
             Self::Deaf(resource) => write!(f, "the watch of {resource} is deaf"),
+            Self::Down(resource) => write!(f, "{resource} can be neither listed nor watched"),
             Self::Garbled(how, of) => write!(f, "{of} % of answers are spoiled: {how:?}"),
             Self::Suspended(copy) => write!(f, "copy {copy} of ipgc is cut off"),
         }
@@ -278,6 +286,7 @@ impl Fault {
             Self::Denied(verb, resource) => format!("{verb} of {resource} forbidden"),
             Self::Lag(_) => "watches lag".to_owned(),
             Self::Deaf(resource) => format!("deaf watch of {resource}"),
+            Self::Down(resource) => format!("no list and no watch of {resource}"),
             Self::Garbled(how, _) => format!("answers are spoiled: {how:?}"),
             Self::Suspended(_) => "a copy is cut off".to_owned(),
         }

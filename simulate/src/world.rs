@@ -65,6 +65,8 @@ pub struct State {
     pub is_calm: bool,
     /// Whether names of pods that are gone are not used again yet.
     pub names_wait: bool,
+    /// So many of a hundred ADDs pause for long between their look at a pool and their write.
+    pub long_looks: usize,
     next: u64,
 }
 
@@ -162,6 +164,8 @@ pub struct Address {
     pub interface: String,
     /// When the row was written.
     pub from: Duration,
+    /// When its ADD saw the reservation that was there already, and made none.
+    pub accepted: Option<Duration>,
     /// When it answered no more, or was given to another sandbox.
     pub until: Option<Duration>,
     /// Whether its ADD was done.
@@ -221,6 +225,11 @@ impl World {
             trace: trace.then(Vec::new),
             is_calm: false,
             names_wait: story.returns.is_some(),
+            long_looks: if story.returns.is_some_and(|it| it.is_brief) {
+                60
+            } else {
+                10
+            },
             next: 1,
         };
         Self {

@@ -18,7 +18,7 @@ struct Mutation {
     to: &'static str,
 }
 
-const MUTATIONS: [Mutation; 17] = [
+const MUTATIONS: [Mutation; 22] = [
     Mutation {
         name: "a pod that was not read counts as absent",
         file: "core/src/judge.rs",
@@ -121,6 +121,37 @@ const MUTATIONS: [Mutation; 17] = [
         from: "let proves_nothing = self.policy.may_never_end(dels);",
         to: "let proves_nothing = false && self.policy.may_never_end(dels);",
     },
+    Mutation {
+        name: "no cooldown after a settled end",
+        file: "core/src/clearance.rs",
+        from: "let free_at = end.at + self.policy.cooldown;",
+        to: "let free_at = end.at;",
+    },
+    Mutation {
+        name: "no cooldown since a row was first seen",
+        file: "core/src/clearance.rs",
+        from: "all = all.not_before(self.first_seen() + self.policy.cooldown);",
+        to: "all = all.not_before(self.first_seen());",
+    },
+    Mutation {
+        name: "a gap of the watch raises no doubt",
+        file: "core/src/clearance.rs",
+        from: "let doubt = before.max(gap.filter(|_| taken_over))?;",
+        to: "let _ = (gap, taken_over); let doubt = before?;",
+    },
+    Mutation {
+        name: "any 404 is absence",
+        file: "src/calls.rs",
+        from: "&& status.reason == \"NotFound\"
+                && details.is_some_and(|d| d.name == name && d.kind == K::plural(&()))",
+        to: "&& (details.is_none() || !name.is_empty())",
+    },
+    Mutation {
+        name: "the breaker never opens",
+        file: "core/src/breaker.rs",
+        from: "suspect > limits.min && suspect as f64 > limits.fraction * total.max(1) as f64;",
+        to: "suspect > limits.min && total == usize::MAX;",
+    },
 ];
 
 /// Leaves out one guard after the other, and plays until a seed shows it, or a pod that comes back at a request
@@ -205,7 +236,9 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
         let mut command = Command::new(target.join("sim/simulate"));
         let played = command.arg("--first").args(args).output()?;
         let told = String::from_utf8_lossy(&played.stdout);
-        let is_failure = |line: &&str| ["seed ", "story "].iter().any(|it| line.starts_with(it));
+        // A guard that only waits for a person shows by its count, which stays at zero.
+        let words = ["seed ", "story ", "never: "];
+        let is_failure = |line: &&str| words.iter().any(|it| line.starts_with(it));
         let found = told.lines().find(is_failure);
         let found = found.and_then(|line| line.split_once(": "));
         Ok(found.map(|(at, what)| (at.to_owned(), what.chars().take(160).collect())))
