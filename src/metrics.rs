@@ -2,7 +2,7 @@
 //!
 //! No number lives here: counters are read from [`Counters`], gauges from [`Vitals`], what a sweep found
 //! from its report, all when they are asked for. So a pool that is gone is gone from here, and nobody counts
-//! anything twice. Labels are words of ours and names of pools, never texts of errors or names of pods.
+//! anything twice. Labels are words of ours and names of pools and nodes, never texts of errors or names of pods.
 //!
 //! [`Counters`]: crate::report::Counters
 
@@ -16,7 +16,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{collect::sweep::SweepReport, vitals::Vitals};
+use crate::{
+    collect::sweep::{NODES_SHOWN, SweepReport},
+    vitals::Vitals,
+};
 
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -123,6 +126,11 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let unallocated = report.and_then(|it| it.unallocated);
     let help = "Addresses that a live pod uses and has no row of";
     gauge(encoder, "in_use_unallocated", help, unallocated)?;
+    let nodes = report.map(SweepReport::held_by).unwrap_or_default();
+    let nodes = nodes.iter().take(NODES_SHOWN);
+    let nodes = nodes.map(|(node, rows)| ([("node", &**node)], *rows));
+    let help = "Stale rows that a silent node holds, for the nodes that hold most";
+    gauges(encoder, "rows_held_by_node", help, nodes)?;
     let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
     let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
     let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));

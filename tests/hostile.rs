@@ -384,7 +384,7 @@ async fn no_text_makes_a_line_of_the_log_or_moves_a_terminal(
 
 /// The labels that there are, and none that a person can make as many of as pods or definitions.
 #[tokio::test(start_paused = true)]
-async fn metrics_tell_pools_and_numbers_and_no_pod_node_or_definition() {
+async fn metrics_tell_pools_and_numbers_and_no_pod_or_definition() {
     let (server, _beat) = room();
     put_texts(&server, "forged");
     let bench = Bench::start(server).await;

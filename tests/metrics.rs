@@ -130,6 +130,9 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
         scrape.get("ipgc_free_refused_total{reason=\"unknown\"}"),
         Some(1.0)
     );
+    let held = scrape.all("ipgc_rows_held_by_node");
+    assert_eq!(held.get("{node=\"node-1\"}"), Some(&1.0), "{held:?}");
+    assert_eq!(held.len(), 1, "{held:?}");
     assert_eq!(scrape.get("ipgc_pods_indexed"), Some(2.0));
     // The two podrefs of which something may go.
     assert!(scrape.get("ipgc_queue_depth").unwrap() >= 2.0);

@@ -82,7 +82,7 @@ const SEEN: &[&str] = &[
     "fault: get of pods forbidden",
     "fault: list of leases forbidden",
     "fault: no answer",
-    "fault: no list and no watch of pods",
+    "fault: no watch of pods",
     "fault: patch of ippools forbidden",
     "fault: slow answers",
     "fault: watches lag",

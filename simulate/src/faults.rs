@@ -81,12 +81,7 @@ impl Fault {
                 let rule = server.on_events(Match::any().filter(is_ours));
                 rule.delay(Duration::from_millis(millis))
             }
-            Self::Down(resource) => {
-                let reads = [Verb::List, Verb::Watch];
-                let of = Match::resource(resource)
-                    .filter(move |it| reads.contains(&it.verb) && is_ours(it));
-                server.on(of).fail(503)
-            }
+            Self::Down(resource) => server.on(Match::watch(resource).filter(is_ours)).fail(503),
             Self::Deaf(resource) => server
                 .on_events(Match::watch(resource).filter(is_ours))
                 .hold(),

@@ -335,7 +335,7 @@ fn dangers(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
         steps.push(Step { at: begin, deed });
         return;
     }
-    let gap = dice.seconds(260, 500);
+    let gap = dice.seconds(400, 900);
     let fault = Deed::Fault(Fault::Down("pods"), gap);
     let mut put = |at: Duration, deed| steps.push(Step { at, deed });
     put(begin, fault);
@@ -343,6 +343,11 @@ fn dangers(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
     for number in 0..6 {
         put(begin + dice.millis(1_000, 8_000), Deed::Force(pod + number));
     }
+    // The next watch has to list the pods, and finds nothing of those that were born and deleted in between.
+    put(
+        (begin + gap).saturating_sub(Duration::from_millis(100)),
+        Deed::Compact,
+    );
     for number in 0..6 {
         let rest = dice.millis(200, 8_000);
         put(

@@ -241,7 +241,7 @@ pub enum Fault {
     Lag(u64),
     /// The watch of these objects is deaf.
     Deaf(&'static str),
-    /// These objects can be neither listed nor watched.
+    /// These objects can be listed, and not watched.
     Down(&'static str),
     /// So many of a hundred answers are spoiled, in this way.
     Garbled(Garble, usize),
@@ -264,7 +264,7 @@ impl fmt::Display for Fault {
             Self::Denied(verb, resource) => write!(f, "{verb} of {resource} is forbidden"),
             Self::Lag(millis) => write!(f, "watches lag by {millis} ms"),
             Self::Deaf(resource) => write!(f, "the watch of {resource} is deaf"),
-            Self::Down(resource) => write!(f, "{resource} can be neither listed nor watched"),
+            Self::Down(resource) => write!(f, "{resource} cannot be watched"),
             Self::Garbled(how, of) => write!(f, "{of} % of answers are spoiled: {how:?}"),
             Self::Suspended(copy) => write!(f, "copy {copy} of ipgc is cut off"),
         }
@@ -286,7 +286,7 @@ impl Fault {
             Self::Denied(verb, resource) => format!("{verb} of {resource} forbidden"),
             Self::Lag(_) => "watches lag".to_owned(),
             Self::Deaf(resource) => format!("deaf watch of {resource}"),
-            Self::Down(resource) => format!("no list and no watch of {resource}"),
+            Self::Down(resource) => format!("no watch of {resource}"),
             Self::Garbled(how, _) => format!("answers are spoiled: {how:?}"),
             Self::Suspended(_) => "a copy is cut off".to_owned(),
         }

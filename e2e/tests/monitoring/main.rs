@@ -22,6 +22,7 @@ use promql::asked;
 use rstest::rstest;
 use serde::Deserialize;
 use serde_json::Value;
+use testkit::fixtures;
 
 const OVERLAY: &str = "manifests/overlays/monitoring";
 const CASES: &str = "e2e/tests/monitoring/alerts.yaml";
@@ -83,9 +84,10 @@ fn dashboard() -> Value {
     serde_json::from_str(text(&map["data"]["ipgc.json"])).unwrap()
 }
 
-/// All names and labels that a run exports once a sweep has ended.
+/// All names and labels that a run exports once a sweep has ended, where a silent node holds a row.
 async fn exported() -> (String, BTreeMap<String, BTreeSet<String>>) {
     let server = server();
+    server.put(fixtures::node("node-9", false));
     put_pool(&server, &[(1, "web-0"), (2, "gone")]);
     run_pod(&server, "web-0", 1);
     let bench = Bench::with(server, Config::default()).await;

@@ -30,7 +30,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::look::Look;
-pub use self::report::SweepReport;
+pub use self::report::{NODES_SHOWN, SweepReport};
 use super::{context::Context, gate::Access, pool_api::ObserveError};
 use crate::{backoff::Backoff, calls::CallError, chance, clock::wall};
 

@@ -115,13 +115,22 @@ impl PoolTally {
 }
 
 /// In an outage there are a thousand of them, in each sweep.
-const NODES_SHOWN: usize = 20;
+pub const NODES_SHOWN: usize = 20;
 
 impl SweepReport {
     /// Pools that may have a row of any address.
     #[must_use]
     pub fn blind(&self) -> usize {
         self.pools_unreadable + self.pools_without_range
+    }
+
+    /// The nodes that hold rows, with how many, most first.
+    #[must_use]
+    pub fn held_by(&self) -> Vec<(Box<str>, usize)> {
+        let by_node = self.held_by.clone().by_node();
+        let mut held_by: Vec<_> = by_node.into_iter().collect();
+        held_by.sort_by_key(|(_, rows)| Reverse(*rows));
+        held_by
     }
 
     pub(super) fn count(&mut self, verdict: &Verdict) {
@@ -177,9 +186,7 @@ impl SweepReport {
                  their own DEL, or with their node. If nobody answers on them: ipgc release --force ADDRESS"
             );
         }
-        let held_by = self.held_by.clone().by_node();
-        let mut held_by: Vec<_> = held_by.into_iter().collect();
-        held_by.sort_by_key(|(_, rows)| Reverse(*rows));
+        let held_by = self.held_by();
         for (node, rows) in held_by.iter().take(NODES_SHOWN) {
             warn!(
                 rows,
