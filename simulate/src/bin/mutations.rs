@@ -232,21 +232,23 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
             .to_owned();
         return Err(io::Error::other(reason));
     }
-    let played = |args: &[&str]| -> io::Result<Option<(String, String)>> {
+    let played = |args: &[&str]| -> io::Result<String> {
         let mut command = Command::new(target.join("sim/simulate"));
         let played = command.arg("--first").args(args).output()?;
-        let told = String::from_utf8_lossy(&played.stdout);
-        // A guard that only waits for a person shows by its count, which stays at zero.
-        let words = ["seed ", "story ", "never: "];
-        let is_failure = |line: &&str| words.iter().any(|it| line.starts_with(it));
-        let found = told.lines().find(is_failure);
-        let found = found.and_then(|line| line.split_once(": "));
-        Ok(found.map(|(at, what)| (at.to_owned(), what.chars().take(160).collect())))
+        Ok(String::from_utf8_lossy(&played.stdout).into_owned())
     };
-    match played(&["--seeds", &format!("0..{most}")])? {
-        None => played(&["--returns"]),
-        found => Ok(found),
+    let found = |told: &str, word: &str| {
+        let found = told.lines().find(|line| line.starts_with(word))?;
+        let (at, what) = found.split_once(": ")?;
+        Some((at.to_owned(), what.chars().take(160).collect()))
+    };
+    let of_seeds = played(&["--seeds", &format!("0..{most}")])?;
+    if let Some(shown) = found(&of_seeds, "seed ") {
+        return Ok(Some(shown));
     }
+    let of_returns = played(&["--returns"])?;
+    // A guard that only waits for a person shows by its count, which stays at zero.
+    Ok(found(&of_returns, "story ").or_else(|| found(&of_seeds, "never: ")))
 }
 
 /// Copies all files that git knows and that are not there as they are.
