@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 
 use crate::{
     access::{Right, Scope, on},
-    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
+    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation, ResourceClaim},
     collect::picked::Picked,
     leader::LEASE,
 };
@@ -42,6 +42,8 @@ pub struct Config {
     pub sweep_interval: Duration,
     /// When the breaker opens.
     pub breaker: Limits,
+    /// Whether rows of ResourceClaims that are gone are freed too.
+    pub resource_claims: bool,
     /// Every decision is taken, nothing is written.
     pub dry_run: bool,
     /// Name of this process in the events it sends.
@@ -82,6 +84,9 @@ impl Config {
             on::<Event>(everywhere, &["create"]),
         ]
         .concat();
+        if self.resource_claims {
+            rights.extend(on::<ResourceClaim>(everywhere, &["list"]));
+        }
         if let Some(name) = self.election() {
             let leases = &namespace(name);
             // RBAC cannot limit it to a name: that of what is not there yet is not known.
@@ -108,6 +113,7 @@ impl Default for Config {
             max_retries: 5,
             sweep_interval: Duration::from_mins(5),
             breaker: Limits::default(),
+            resource_claims: false,
             dry_run: false,
             retry_from: Duration::from_millis(200),
             retry_to: Duration::from_secs(30),

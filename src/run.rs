@@ -281,7 +281,8 @@ impl Collector {
             config.sweep_interval,
         );
         let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers),
+            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers)
+                .with_claims(config.resource_claims),
             reservations: ReservationApi::new(requests.clone(), history.clone()),
             freshness: freshness.clone(),
             prover,

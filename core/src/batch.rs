@@ -44,12 +44,16 @@ impl Batch {
         is_heard: bool,
     ) -> HashMap<PodRef, Known> {
         let rows = RowCount::by_podref(observed.rows());
+        let readable = observed.rows().iter().filter_map(|row| row.content().ok());
+        let of_claims = readable.filter(|row| row.claim().is_some());
+        let of_claims: HashSet<_> = of_claims.map(|row| &row.podref).collect();
         let known = self.works.iter().map(|(podref, work)| {
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();
             let mut known = evidence.of(podref, &work.ended, here, is_heard);
             let siblings = work.siblings.as_ref();
             let siblings = siblings.filter(|(sweep, _)| *sweep == evidence.sweeps);
             known.siblings = siblings.map(|(_, rows)| Arc::clone(rows));
+            known.has_claims = of_claims.contains(podref);
             (podref.clone(), known)
         });
         known.collect()

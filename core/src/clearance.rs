@@ -161,6 +161,27 @@ impl Subject<'_> {
         self.of_incarnations(self.facts.ended, since, Duration::ZERO)
     }
 
+    /// Rule 3 for a row of a ResourceClaim that is gone. Nobody knows on which node the pods were that used it, so each
+    /// node has to be at work, gone or fenced.
+    #[must_use]
+    pub fn of_claim(&self) -> Clearance {
+        let facts = Facts {
+            ended: &[],
+            living: None,
+            rows: 1,
+            interfaces: 0,
+            ..self.facts.clone()
+        };
+        let facts = &facts;
+        let claim = Subject { facts, ..*self };
+        let (since, wait) = (claim.unseen_since(), claim.unseen_wait());
+        let nodes = facts.nodes.names(facts.slice);
+        let nodes = nodes.map(|node| claim.of_node(node, since, wait));
+        let mut all = nodes.fold(claim.of_deleted(), Clearance::and);
+        all.watched = false;
+        all
+    }
+
     /// Rule 2: the static pod behind a mirror that is gone. Its sandbox does not end with the
     /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
     /// longer, and its own node counts as well.

@@ -21,7 +21,7 @@ use crate::{
     podref::PodRef,
     pods::{Others, PodIndex, Presumed},
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
-    proof::Presence,
+    proof::{KnownClaims, Presence, of_owner},
     reservation::Reservation,
     routes::KnownPools,
     sighting::{Sighting, Sightings},
@@ -54,6 +54,8 @@ pub struct Evidence {
     pub pools: KnownPools,
     /// The definitions.
     pub definitions: Definitions,
+    /// The ResourceClaims that the last sweep saw, where rows of such are read.
+    pub claims: KnownClaims,
     /// How many sweeps have told what they found.
     pub sweeps: u64,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.
@@ -118,6 +120,8 @@ pub struct Known {
     interfaces: usize,
     /// Its pod, as far as the watch tells.
     pub presumed: Presumed,
+    /// Whether some of its rows in the pool are of ResourceClaims.
+    pub has_claims: bool,
     /// All its rows, where they were looked for.
     pub siblings: Option<Arc<[RowContent]>>,
     longest_grace: Duration,
@@ -155,7 +159,8 @@ impl Known {
     fn needs_no_node(&self) -> bool {
         let mut ended = self.ended.iter();
         let is_absent = matches!(self.presumed, Presumed::Absent);
-        is_absent && !self.name_may_return() && ended.all(|end| end.settled)
+        let is_proof = !self.has_claims && !self.name_may_return();
+        is_absent && is_proof && ended.all(|end| end.settled)
     }
 
     /// The node of its pod, if one lives.
@@ -191,6 +196,7 @@ impl Evidence {
             networks: KnownNetworks::default(),
             pools: KnownPools::default(),
             definitions: Definitions::new(),
+            claims: Err("no sweep has listed ResourceClaims".into()),
             sweeps: 0,
             trusted_since: Moment::EPOCH,
         }
@@ -224,10 +230,21 @@ impl Evidence {
             rows: expected.max().unwrap_or(0).max(counted.rows()),
             interfaces: counted.interfaces(),
             presumed,
+            has_claims: false,
             siblings: None,
             longest_grace: pods.longest_grace(),
             ended,
             fresh,
+        }
+    }
+
+    /// The presence of the owner of a row, as far as watches and the last sweep tell; no proof of anything.
+    #[must_use]
+    pub fn presumption(&self, row: &Row, known: &Known) -> Presence {
+        let pod = known.presumption();
+        match row.content() {
+            Ok(content) => of_owner(content, &self.claims, pod),
+            Err(_) => pod,
         }
     }
 
@@ -240,6 +257,7 @@ impl Evidence {
         self.nodes.distrust(now);
         self.first_seen = Sightings::default();
         self.slices.clear();
+        self.claims = Err("no sweep has listed ResourceClaims since the data went back".into());
         self.overlaps = Overlaps::default();
     }
 
@@ -334,6 +352,10 @@ impl Evidence {
             let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
             let wait = policy.wait(Some(grace), known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
+            if known.has_claims {
+                names.extend(nodes.names(slice).map(Into::into));
+                waits.insert(policy.wait(Some(grace), 1));
+            }
         }
         names.retain(|name| {
             let standing = nodes.standing(name, now, now);

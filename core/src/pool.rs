@@ -202,6 +202,13 @@ impl ObservedPool {
         }
     }
 
+    /// From now on the rows of ResourceClaims can be read too: see [`RowContent::claim`].
+    pub fn read_claims(&mut self) {
+        for row in &mut self.rows {
+            row.read_claim(self.range);
+        }
+    }
+
     /// Namespace and name.
     #[must_use]
     pub fn key(&self) -> &PoolKey {

@@ -1,4 +1,4 @@
-//! Presence of pods, learned after an observation.
+//! Presence of pods and ResourceClaims, learned after an observation.
 //!
 //! The order of the two reads is the whole of hazard A's guard (docs/safety.md): a pod exists before
 //! its ADD can write a row, so a pod that is absent *after* the row was observed is not the one
@@ -6,9 +6,17 @@
 //! [`ObservedPool`], whoever asks the API server takes the ticket first, and only
 //! [`Ticket::conclude`] makes a [`Proof`].
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
-use crate::{pod::PodState, podref::PodRef, pool::ObservedPool};
+use crate::{
+    pod::PodState,
+    podref::PodRef,
+    pool::{ObservedPool, RowContent},
+};
 
 /// The answer of a quorum read about a pod.
 #[derive(Clone, Debug)]
@@ -27,6 +35,40 @@ pub struct Ticket<'a> {
     observed: &'a ObservedPool,
 }
 
+/// The ResourceClaims of one complete LIST.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    uids: HashSet<Box<str>>,
+    addresses: HashSet<IpAddr>,
+}
+
+/// The ResourceClaims, or why they are not known.
+pub type KnownClaims = Result<Claims, Box<str>>;
+
+impl Claims {
+    /// One of them, and the addresses that its status reports.
+    pub fn add(&mut self, uid: &str, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.uids.insert(uid.into());
+        self.addresses.extend(addresses);
+    }
+
+    fn may_use(&self, uid: &str, address: IpAddr) -> bool {
+        self.uids.contains(uid) || self.addresses.contains(&address)
+    }
+}
+
+/// The presence of the owner of a row, whose pod is `pod`. A row of a ResourceClaim has an owner as long as the claim is
+/// there, or another claim reports the address, or a pod of the row's name is there.
+#[must_use]
+pub fn of_owner(row: &RowContent, claims: &KnownClaims, pod: Presence) -> Presence {
+    match (row.claim(), claims) {
+        (None, _) => pod,
+        (Some(_), Err(reason)) => Presence::Unknown(reason.clone()),
+        (Some(uid), Ok(claims)) if claims.may_use(uid, row.address) => Presence::Present(None),
+        (Some(_), Ok(_)) => pod,
+    }
+}
+
 impl ObservedPool {
     /// Begins a proof about the pods of this observation's rows.
     #[must_use]
@@ -42,6 +84,7 @@ impl<'a> Ticket<'a> {
         Proof {
             observed: self.observed,
             presence,
+            claims: Err("nobody asked for ResourceClaims".into()),
         }
     }
 }
@@ -51,9 +94,16 @@ impl<'a> Ticket<'a> {
 pub struct Proof<'a> {
     observed: &'a ObservedPool,
     presence: HashMap<PodRef, Presence>,
+    claims: KnownClaims,
 }
 
 impl<'a> Proof<'a> {
+    /// The same with the ResourceClaims, listed since the proof began.
+    #[must_use]
+    pub fn with_claims(self, claims: KnownClaims) -> Self {
+        Self { claims, ..self }
+    }
+
     /// The observation that came first.
     #[must_use]
     pub fn observed(&self) -> &'a ObservedPool {
@@ -67,5 +117,11 @@ impl<'a> Proof<'a> {
             .get(podref)
             .cloned()
             .unwrap_or_else(|| Presence::Unknown("nobody asked".into()))
+    }
+
+    /// The presence of the owner of a row: see [`of_owner`].
+    #[must_use]
+    pub fn owner(&self, row: &RowContent) -> Presence {
+        of_owner(row, &self.claims, self.presence(&row.podref))
     }
 }

@@ -6,6 +6,7 @@ mod blockers;
 mod breaker;
 mod byhand;
 mod cases;
+mod claims;
 mod clearance;
 mod common;
 mod election;

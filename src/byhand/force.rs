@@ -313,7 +313,10 @@ impl Writer {
         let there = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
         if let Some(podref) = &row.podref {
             let asked = [(podref.clone(), false)].into();
-            let proof = self.prover.prove(observed.begin_proof(), &asked).await;
+            let proof = self
+                .prover
+                .prove(observed.begin_proof(), &asked, false)
+                .await;
             match proof.presence(podref) {
                 Presence::Absent => {}
                 Presence::Present(_) => return Err(present(podref)),

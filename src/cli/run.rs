@@ -101,6 +101,11 @@ pub struct Args {
     #[arg(long, env = "IPGC_DRY_RUN")]
     dry_run: bool,
 
+    /// Also free addresses of ResourceClaims that are gone, as DRANET leaves them. Needs Kubernetes 1.34 and the right
+    /// to list ResourceClaims
+    #[arg(long, env = "IPGC_RESOURCE_CLAIMS")]
+    resource_claims: bool,
+
     /// How often a pod is tried again after a failure
     #[arg(
         long,
@@ -343,6 +348,7 @@ impl Args {
                 min: self.breaker_min,
                 hold: self.breaker_hold,
             },
+            resource_claims: self.resource_claims,
             dry_run: self.dry_run,
             instance: self.instance.clone(),
             lease_namespace: self.leader_elect.then(|| self.lease_namespace.clone()),

@@ -35,6 +35,7 @@ pub struct PoolApi {
     history: Arc<History>,
     /// Bounds how many are in memory at a time.
     observing: Arc<Semaphore>,
+    claims: bool,
 }
 
 /// Why a pool could not be observed.
@@ -101,7 +102,20 @@ impl PoolApi {
             clock,
             history,
             observing: Arc::new(Semaphore::new(at_a_time.max(1))),
+            claims: false,
         }
+    }
+
+    /// The same, which also reads rows of ResourceClaims if `claims` says so.
+    #[must_use]
+    pub fn with_claims(self, claims: bool) -> Self {
+        Self { claims, ..self }
+    }
+
+    /// Whether rows of ResourceClaims are read.
+    #[must_use]
+    pub fn reads_claims(&self) -> bool {
+        self.claims
     }
 
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
@@ -130,7 +144,11 @@ impl PoolApi {
             row.podref
                 .is_none_or(|podref| podrefs.contains(podref) || !PodRef::is_valid(podref))
         };
-        Ok(Some(ObservedPool::parse(&text, read_at, is_wanted)?))
+        let mut pool = ObservedPool::parse(&text, read_at, is_wanted)?;
+        if self.claims {
+            pool.read_claims();
+        }
+        Ok(Some(pool))
     }
 
     /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
@@ -149,7 +167,13 @@ impl PoolApi {
         let read_at = self.clock.now();
         let bytes = text.len();
         let begun = cpu_time();
-        let (metadata, pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
+        let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
+        if self.claims {
+            pools
+                .iter_mut()
+                .flatten()
+                .for_each(ObservedPool::read_claims);
+        }
         self.history.hear(asked.as_ref(), &metadata);
         let pools = pools.into_iter();
         let pools = pools

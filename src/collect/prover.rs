@@ -14,7 +14,7 @@ use ipgc_core::{
     node::NodeState,
     patch::Answer,
     podref::PodRef,
-    proof::{Presence, Proof, Ticket},
+    proof::{Claims, KnownClaims, Presence, Proof, Ticket},
 };
 use kube::{Api, Client, Resource, api::ListParams};
 use tokio::time::Instant;
@@ -25,6 +25,7 @@ use super::{
     roll::Rolls,
 };
 use crate::{
+    api::ResourceClaim,
     calls::{CallError, call, next_page, pages_left},
     history::History,
     watch::{LeanNode, LeanPod},
@@ -67,8 +68,38 @@ impl Prover {
 
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
     /// the order: no read of this proof can begin before the observation has ended.
-    pub async fn prove<'a>(&self, ticket: Ticket<'a>, asked: &Asked) -> Proof<'a> {
-        ticket.conclude(self.presence(asked).await.1)
+    pub async fn prove<'a>(&self, ticket: Ticket<'a>, asked: &Asked, claims: bool) -> Proof<'a> {
+        let proof = ticket.conclude(self.presence(asked).await.1);
+        if claims {
+            proof.with_claims(self.claims().await)
+        } else {
+            proof
+        }
+    }
+
+    /// The ResourceClaims of all namespaces, read from now on.
+    ///
+    /// # Errors
+    /// When a page cannot be read.
+    pub async fn claims(&self) -> KnownClaims {
+        let api: Api<ResourceClaim> = Api::all(self.client.clone());
+        let mut claims = Claims::default();
+        let mut params = ListParams::default().limit(PAGE_OF_STATES);
+        loop {
+            let asked = self.history.ask::<ResourceClaim>(&params);
+            let page = call(api.list(&params)).await;
+            let page = page.map_err(|error| format!("ResourceClaims cannot be listed: {error}"))?;
+            self.history.hear(asked.as_ref(), &page.metadata);
+            let next = next_page(&params, &page.metadata);
+            for claim in page.items {
+                let uid = claim.metadata.uid.as_deref();
+                claims.add(uid.ok_or("a ResourceClaim has no uid")?, claim.addresses());
+            }
+            match next {
+                Some(next) => params = next,
+                None => return Ok(claims),
+            }
+        }
     }
 
     /// The presence of each of these pods, read from now on, and when the first of the reads began.

@@ -77,7 +77,7 @@ impl<'a> Proof<'a> {
         forced: bool,
     ) -> Result<Release<'a>, Verdict> {
         let presence = match row.content() {
-            Ok(content) if self.observed().holds(row) => self.presence(&content.podref),
+            Ok(content) if self.observed().holds(row) => self.owner(content),
             Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };

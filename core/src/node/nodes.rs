@@ -283,6 +283,12 @@ impl Nodes {
         Some(Blocked::By(by.into()))
     }
 
+    /// All nodes that are known, those that are gone included; or `slice` alone.
+    pub fn names<'n>(&'n self, slice: Option<&'n str>) -> impl Iterator<Item = &'n str> {
+        let all = self.by_name.keys().map(AsRef::as_ref);
+        all.filter(move |name| slice.is_none_or(|slice| slice == *name))
+    }
+
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
     /// any such wait.
     pub fn forget(&mut self, keep: Duration, now: Moment) {

@@ -74,12 +74,13 @@ impl RowCount {
         self.interfaces.iter().flatten().count() + self.others as usize
     }
 
-    /// Of each podref, its rows among these.
+    /// Of each podref, its rows among these. A row of a ResourceClaim takes no DEL of its pod.
     #[must_use]
     pub fn by_podref(rows: &[Row]) -> HashMap<&str, Self> {
         let mut all = HashMap::<&str, Self>::with_capacity(rows.len());
         for row in rows {
-            if let Some(podref) = row.podref_text() {
+            let is_of_claim = row.content().is_ok_and(|row| row.claim().is_some());
+            if !is_of_claim && let Some(podref) = row.podref_text() {
                 let interface = row.interface_text().and_then(InterfaceTag::of);
                 all.entry(podref).or_default().add(interface);
             }

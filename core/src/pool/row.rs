@@ -30,7 +30,7 @@ pub struct Row {
 pub struct RowContent {
     /// The address it holds: base of the range plus key.
     pub address: IpAddr,
-    /// The sandbox that it was last written for: 64 hex digits.
+    /// The sandbox that it was last written for: 64 hex digits. Of a row of a ResourceClaim, the uid of that.
     pub sandbox: Box<str>,
     /// The pod it was written for.
     pub podref: PodRef,
@@ -99,11 +99,18 @@ impl Glance<'_> {
 
 impl Row {
     pub(super) fn read(key: &str, stored: Value, range: Option<Range>) -> Self {
-        let content = RowContent::read(key, &stored, range);
+        let content = RowContent::read(key, &stored, range, false);
         Self {
             key: key.into(),
             stored,
             content,
+        }
+    }
+
+    /// Reads it also if its id is the uid of a ResourceClaim.
+    pub(super) fn read_claim(&mut self, range: Option<Range>) {
+        if let Err(Unreadable::Claim(_)) = self.content {
+            self.content = RowContent::read(&self.key, &self.stored, range, true);
         }
     }
 
@@ -141,17 +148,31 @@ impl Row {
 }
 
 impl RowContent {
-    fn read(key: &str, stored: &Value, range: Option<Range>) -> Result<Self, Unreadable> {
+    /// The uid of the ResourceClaim that it was written for, if that is its id: see [`ObservedPool::read_claims`].
+    ///
+    /// [`ObservedPool::read_claims`]: super::ObservedPool::read_claims
+    #[must_use]
+    pub fn claim(&self) -> Option<&str> {
+        Some(&*self.sandbox).filter(|id| is_uid(id))
+    }
+
+    fn read(
+        key: &str,
+        stored: &Value,
+        range: Option<Range>,
+        claims: bool,
+    ) -> Result<Self, Unreadable> {
         let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
         if let Some((extra, _)) = row.others.0.first() {
             return Err(Unreadable::ExtraField(excerpt(extra).into()));
         }
         let podref = row.podref.and_then(|podref| podref.parse().ok());
         let podref = podref.ok_or(Unreadable::PodRef)?;
-        if let Some(uid) = row.id.as_ref().filter(|id| is_uid(id)) {
+        let is_claim = row.id.as_ref().is_some_and(|id| is_uid(id));
+        if let Some(uid) = row.id.as_ref().filter(|_| is_claim && !claims) {
             return Err(Unreadable::Claim((**uid).into()));
         }
-        let sandbox = row.id.filter(|id| is_id(id));
+        let sandbox = row.id.filter(|id| is_claim || is_id(id));
         let sandbox = sandbox.ok_or(Unreadable::SandboxId)?;
         let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
         let address = range

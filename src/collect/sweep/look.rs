@@ -16,6 +16,7 @@ use std::{
 use ipgc_core::{
     address::Range,
     definitions::{Networks, Scope, may_be_reserved},
+    id::is_uid,
     judge::{Held, Stale, Verdict, in_use, judge},
     known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
@@ -205,6 +206,10 @@ impl<'l> Look<'l> {
                     networks = Some((pool.clone(), of_pool));
                 }
                 let networks = networks.as_ref().map(|(_, networks)| networks);
+                // It is none of its pod's rows, if it is of a ResourceClaim.
+                if context.pools.reads_claims() && row.sandbox.is_some_and(is_uid) {
+                    return true;
+                }
                 let keep = networks.is_none_or(|it| {
                     !is_live(&mut evidence, it, row, fresh, now) || is_picked(context, row)
                 });
@@ -343,7 +348,7 @@ impl<'l> Look<'l> {
             let first_seen = &mut evidence.first_seen;
             first_seen.see_first(pool.uid(), row, Moment::EPOCH, now);
         }
-        let presence = known.presumption();
+        let presence = evidence.presumption(row, known);
         let none = Others::default();
         let verdict = evidence.with_facts(pool, row, known, &none, |facts| {
             judge(pool, row, &presence, facts, &context.policy, now)

@@ -160,6 +160,13 @@ impl Sweeper {
                 (evidence.slices.clone(), evidence.pools.slices().to_vec())
             }
         };
+        if self.context.pools.reads_claims() {
+            let claims = self.context.prover.claims().await;
+            if let Err(reason) = &claims {
+                warn!(reason, "rows of ResourceClaims are kept");
+            }
+            self.context.evidence().claims = claims;
+        }
         self.context.evidence().pods.begin_sweep();
         let mut look = Look::new(&self.context, namespace, slices);
         let reservations = look.at_reservations().await;

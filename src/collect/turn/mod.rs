@@ -185,11 +185,11 @@ impl<'t> Turn<'t> {
             if due.is_empty() {
                 return Ok(());
             }
-            let proof = self
-                .context
-                .prover
-                .prove(observed.begin_proof(), &due)
-                .await;
+            let rows = observed.rows().iter().filter_map(|row| row.content().ok());
+            let mut rows = rows.filter(|row| due.contains_key(&row.podref));
+            let has_claims = rows.any(|row| row.claim().is_some());
+            let ticket = observed.begin_proof();
+            let proof = self.context.prover.prove(ticket, &due, has_claims).await;
             if self.stop.is_cancelled() {
                 return Err(Failure::Postponed(Duration::ZERO));
             }

@@ -59,8 +59,9 @@ impl Turn<'_> {
             let policy = &self.context.policy;
             let is_forced = self.context.is_forced(observed.uid(), row);
             // Whether other pods have the address is asked when it is about to go.
-            let (presence, none) = (known.presumption(), Others::default());
+            let none = Others::default();
             let evidence = self.context.evidence();
+            let presence = evidence.presumption(row, known);
             let mut verdict = evidence.with_facts(observed, row, known, &none, |facts| {
                 judge(observed, row, &presence, facts, policy, now)
             });
@@ -179,7 +180,7 @@ impl Turn<'_> {
             let Some(known) = known.get(podref) else {
                 continue;
             };
-            if matches!(proof.presence(podref), Presence::Absent) {
+            if matches!(proof.owner(content), Presence::Absent) {
                 let first_seen = &mut self.context.evidence().first_seen;
                 first_seen.see_absent(observed.uid(), row, now);
             }

@@ -1,0 +1,240 @@
+//! Rows of ResourceClaims, whose id is the uid of the claim.
+
+use std::sync::Arc;
+
+use ipgc_core::{
+    clearance::Wait,
+    evidence::{Grade, Policy},
+    judge::{Cause, Held, Unknown, Verdict},
+    node::{NodeState, Nodes},
+    pool::{ObservedPool, Unreadable},
+    proof::{Claims, KnownClaims, Presence, Proof},
+};
+use rstest::rstest;
+
+use crate::common::{
+    Known, POD, TWO_BEATS, W, at, beat, ended, fenced, hear_nothing, ip, no_nodes, node_state,
+    nodes_with, not_ready, observe, pod, podref, pool_document, present, reporting, row_value,
+    sandbox, working,
+};
+
+const CLAIM: &str = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+const OTHER: &str = "ffffffff-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+/// DRANET 1.4 writes this podref for each claim.
+const PLACEHOLDER: &str = "default/pod-whereabouts";
+
+/// A pool with the row of [`CLAIM`] for 10.0.0.5.
+fn pool(owner: &str) -> ObservedPool {
+    let rows = [("5", row_value(owner, CLAIM, "net1"))];
+    let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
+    pool.read_claims();
+    pool
+}
+
+fn listed(claims: &[(&str, &[&str])]) -> KnownClaims {
+    let mut all = Claims::default();
+    for (uid, addresses) in claims {
+        all.add(uid, addresses.iter().map(|address| ip(address)));
+    }
+    Ok(all)
+}
+
+fn proof(pool: &ObservedPool, pod: Presence, claims: KnownClaims) -> Proof<'_> {
+    let owner = pool.rows()[0].content().unwrap().podref.clone();
+    let presence = [(owner, pod)].into();
+    pool.begin_proof().conclude(presence).with_claims(claims)
+}
+
+/// The verdict at `now`, if the row may not go.
+fn judged(proof: &Proof<'_>, known: &Known, now: u64) -> Option<Verdict> {
+    let row = &proof.observed().rows()[0];
+    let facts = known.facts();
+    proof
+        .release(row, &facts, &Policy::default(), at(now))
+        .err()
+}
+
+/// Proven absent at 100, with nodes at work until 10,000.
+fn long_absent() -> Known {
+    Known::default()
+        .seen(10)
+        .absent(100)
+        .on(working(&["node-1", "node-2"], 10_000))
+}
+
+#[test]
+fn without_the_flag_it_is_unreadable() {
+    let rows = [("5", row_value(PLACEHOLDER, CLAIM, "net1"))];
+    let pool = observe(&pool_document("10.0.0.0/24", &rows));
+    let proof = proof_of_unread(&pool);
+    let verdict = judged(&proof, &long_absent(), 9_000);
+    let unreadable = Unknown::Unreadable(Unreadable::Claim(CLAIM.into()));
+    assert_eq!(verdict, Some(Verdict::Unknown(unreadable)));
+}
+
+fn proof_of_unread(pool: &ObservedPool) -> Proof<'_> {
+    let presence = [(podref(PLACEHOLDER), Presence::Absent)].into();
+    pool.begin_proof()
+        .conclude(presence)
+        .with_claims(listed(&[]))
+}
+
+#[test]
+fn a_row_of_a_sandbox_stays_one() {
+    let rows = [("5", row_value(POD, &sandbox(1), "net1"))];
+    let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
+    pool.read_claims();
+    assert_eq!(pool.rows()[0].content().unwrap().claim(), None);
+    // It needs no list of claims.
+    let nobody_asked = Err("not asked".into());
+    let verdict = judged(
+        &proof(&pool, Presence::Absent, nobody_asked),
+        &long_absent(),
+        9_000,
+    );
+    assert_eq!(verdict, None);
+}
+
+#[rstest]
+#[case::it_is_there(listed(&[(CLAIM, &[])]), Presence::Absent)]
+#[case::another_reports_the_address(listed(&[(OTHER, &["10.0.0.5"])]), Presence::Absent)]
+#[case::a_pod_of_its_name_is_there(listed(&[]), Presence::Present(None))]
+#[case::with_its_state(listed(&[]), present(pod(PLACEHOLDER)))]
+fn it_is_held(#[case] claims: KnownClaims, #[case] pod: Presence) {
+    let pool = pool(PLACEHOLDER);
+    let verdict = judged(&proof(&pool, pod, claims), &long_absent(), 9_000);
+    assert_eq!(verdict, Some(Verdict::Held(Held::Claim)));
+}
+
+#[rstest]
+#[case::the_list_failed(Err("503".into()), Presence::Absent)]
+#[case::the_pod_could_not_be_read(listed(&[]), Presence::Unknown("503".into()))]
+fn an_error_is_no_absence(#[case] claims: KnownClaims, #[case] pod: Presence) {
+    let pool = pool(PLACEHOLDER);
+    let verdict = judged(&proof(&pool, pod, claims), &long_absent(), 9_000);
+    assert_eq!(
+        verdict,
+        Some(Verdict::Unknown(Unknown::NoProof("503".into())))
+    );
+}
+
+#[test]
+fn a_proof_that_did_not_ask_for_claims_frees_none() {
+    let pool = pool(PLACEHOLDER);
+    let presence = [(podref(PLACEHOLDER), Presence::Absent)].into();
+    let proof = pool.begin_proof().conclude(presence);
+    let verdict = judged(&proof, &long_absent(), 9_000);
+    assert!(
+        matches!(verdict, Some(Verdict::Unknown(Unknown::NoProof(_)))),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn it_goes_w_after_its_absence_was_proven() {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[(OTHER, &["10.0.0.6"])]));
+    let known = long_absent();
+    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 100 + TWO_BEATS + W - 1) else {
+        panic!("it went too early");
+    };
+    assert_eq!(stale.cause, Cause::Deleted);
+    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert!(!stale.clearance.watched, "the breaker concerns it");
+    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+    assert_eq!(judged(&proof, &known, 100 + TWO_BEATS + W), None);
+}
+
+#[test]
+fn its_wait_begins_with_the_proof_of_its_absence() {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let known = Known::default().seen(10).on(working(&["node-1"], 10_000));
+    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 9_000) else {
+        panic!("it went without a wait");
+    };
+    assert_eq!(stale.clearance.wait, Wait::Until(at(9_000 + TWO_BEATS + W)));
+}
+
+/// Node-1 at work, and node-2 in this state, whose Lease does not change.
+fn beside(state: NodeState) -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", state)]);
+    beat(&mut nodes, "node-1", 0, 10_000);
+    hear_nothing(&mut nodes, "node-2", 0, 10_000);
+    nodes
+}
+
+#[rstest]
+#[case::a_silent_node(beside(not_ready()), None, true)]
+#[case::a_node_whose_lease_is_old(beside(node_state()), None, true)]
+#[case::a_fenced_node(beside(fenced()), None, false)]
+#[case::one_that_was_not_heard_yet(nodes_with(&[("node-1", node_state())]), None, true)]
+#[case::nodes_are_not_known(Nodes::default(), None, true)]
+#[case::no_node(no_nodes(), None, false)]
+#[case::another_node_has_the_slice(beside(not_ready()), Some("node-1"), false)]
+#[case::the_silent_node_has_the_slice(beside(not_ready()), Some("node-2"), true)]
+fn each_node_may_still_run_its_pods(
+    #[case] nodes: Nodes,
+    #[case] slice: Option<&str>,
+    #[case] holds: bool,
+) {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let known = Known {
+        slice: slice.map(Into::into),
+        ..Known::default().seen(10).absent(100).on(nodes)
+    };
+    assert_eq!(judged(&proof, &known, 9_000).is_some(), holds);
+}
+
+#[test]
+fn a_node_that_went_holds_it_for_w() {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let mut nodes = beside(not_ready());
+    nodes.remove("node-2", at(1_000));
+    let known = Known::default().seen(10).absent(100).on(nodes);
+    assert!(judged(&proof, &known, 1_000 + W - 1).is_some());
+    assert_eq!(judged(&proof, &known, 1_000 + W), None);
+}
+
+/// Newer versions of DRANET write the podref of one of the pods that use the claim. Its end tells nothing of the others.
+#[test]
+fn the_clean_end_of_one_pod_is_not_enough() {
+    let pool = pool(POD);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let end = ended(reporting(POD, "net1", "10.0.0.5"), 0, true);
+    let known = |nodes| {
+        Known::of(&[Arc::clone(&end)])
+            .seen(10)
+            .absent(100)
+            .on(nodes)
+    };
+    let silent = known(beside(not_ready()));
+    assert!(judged(&proof, &silent, 9_000).is_some());
+    let early = judged(
+        &proof,
+        &known(working(&["node-1"], 10_000)),
+        100 + TWO_BEATS + W - 1,
+    );
+    assert!(early.is_some());
+    let late = judged(
+        &proof,
+        &known(working(&["node-1"], 10_000)),
+        100 + TWO_BEATS + W,
+    );
+    assert_eq!(late, None);
+}
+
+/// DRANET 1.4 gives all claims one podref: however many rows it has, none waits for the DELs of others.
+#[test]
+fn the_rows_of_other_claims_do_not_make_it_wait() {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let known = Known {
+        rows: 200,
+        interfaces: 200,
+        ..long_absent()
+    };
+    assert_eq!(judged(&proof, &known, 100 + TWO_BEATS + W), None);
+}
