@@ -7,6 +7,7 @@ mod admin;
 mod admission;
 mod bad_input;
 mod breaker;
+mod claims;
 mod cli;
 mod common;
 mod crds;

@@ -45,6 +45,7 @@ async fn live_on(bench: &Bench) {
 async fn each_right_that_is_withdrawn_is_told() {
     let config = Config {
         lease_namespace: Some(LEASE_NAMESPACE.to_owned()),
+        resource_claims: true,
         ..Config::default()
     };
     let mut untold = Vec::new();

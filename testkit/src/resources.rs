@@ -353,5 +353,6 @@ fn custom_resources() -> Vec<Resource> {
         .with_schema(reservation),
         Resource::custom(whereabouts, "v1alpha1", "NodeSlicePool", "nodeslicepools")
             .with_schema(slices),
+        Resource::custom("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
     ]
 }

@@ -1,0 +1,195 @@
+//! Rows of ResourceClaims, as DRANET writes them, with `--resource-claims`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use ipgc::config::Config;
+use serde_json::json;
+use testkit::{Match, Server, fixtures};
+
+use crate::common::{
+    Bench, NS, ORIP, POOL, RANGE,
+    nodes::{
+        NEIGHBOUR_KEY, W, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays,
+        taint,
+    },
+    seconds, server,
+};
+
+/// DRANET 1.4 writes this podref for each claim.
+const PLACEHOLDER: &str = "default/pod-whereabouts";
+
+fn uid(number: u64) -> String {
+    format!("0a1b2c3d-0a1b-0a1b-0a1b-{number:012x}")
+}
+
+/// The claim of this number, which reports this address.
+fn put_claim(server: &Server, number: u64, address: &str) {
+    server.put(json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": format!("claim-{number}"), "namespace": "apps", "uid": uid(number)},
+        "status": {"devices": [{"driver": "dra.net", "networkData": {"ips": [format!("{address}/24")]}}, {"driver": "gpu"}]}
+    }));
+}
+
+/// The rows of claims 1 and 2 with their reservations, the claims, and the neighbour.
+fn two_claims() -> Server {
+    let server = server();
+    let mut pool = fixtures::pool(NS, RANGE);
+    for number in [1, 2] {
+        let address = format!("10.0.0.{number}");
+        pool = pool.row(number, &uid(number), PLACEHOLDER, "dra1");
+        put_claim(&server, number, &address);
+        let mut reservation = fixtures::reservation(NS, &address, PLACEHOLDER, "dra1");
+        reservation["spec"]["containerid"] = uid(number).into();
+        server.put(reservation);
+    }
+    server.put(pool);
+    put_neighbour(&server, POOL);
+    server
+}
+
+fn with_claims() -> Config {
+    Config {
+        resource_claims: true,
+        ..Config::default()
+    }
+}
+
+async fn bench(server: Server) -> Bench {
+    Bench::long_since(server, with_claims()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", NEIGHBOUR_KEY]);
+    bench.delete("resourceclaims", "apps", "claim-1");
+    // A sweep finds it within five minutes and a half.
+    let waited = goes_after(&bench, POOL, "1", 330 + W + 120).await;
+    assert!(waited >= W, "freed {waited} s after, which is before W");
+    let events = pool_events(&bench, "IPAddressGarbageCollected");
+    assert!(events[0].contains("10.0.0.1"), "{events:?}");
+    stays(&bench, POOL, &["2"]).await;
+    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_no_claim_is_read() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    assert!(bench.sent(Match::list("resourceclaims")).is_empty());
+    bench.stop().await;
+}
+
+/// The pod was forced away, and its claim went with it: its sandbox may run on.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_falls_silent_holds_it_until_it_is_fenced() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let other = live_node(&server, "node-2");
+    let bench = bench(server).await;
+    fall_silent(&bench, "node-2", other);
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    let held = pool_events(&bench, "IPAddressHeldUnfenced");
+    assert!(held[0].contains("node-2"), "{held:?}");
+    taint(&bench, "node-2");
+    goes_after(&bench, POOL, "1", 900).await;
+    assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_no_absence() {
+    for code in [403, 404, 500, 503] {
+        let server = two_claims();
+        let _beat = live_node(&server, "node-1");
+        server.on(Match::list("resourceclaims")).fail(code);
+        let bench = bench(server).await;
+        bench.delete("resourceclaims", "apps", "claim-1");
+        stays(&bench, POOL, &["1", "2"]).await;
+        bench.stop().await;
+    }
+}
+
+/// The list of the sweep did not have it; that of the proof does.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_only_the_proof_sees_keeps_its_row() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    let lists = || bench.sent(Match::list("resourceclaims")).len();
+    let before = lists();
+    while lists() == before {
+        seconds(1).await;
+    }
+    put_claim(&bench, 1, "10.0.0.1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_reports_the_address_keeps_the_row_of_another() {
+    let server = two_claims();
+    put_claim(&server, 3, "10.0.0.1");
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    bench.delete("resourceclaims", "apps", "claim-3");
+    goes_after(&bench, POOL, "1", 330 + W + 120).await;
+    bench.stop().await;
+}
+
+/// Another claim was given the address between the proof and the patch.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_claim_took_over_stays() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.on(Match::patch("ippools")).once().before(|server| {
+        put_claim(&server, 4, "10.0.0.9");
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["1"]["id"] = uid(4).into();
+        });
+        std::future::ready(())
+    });
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    assert!(bench.sent(Match::patch("ippools")).len() > 1);
+    bench.stop().await;
+}
+
+/// A mass of them may be a fault of whoever answers: the breaker stops it.
+#[tokio::test(start_paused = true)]
+async fn the_breaker_stops_a_mass() {
+    let server = server();
+    let mut pool = fixtures::pool(NS, RANGE);
+    for number in 1..=100 {
+        pool = pool.row(number, &uid(number), PLACEHOLDER, "dra1");
+        put_claim(&server, number, "10.9.9.9");
+    }
+    server.put(pool);
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    for number in 1..=100 {
+        bench.delete("resourceclaims", "apps", &format!("claim-{number}"));
+    }
+    seconds(330 + W + 120).await;
+    assert_eq!(bench.rows(POOL).len(), 100);
+    let events = pool_events(&bench, "IPPoolGCBreakerOpen");
+    assert!(events[0].contains("100 addresses"), "{events:?}");
+    // They go all the same half an hour after they were found.
+    seconds(1_800).await;
+    assert_eq!(bench.rows(POOL).len(), 0);
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    bench.stop().await;
+}
