@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use testkit::fixtures;
 use tokio::time::{Instant, sleep};
 
-use crate::world::{Address, Doubled, NS, World};
+use crate::{
+    claims::writer,
+    world::{Address, Doubled, NS, World},
+};
 
 const ORIP: &str = "overlappingrangeipreservations";
 
@@ -68,7 +71,7 @@ impl World {
                     if !sandbox.runs() {
                         return false;
                     }
-                    (sandbox.id.clone(), sandbox.podref.clone())
+                    writer(&of, sandbox)
                 };
                 // The request deadline of the plugin.
                 if begun.elapsed().as_secs() >= 60 || tries > 20 || !self.machine(machine).connected
@@ -77,7 +80,7 @@ impl World {
                 }
                 tries += 1;
                 let looked = self.now();
-                let Some(look) = self.look(pool, parsed, net, &podref, interface) else {
+                let Some(look) = self.look(pool, parsed, net, (&id, &podref), interface) else {
                     return false;
                 };
                 let long = self.state().long_looks;
@@ -116,7 +119,7 @@ impl World {
         pool: &str,
         range: Range,
         net: usize,
-        podref: &str,
+        (id, podref): (&str, &str),
         interface: &str,
     ) -> Option<Look> {
         let of = &self.nets[net];
@@ -131,9 +134,10 @@ impl World {
             self.server.get(ORIP, NS, &name)
         };
         let owner = |it: &Value| it["spec"]["podref"].as_str().unwrap_or_default().to_owned();
-        let own = rows
-            .iter()
-            .find(|(_, row)| row["podref"] == podref && row["ifname"] == interface);
+        let own = rows.iter().find(|(_, row)| {
+            let is_its = !of.of_claims || row["id"] == id;
+            is_its && row["podref"] == podref && row["ifname"] == interface
+        });
         if let Some((key, _)) = own {
             let ip = range.address_at(Offset::parse(key)?)?;
             let found = of.reserves.then(|| reservation(ip)).flatten();
@@ -295,7 +299,8 @@ impl World {
         let (id, podref, machine) = {
             let state = self.state();
             let it = &state.sandboxes[sandbox];
-            (it.id.clone(), it.podref.clone(), it.machine)
+            let (id, podref) = writer(&self.nets[net], it);
+            (id, podref, it.machine)
         };
         let of = self.nets[net].clone();
         if del != Del::Lost {
@@ -332,6 +337,10 @@ impl World {
             address.until.get_or_insert(now);
         }
         drop(state);
+        if of.of_claims {
+            // A newer sandbox of the pod has the same row.
+            self.lose_rows();
+        }
         let kind = match del {
             Del::Done => "DEL",
             Del::Lost => "DEL is lost",

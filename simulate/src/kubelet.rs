@@ -176,7 +176,8 @@ impl World {
         let state = self.state();
         let sandbox = &state.sandboxes[at];
         let mut entries = Vec::<Value>::new();
-        for address in sandbox.answering() {
+        let reported = sandbox.answering();
+        for address in reported.filter(|it| !self.nets[it.net].of_claims) {
             let name = format!("{NS}/{}", self.nets[address.net].name);
             let ip = address.ip.to_string();
             let known = entries

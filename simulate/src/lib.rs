@@ -17,8 +17,9 @@
 //!
 //! No socket, no file, no clock of the machine.
 
+mod claims;
 pub mod cluster;
-pub mod cni;
+mod cni;
 pub mod copies;
 pub mod coverage;
 pub mod dice;
@@ -96,6 +97,9 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let mut copies = Copies::start(&world, story);
     for (number, owner) in story.owners.iter().enumerate() {
         tokio::spawn(world.clone().own(number, owner.clone()));
+    }
+    if world.has_claims() {
+        tokio::spawn(world.clone().control_claims());
     }
     if story.upstream {
         tokio::spawn(world.clone().reconcile());

@@ -16,6 +16,7 @@ use ipgc_core::{address::reservation_address, evidence::Policy};
 use serde_json::Value;
 
 use crate::{
+    claims::PLACEHOLDER,
     faults::OURS,
     world::{NS, World},
 };
@@ -78,6 +79,8 @@ impl World {
     pub fn freed_alive(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let removed = self.removed();
+        let of_claims = removed.iter().filter(|it| it.row["podref"] == PLACEHOLDER);
+        self.note("freed a row of a claim", of_claims.count());
         let state = self.state();
         let is_at = |until: Option<Duration>, at: Duration| until.is_none_or(|until| until > at);
         for it in &removed {
@@ -221,6 +224,8 @@ impl World {
                 )));
             }
         }
+        let of_no_claim = self.rows_of_no_claim().into_iter();
+        found.extend(of_no_claim.map(|row| Violation(format!("left at the end: row {row}"))));
         for reserved in self.server.list("overlappingrangeipreservations") {
             if reserved["spec"]["podref"] == "ipgc.dev/releasing" {
                 let name = reserved["metadata"]["name"].as_str().unwrap_or_default();

@@ -196,6 +196,7 @@ impl World {
         } else {
             object
         });
+        self.claim(uid);
         self.tell("a pod is made", || {
             format!("{} is made for {node}", pod.podref())
         });
@@ -203,9 +204,8 @@ impl World {
 
     /// The text by which a pod asks for networks.
     pub(crate) fn asked(&self, nets: &[usize]) -> String {
-        let asked = nets
-            .iter()
-            .map(|net| format!("{NS}/{}", self.nets[*net].name));
+        let asked = nets.iter().filter(|net| !self.nets[**net].of_claims);
+        let asked = asked.map(|net| format!("{NS}/{}", self.nets[*net].name));
         asked.collect::<Vec<_>>().join(",")
     }
 

@@ -8,6 +8,7 @@ use testkit::fixtures;
 use tokio::time::sleep;
 
 use crate::{
+    claims::claim_of,
     cni::Del,
     story::{Deed, Story},
     world::{Machine, NS, Pod, World},
@@ -373,12 +374,15 @@ impl World {
         let now = self.now();
         let mut state = self.state();
         for sandbox in &mut state.sandboxes {
+            let claim = claim_of(sandbox.uid);
             for address in sandbox.addresses.iter_mut().filter(|it| it.until.is_none()) {
                 let pool = self
                     .server
                     .get("ippools", NS, &address.pool)
                     .unwrap_or_default();
-                if pool["spec"]["allocations"][&address.key]["id"] != sandbox.id.as_str() {
+                let of = &self.nets[address.net];
+                let id = if of.of_claims { &claim } else { &sandbox.id };
+                if pool["spec"]["allocations"][&address.key]["id"] != id.as_str() {
                     address.until = Some(now);
                 }
             }

@@ -18,6 +18,7 @@ const NETS: [Net; 6] = [
         ranges: &["10.1.0.0/28"],
         slices: &[],
         reserves: true,
+        of_claims: false,
     },
     Net {
         name: "blue",
@@ -25,6 +26,7 @@ const NETS: [Net; 6] = [
         ranges: &["10.1.0.0/28"],
         slices: &[],
         reserves: true,
+        of_claims: false,
     },
     Net {
         name: "alone",
@@ -32,6 +34,7 @@ const NETS: [Net; 6] = [
         ranges: &["10.2.0.0/28"],
         slices: &[],
         reserves: false,
+        of_claims: false,
     },
     Net {
         name: "dual",
@@ -39,6 +42,7 @@ const NETS: [Net; 6] = [
         ranges: &["10.3.0.0/28", "fd00:3::/124"],
         slices: &[],
         reserves: true,
+        of_claims: false,
     },
     Net {
         name: "wide",
@@ -46,6 +50,7 @@ const NETS: [Net; 6] = [
         ranges: &["10.1.0.0/27"],
         slices: &[],
         reserves: true,
+        of_claims: false,
     },
     Net {
         name: "six",
@@ -53,6 +58,7 @@ const NETS: [Net; 6] = [
         ranges: &["fd00:6::/124"],
         slices: &[],
         reserves: true,
+        of_claims: false,
     },
 ];
 
@@ -64,6 +70,7 @@ const SLICED: [Net; 2] = [
         ranges: &["10.4.0.0/27"],
         slices: &["10.4.0.0/29", "10.4.0.8/29", "10.4.0.16/29", "10.4.0.24/29"],
         reserves: true,
+        of_claims: false,
     },
     Net {
         name: "cut",
@@ -71,8 +78,19 @@ const SLICED: [Net; 2] = [
         ranges: &["10.5.0.0/27"],
         slices: &["10.5.0.0/29", "10.5.0.8/29", "10.5.0.16/29", "10.5.0.24/29"],
         reserves: false,
+        of_claims: false,
     },
 ];
+
+/// A network that pods get by a ResourceClaim.
+const CLAIMED: Net = Net {
+    name: "claimed",
+    network_name: None,
+    ranges: &["10.6.0.0/28"],
+    slices: &[],
+    reserves: true,
+    of_claims: true,
+};
 
 impl Story {
     /// The story of this seed, whose deeds fall into so much time.
@@ -200,6 +218,19 @@ impl Story {
         if of_danger.percent(20) {
             let begin = of_danger.millis(0, end);
             dangers(of_danger, begin, &mut self.steps);
+        }
+        let of_devices = &mut dice(7);
+        if of_devices.percent(15) {
+            let net = self.nets.len();
+            self.nets.push(CLAIMED);
+            let mut owners = self.owners.iter_mut();
+            for owner in owners.by_ref().filter(|it| it.kind != Kind::Static) {
+                if owner.nets.len() < 2 {
+                    owner.nets.push(net);
+                } else if of_devices.percent(50) {
+                    owner.nets[0] = net;
+                }
+            }
         }
         self.steps.sort_by_key(|step| step.at);
         spare_restorations(&mut self.steps);

@@ -70,6 +70,8 @@ pub struct Net {
     pub slices: &'static [&'static str],
     /// Whether addresses are reserved across ranges.
     pub reserves: bool,
+    /// Whether it is a device of a ResourceClaim.
+    pub of_claims: bool,
 }
 
 impl Net {

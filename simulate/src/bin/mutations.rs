@@ -18,7 +18,7 @@ struct Mutation {
     to: &'static str,
 }
 
-const MUTATIONS: [Mutation; 22] = [
+const MUTATIONS: [Mutation; 24] = [
     Mutation {
         name: "a pod that was not read counts as absent",
         file: "core/src/judge.rs",
@@ -138,6 +138,18 @@ const MUTATIONS: [Mutation; 22] = [
         file: "core/src/clearance.rs",
         from: "let doubt = before.max(gap.filter(|_| taken_over))?;",
         to: "let _ = (gap, taken_over); let doubt = before?;",
+    },
+    Mutation {
+        name: "no node counts for the row of a claim",
+        file: "core/src/clearance.rs",
+        from: "nodes.fold(claim.of_deleted(), Clearance::and)",
+        to: "nodes.take(0).fold(claim.of_deleted(), Clearance::and)",
+    },
+    Mutation {
+        name: "a claim that is there does not hold its row",
+        file: "core/src/proof.rs",
+        from: "self.uids.contains(uid) || self.addresses.contains(&address)",
+        to: "uid.is_empty() && self.uids.contains(uid) || self.addresses.contains(&address)",
     },
     Mutation {
         name: "any 404 is absence",
