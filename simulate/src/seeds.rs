@@ -215,7 +215,7 @@ impl Story {
             });
         }
         let of_danger = &mut dice(6);
-        if of_danger.percent(20) {
+        if of_danger.percent(30) {
             let begin = of_danger.millis(0, end);
             dangers(of_danger, begin, &mut self.steps);
         }
@@ -361,7 +361,7 @@ fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>
 /// force while no watch showed anything, for longer than W.
 fn dangers(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
     let pod = dice.below(1000);
-    if dice.percent(50) {
+    if dice.percent(35) {
         let deed = Deed::Again(pod, dice.seconds(200, 500));
         steps.push(Step { at: begin, deed });
         return;

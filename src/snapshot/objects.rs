@@ -5,7 +5,10 @@
 //! and more is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is read whole.
 //! This module knows no kind of objects, and no text makes it panic.
 
-use std::{fmt, io::Read};
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{
@@ -25,6 +28,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const SEPARATOR: &[u8] = b"---";
 /// So much is read at a time.
 const CHUNK: usize = 1 << 20;
+/// A file of this size is read at once.
+const SMALL: usize = 16 << 10;
 /// Largest object. etcd takes a megabyte and a half, and indentation makes it several times as large.
 const LARGEST_OBJECT: usize = 64 << 20;
 
@@ -72,6 +77,8 @@ struct Text<'s> {
     bytes: Vec<u8>,
     /// The unread part of `bytes` begins here.
     start: usize,
+    /// The document that is read begins here, unless it is a list: of that no part is kept.
+    kept: Option<usize>,
     /// The length of the text before `bytes`.
     dropped: u64,
     ended: bool,
@@ -85,6 +92,7 @@ impl<'s> Text<'s> {
             place,
             bytes: Vec::new(),
             start: 0,
+            kept: None,
             dropped: 0,
             ended: false,
         }
@@ -116,11 +124,15 @@ impl<'s> Text<'s> {
             let place = self.here();
             return Err(format!("has an object of more than 64 MB at {place}"));
         }
-        self.bytes.drain(..self.start);
-        self.dropped += self.start as u64;
-        self.start = 0;
+        let done = self.kept.unwrap_or(self.start);
+        self.bytes.drain(..done);
+        self.dropped += done as u64;
+        self.start -= done;
+        self.kept = self.kept.map(|_| 0);
         // Twice as much each time, so that a large object is parsed again a few times only.
         let wanted = self.bytes.len().max(CHUNK);
+        // Most files of a must-gather are small: without this each takes nine reads.
+        self.bytes.reserve(SMALL);
         let mut part = self.source.take(wanted as u64);
         let read = part
             .read_to_end(&mut self.bytes)
@@ -203,19 +215,18 @@ impl<'s> Text<'s> {
 
     /// Reads one document of JSON: a list or an object.
     fn document(&mut self, each: &mut Each<'_>) -> Result<(), String> {
+        self.peek()?;
         let here = self.here();
+        self.kept = Some(self.start);
         self.expect(b'{')?;
         let mut list = Type::default();
-        let (mut is_list, mut is_page) = (false, false);
-        // The members of a document that is no list, as JSON.
-        let mut members = Vec::new();
+        let mut metadata = None;
         let mut goes_on = self.peek()? != Some(b'}') || self.goes_on(b'}')?;
         while goes_on {
-            let (name, key) = self.value::<String>()?;
-            let key = key.to_owned();
+            let (name, _) = self.value::<String>()?;
             self.expect(b':')?;
             if name == "items" {
-                is_list = true;
+                self.kept = None;
                 self.items(&list, each)?;
             } else {
                 let (IgnoredAny, value) = self.value()?;
@@ -223,27 +234,23 @@ impl<'s> Text<'s> {
                 match &*name {
                     "apiVersion" => list.version = text(),
                     "kind" => list.kind = text(),
-                    "metadata" => {
-                        let metadata = serde_json::from_str::<ListMeta>(value).ok();
-                        let more = metadata.and_then(|metadata| metadata.continue_);
-                        is_page = more.is_some_and(|more| !more.is_empty());
-                    }
+                    "metadata" => metadata = Some(value.to_owned()),
                     _ => {}
                 }
-                members.push(format!("{key}:{value}"));
             }
             goes_on = self.goes_on(b'}')?;
         }
-        match (is_list, is_page) {
-            (true, true) => {
-                Err("is only a part of a list, which was asked for with a limit".to_owned())
-            }
-            (true, false) => Ok(()),
-            (false, _) => {
-                let text = format!("{{{}}}", members.join(","));
-                give(&here, &list, &text, &Type::default(), each)
-            }
+        if let Some(begin) = self.kept.take() {
+            let text = str::from_utf8(&self.bytes[begin..self.start]);
+            let text = text.map_err(|error| self.syntax(error))?;
+            return give(&here, &list, text, &Type::default(), each);
         }
+        let metadata = metadata.and_then(|text| serde_json::from_str::<ListMeta>(&text).ok());
+        let more = metadata.and_then(|metadata| metadata.continue_);
+        if more.is_some_and(|more| !more.is_empty()) {
+            return Err("is only a part of a list, which was asked for with a limit".to_owned());
+        }
+        Ok(())
     }
 
     fn items(&mut self, list: &Type, each: &mut Each<'_>) -> Result<(), String> {
@@ -278,8 +285,14 @@ impl<'s> Text<'s> {
             let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
-        yaml::documents(text, |mut json, place| {
-            Text::new(&mut json, "yaml", place).document(each)
+        yaml::documents(text, |json, place| {
+            let mut nothing = io::empty();
+            let mut text = Text {
+                bytes: json,
+                ended: true,
+                ..Text::new(&mut nothing, "yaml", place)
+            };
+            text.document(each)
         })
     }
 }

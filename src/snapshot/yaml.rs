@@ -4,7 +4,7 @@
 //! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other
 //! is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
 
-use std::{collections::HashSet, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
@@ -13,22 +13,22 @@ use super::wrong::{cut_off, syntax};
 
 /// One document.
 #[derive(Default)]
-struct Document {
+struct Document<'t> {
     /// The JSON of the document.
-    json: String,
+    json: Vec<u8>,
     /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
-    open: Vec<Open>,
+    open: Vec<Open<'t>>,
 }
 
 /// A collection that has not ended.
-enum Open {
+enum Open<'t> {
     List,
     /// With the keys that it has, and whether a key comes next.
-    Map(HashSet<String>, bool),
+    Map(HashSet<Cow<'t, str>>, bool),
 }
 
-impl Document {
+impl<'t> Document<'t> {
     /// The line of what begins at this byte of the JSON, or around it.
     fn line(&self, byte: u64) -> String {
         let after = self.lines.partition_point(|(begin, _)| *begin <= byte);
@@ -41,7 +41,7 @@ impl Document {
         match self.open.last_mut() {
             Some(Open::Map(_, true)) => return Err(wrong(line, "a key is no text")),
             Some(Open::Map(_, is_key)) => *is_key = true,
-            Some(Open::List) if !self.json.ends_with('[') => self.json.push(','),
+            Some(Open::List) if !self.json.ends_with(b"[") => self.json.push(b','),
             Some(Open::List) | None => {}
         }
         // Objects of a list stand in `items`.
@@ -51,37 +51,42 @@ impl Document {
         Ok(())
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), String> {
+    fn scalar(
+        &mut self,
+        text: Cow<'t, str>,
+        style: ScalarStyle,
+        line: usize,
+    ) -> Result<(), String> {
         if let Some(Open::Map(keys, is_key @ true)) = self.open.last_mut() {
             *is_key = false;
-            if !self.json.ends_with('{') {
-                self.json.push(',');
+            if !self.json.ends_with(b"{") {
+                self.json.push(b',');
             }
-            self.json += &quoted(text);
-            self.json.push(':');
-            return if keys.insert(text.to_owned()) {
-                Ok(())
-            } else {
+            quote(&mut self.json, &text);
+            self.json.push(b':');
+            if keys.contains(&text) {
                 let reason =
                     format!("{text:?} is there twice; `---` has to stand between documents");
-                Err(wrong(line, reason))
-            };
+                return Err(wrong(line, reason));
+            }
+            keys.insert(text);
+            return Ok(());
         }
         self.value(line)?;
-        match text {
-            _ if style != ScalarStyle::Plain => self.json += &quoted(text),
-            "" | "~" | "null" | "Null" | "NULL" => self.json += "null",
-            "true" | "True" | "TRUE" => self.json += "true",
-            "false" | "False" | "FALSE" => self.json += "false",
-            _ if serde_json::from_str::<Number>(text).is_ok() => self.json += text,
-            _ => self.json += &quoted(text),
+        match &*text {
+            _ if style != ScalarStyle::Plain => quote(&mut self.json, &text),
+            "" | "~" | "null" | "Null" | "NULL" => self.json.extend(b"null"),
+            "true" | "True" | "TRUE" => self.json.extend(b"true"),
+            "false" | "False" | "FALSE" => self.json.extend(b"false"),
+            _ if serde_json::from_str::<Number>(&text).is_ok() => self.json.extend(text.bytes()),
+            _ => quote(&mut self.json, &text),
         }
         Ok(())
     }
 
     /// A collection ends. A list that was cut off is YAML all the same, but lacks the keys that kubectl writes behind
     /// `items`.
-    fn end(&mut self, bracket: char, line: usize) -> Result<(), String> {
+    fn end(&mut self, bracket: u8, line: usize) -> Result<(), String> {
         self.json.push(bracket);
         match self.open.pop() {
             Some(Open::Map(keys, _)) if self.open.is_empty() && keys.contains("items") => {
@@ -97,7 +102,7 @@ impl Document {
 /// made of.
 pub(super) fn documents(
     text: &str,
-    mut each: impl FnMut(&[u8], &dyn Fn(u64) -> String) -> Result<(), String>,
+    mut each: impl FnMut(Vec<u8>, &dyn Fn(u64) -> String) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut document = Document::default();
     let mut is_empty = true;
@@ -107,10 +112,11 @@ pub(super) fn documents(
         match event {
             Event::DocumentStart(..) => document = Document::default(),
             // Nothing between two separators is no document.
-            Event::DocumentEnd if document.json == "null" => {}
-            Event::DocumentEnd if document.json.starts_with('{') => {
+            Event::DocumentEnd if document.json == b"null" => {}
+            Event::DocumentEnd if document.json.starts_with(b"{") => {
                 is_empty = false;
-                each(document.json.as_bytes(), &|byte| document.line(byte))?;
+                let json = std::mem::take(&mut document.json);
+                each(json, &|byte| document.line(byte))?;
             }
             Event::DocumentEnd => {
                 return Err(syntax("yaml", &document.line(0), "it is no object"));
@@ -119,19 +125,19 @@ pub(super) fn documents(
             | Event::SequenceStart(_, _, Some(_))
             | Event::MappingStart(_, _, Some(_)) => return Err(wrong(line, "it has a tag")),
             Event::Alias(_) => return Err(wrong(line, "it has an alias")),
-            Event::Scalar(text, style, ..) => document.scalar(&text, style, line)?,
+            Event::Scalar(text, style, ..) => document.scalar(text, style, line)?,
             Event::SequenceStart(..) => {
                 document.value(line)?;
-                document.json.push('[');
+                document.json.push(b'[');
                 document.open.push(Open::List);
             }
             Event::MappingStart(..) => {
                 document.value(line)?;
-                document.json.push('{');
+                document.json.push(b'{');
                 document.open.push(Open::Map(HashSet::new(), true));
             }
-            Event::SequenceEnd => document.end(']', line)?,
-            Event::MappingEnd => document.end('}', line)?,
+            Event::SequenceEnd => document.end(b']', line)?,
+            Event::MappingEnd => document.end(b'}', line)?,
             _ => {}
         }
     }
@@ -141,8 +147,9 @@ pub(super) fn documents(
     Ok(())
 }
 
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+fn quote(json: &mut Vec<u8>, text: &str) {
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(json, text);
 }
 
 fn line_of(line: usize) -> String {

@@ -79,6 +79,20 @@ fn a_dry_run_has_no_right_to_write() {
     }
 }
 
+/// The flag comes with the right that it takes, and that right with no other flag.
+#[rstest]
+#[case("flags.resource-claims=true", true)]
+#[case("flags.resource-claims=false", false)]
+#[case("flags.grace=5m", false)]
+fn the_right_to_list_resource_claims_comes_with_the_flag(
+    #[case] flags: &str,
+    #[case] granted: bool,
+) {
+    let all = installed(&["--set-string", flags]);
+    let rules = all["ClusterRole ipgc"]["rules"].to_string();
+    assert_eq!(rules.contains("resourceclaims"), granted, "{rules}");
+}
+
 /// All that a release of this name in a namespace of the same name would have.
 fn release(name: &str, args: &[&str]) -> Objects {
     let chart = chart();

@@ -18,6 +18,7 @@ mod access;
 mod admission;
 mod binary;
 mod byhand;
+mod claims;
 mod commands;
 mod crds;
 mod crowds;
