@@ -88,8 +88,10 @@ fn the_right_to_list_resource_claims_comes_with_the_flag(
     #[case] flags: &str,
     #[case] granted: bool,
 ) {
-    let all = installed(&["--set-string", flags]);
-    let rules = all["ClusterRole ipgc"]["rules"].to_string();
+    let all = installed(&["--set", flags]);
+    let rules = all.values().filter(|it| it["kind"] == "ClusterRole");
+    let rules: String = rules.map(|role| role["rules"].to_string()).collect();
+    assert!(rules.contains("ippools"), "{rules}");
     assert_eq!(rules.contains("resourceclaims"), granted, "{rules}");
 }
 
