@@ -45,7 +45,7 @@ impl Batch {
     ) -> HashMap<PodRef, Known> {
         let rows = RowCount::by_podref(observed.rows());
         let readable = observed.rows().iter().filter_map(|row| row.content().ok());
-        let of_claims = readable.filter(|row| row.claim().is_some());
+        let of_claims = readable.filter(|row| row.resource_claim().is_some());
         let of_claims: HashSet<_> = of_claims.map(|row| &row.podref).collect();
         let known = self.works.iter().map(|(podref, work)| {
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();

@@ -85,7 +85,7 @@ pub enum Held {
     Present,
     /// Rule 3: the row is of a ResourceClaim that is there, or whose address another one reports, or a pod of the row's
     /// name is there.
-    Claim,
+    ResourceClaim,
 }
 
 /// A row that nobody needs any more.
@@ -196,7 +196,7 @@ impl fmt::Display for Held {
             Self::Unused => "its pod runs and does not use the address in this network",
             Self::Drift => "its pod is there and does not report the address",
             Self::Present => "its pod is there",
-            Self::Claim => {
+            Self::ResourceClaim => {
                 "its ResourceClaim is there, or another one or a pod that may use the address"
             }
         })
@@ -239,10 +239,12 @@ pub fn judge(
         &subject,
         match presence {
             Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
-            Presence::Present(_) if content.claim().is_some() => Verdict::Held(Held::Claim),
+            Presence::Present(_) if content.resource_claim().is_some() => {
+                Verdict::Held(Held::ResourceClaim)
+            }
             Presence::Present(None) => Verdict::Held(Held::Present),
             Presence::Present(Some(pod)) => present(&subject, pod),
-            Presence::Absent if content.claim().is_some() => Verdict::Stale(Stale {
+            Presence::Absent if content.resource_claim().is_some() => Verdict::Stale(Stale {
                 cause: Cause::Deleted,
                 clearance: subject.of_claim(),
             }),

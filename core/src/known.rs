@@ -21,7 +21,7 @@ use crate::{
     podref::PodRef,
     pods::{Others, PodIndex, Presumed},
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
-    proof::{KnownClaims, Presence, of_owner},
+    proof::{KnownResourceClaims, Presence, of_owner},
     reservation::Reservation,
     routes::KnownPools,
     sighting::{Sighting, Sightings},
@@ -55,7 +55,7 @@ pub struct Evidence {
     /// The definitions.
     pub definitions: Definitions,
     /// The ResourceClaims that the last sweep saw, where rows of such are read.
-    pub claims: KnownClaims,
+    pub claims: KnownResourceClaims,
     /// How many sweeps have told what they found.
     pub sweeps: u64,
     /// Since when the API server's data has not gone back in time: no evidence from before counts.

@@ -202,7 +202,7 @@ impl ObservedPool {
         }
     }
 
-    /// From now on the rows of ResourceClaims can be read too: see [`RowContent::claim`].
+    /// From now on the rows of ResourceClaims can be read too: see [`RowContent::resource_claim`].
     pub fn read_claims(&mut self) {
         for row in &mut self.rows {
             row.read_claim(self.range);

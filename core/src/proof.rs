@@ -37,15 +37,15 @@ pub struct Ticket<'a> {
 
 /// The ResourceClaims of one complete LIST.
 #[derive(Clone, Debug, Default)]
-pub struct Claims {
+pub struct ResourceClaims {
     uids: HashSet<Box<str>>,
     addresses: HashSet<IpAddr>,
 }
 
 /// The ResourceClaims, or why they are not known.
-pub type KnownClaims = Result<Claims, Box<str>>;
+pub type KnownResourceClaims = Result<ResourceClaims, Box<str>>;
 
-impl Claims {
+impl ResourceClaims {
     /// One of them, and the addresses that its status reports.
     pub fn add(&mut self, uid: &str, addresses: impl IntoIterator<Item = IpAddr>) {
         self.uids.insert(uid.into());
@@ -60,12 +60,11 @@ impl Claims {
 /// The presence of the owner of a row, whose pod is `pod`. A row of a ResourceClaim has an owner as long as the claim is
 /// there, or another claim reports the address, or a pod of the row's name is there.
 #[must_use]
-pub fn of_owner(row: &RowContent, claims: &KnownClaims, pod: Presence) -> Presence {
-    match (row.claim(), claims) {
-        (None, _) => pod,
+pub fn of_owner(row: &RowContent, claims: &KnownResourceClaims, pod: Presence) -> Presence {
+    match (row.resource_claim(), claims) {
         (Some(_), Err(reason)) => Presence::Unknown(reason.clone()),
         (Some(uid), Ok(claims)) if claims.may_use(uid, row.address) => Presence::Present(None),
-        (Some(_), Ok(_)) => pod,
+        (None, _) | (Some(_), Ok(_)) => pod,
     }
 }
 
@@ -94,13 +93,13 @@ impl<'a> Ticket<'a> {
 pub struct Proof<'a> {
     observed: &'a ObservedPool,
     presence: HashMap<PodRef, Presence>,
-    claims: KnownClaims,
+    claims: KnownResourceClaims,
 }
 
 impl<'a> Proof<'a> {
     /// The same with the ResourceClaims, listed since the proof began.
     #[must_use]
-    pub fn with_claims(self, claims: KnownClaims) -> Self {
+    pub fn with_claims(self, claims: KnownResourceClaims) -> Self {
         Self { claims, ..self }
     }
 

@@ -1,5 +1,8 @@
 //! Rows of ResourceClaims, whose id is the uid of the claim.
 
+// The helpers build what a list answers.
+#![allow(clippy::unnecessary_wraps)]
+
 use std::sync::Arc;
 
 use ipgc_core::{
@@ -8,7 +11,7 @@ use ipgc_core::{
     judge::{Cause, Held, Unknown, Verdict},
     node::{NodeState, Nodes},
     pool::{ObservedPool, Unreadable},
-    proof::{Claims, KnownClaims, Presence, Proof},
+    proof::{KnownResourceClaims, Presence, Proof, ResourceClaims},
 };
 use rstest::rstest;
 
@@ -31,15 +34,15 @@ fn pool(owner: &str) -> ObservedPool {
     pool
 }
 
-fn listed(claims: &[(&str, &[&str])]) -> KnownClaims {
-    let mut all = Claims::default();
+fn listed(claims: &[(&str, &[&str])]) -> KnownResourceClaims {
+    let mut all = ResourceClaims::default();
     for (uid, addresses) in claims {
         all.add(uid, addresses.iter().map(|address| ip(address)));
     }
     Ok(all)
 }
 
-fn proof(pool: &ObservedPool, pod: Presence, claims: KnownClaims) -> Proof<'_> {
+fn proof(pool: &ObservedPool, pod: Presence, claims: KnownResourceClaims) -> Proof<'_> {
     let owner = pool.rows()[0].content().unwrap().podref.clone();
     let presence = [(owner, pod)].into();
     pool.begin_proof().conclude(presence).with_claims(claims)
@@ -84,7 +87,7 @@ fn a_row_of_a_sandbox_stays_one() {
     let rows = [("5", row_value(POD, &sandbox(1), "net1"))];
     let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
     pool.read_claims();
-    assert_eq!(pool.rows()[0].content().unwrap().claim(), None);
+    assert_eq!(pool.rows()[0].content().unwrap().resource_claim(), None);
     // It needs no list of claims.
     let nobody_asked = Err("not asked".into());
     let verdict = judged(
@@ -100,16 +103,16 @@ fn a_row_of_a_sandbox_stays_one() {
 #[case::another_reports_the_address(listed(&[(OTHER, &["10.0.0.5"])]), Presence::Absent)]
 #[case::a_pod_of_its_name_is_there(listed(&[]), Presence::Present(None))]
 #[case::with_its_state(listed(&[]), present(pod(PLACEHOLDER)))]
-fn it_is_held(#[case] claims: KnownClaims, #[case] pod: Presence) {
+fn it_is_held(#[case] claims: KnownResourceClaims, #[case] pod: Presence) {
     let pool = pool(PLACEHOLDER);
     let verdict = judged(&proof(&pool, pod, claims), &long_absent(), 9_000);
-    assert_eq!(verdict, Some(Verdict::Held(Held::Claim)));
+    assert_eq!(verdict, Some(Verdict::Held(Held::ResourceClaim)));
 }
 
 #[rstest]
 #[case::the_list_failed(Err("503".into()), Presence::Absent)]
 #[case::the_pod_could_not_be_read(listed(&[]), Presence::Unknown("503".into()))]
-fn an_error_is_no_absence(#[case] claims: KnownClaims, #[case] pod: Presence) {
+fn an_error_is_no_absence(#[case] claims: KnownResourceClaims, #[case] pod: Presence) {
     let pool = pool(PLACEHOLDER);
     let verdict = judged(&proof(&pool, pod, claims), &long_absent(), 9_000);
     assert_eq!(

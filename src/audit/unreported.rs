@@ -122,7 +122,7 @@ impl Assessor<'_> {
             Held::Reported
             | Held::OwnContainer
             | Held::Present
-            | Held::Claim
+            | Held::ResourceClaim
             | Held::InUse(_)
             | Held::OthersSandbox(_) => return None,
         };

@@ -42,6 +42,8 @@ Examples:
 const ONCE: Duration = Duration::from_hours(1);
 
 /// Arguments of `ipgc run`. Durations read like `90s` or `5m`.
+// Flags, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -14,7 +14,7 @@ use ipgc_core::{
     node::NodeState,
     patch::Answer,
     podref::PodRef,
-    proof::{Claims, KnownClaims, Presence, Proof, Ticket},
+    proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
 use kube::{Api, Client, Resource, api::ListParams};
 use tokio::time::Instant;
@@ -81,9 +81,9 @@ impl Prover {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn claims(&self) -> KnownClaims {
+    pub async fn claims(&self) -> KnownResourceClaims {
         let api: Api<ResourceClaim> = Api::all(self.client.clone());
-        let mut claims = Claims::default();
+        let mut claims = ResourceClaims::default();
         let mut params = ListParams::default().limit(PAGE_OF_STATES);
         loop {
             let asked = self.history.ask::<ResourceClaim>(&params);

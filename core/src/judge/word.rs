@@ -47,7 +47,7 @@ impl Held {
     pub fn word(&self) -> Word {
         match self {
             // Of a pod that is merely known to be there, no status was read.
-            Self::Reported | Self::OwnContainer | Self::Present | Self::Claim => Word::Live,
+            Self::Reported | Self::OwnContainer | Self::Present | Self::ResourceClaim => Word::Live,
             Self::Mirror
             | Self::InUse(_)
             | Self::OthersSandbox(_)

@@ -79,7 +79,9 @@ impl RowCount {
     pub fn by_podref(rows: &[Row]) -> HashMap<&str, Self> {
         let mut all = HashMap::<&str, Self>::with_capacity(rows.len());
         for row in rows {
-            let is_of_claim = row.content().is_ok_and(|row| row.claim().is_some());
+            let is_of_claim = row
+                .content()
+                .is_ok_and(|row| row.resource_claim().is_some());
             if !is_of_claim && let Some(podref) = row.podref_text() {
                 let interface = row.interface_text().and_then(InterfaceTag::of);
                 all.entry(podref).or_default().add(interface);

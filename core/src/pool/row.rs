@@ -152,7 +152,7 @@ impl RowContent {
     ///
     /// [`ObservedPool::read_claims`]: super::ObservedPool::read_claims
     #[must_use]
-    pub fn claim(&self) -> Option<&str> {
+    pub fn resource_claim(&self) -> Option<&str> {
         Some(&*self.sandbox).filter(|id| is_uid(id))
     }
 

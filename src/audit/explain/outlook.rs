@@ -35,7 +35,7 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
     );
     let one = |text: &str| vec![text.to_owned()];
     match &it.verdict {
-        Verdict::Held(Held::Reported | Held::Present | Held::Claim) => vec![ends],
+        Verdict::Held(Held::Reported | Held::Present | Held::ResourceClaim) => vec![ends],
         Verdict::Held(Held::OwnContainer) => vec![
             "once its pod has no container of this id any more, another rule decides".to_owned(),
             ends,

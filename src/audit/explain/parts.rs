@@ -168,7 +168,7 @@ fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
         ) => None,
         Verdict::Unknown(_) => Some(1),
         Verdict::Held(Held::Mirror) => Some(2),
-        Verdict::Held(Held::Claim) => Some(3),
+        Verdict::Held(Held::ResourceClaim) => Some(3),
         Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
         Verdict::Held(Held::Young) => Some(7),
         Verdict::Held(Held::Unused | Held::Drift) => Some(9),

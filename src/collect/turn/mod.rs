@@ -187,7 +187,7 @@ impl<'t> Turn<'t> {
             }
             let rows = observed.rows().iter().filter_map(|row| row.content().ok());
             let mut rows = rows.filter(|row| due.contains_key(&row.podref));
-            let has_claims = rows.any(|row| row.claim().is_some());
+            let has_claims = rows.any(|row| row.resource_claim().is_some());
             let ticket = observed.begin_proof();
             let proof = self.context.prover.prove(ticket, &due, has_claims).await;
             if self.stop.is_cancelled() {
