@@ -9,14 +9,17 @@ use testkit::{Match, Server, fixtures};
 use crate::common::{
     Bench, NS, ORIP, POOL, RANGE,
     nodes::{
-        NEIGHBOUR_KEY, W, fall_silent, goes_after, live_node, pool_events, put_neighbour, stays,
-        taint,
+        NEIGHBOUR_KEY, W, fall_silent, goes_after, live_node, pool_events, put_neighbour,
+        silent_node, stays, taint,
     },
     seconds, server,
 };
 
 /// DRANET 1.4 writes this podref for each claim.
 const PLACEHOLDER: &str = "default/pod-whereabouts";
+
+/// W of three DELs.
+const CLAIM_W: u64 = W + 120;
 
 fn uid(number: u64) -> String {
     format!("0a1b2c3d-0a1b-0a1b-0a1b-{number:012x}")
@@ -68,8 +71,11 @@ async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too() 
     assert_eq!(bench.rows(POOL), ["1", "2", NEIGHBOUR_KEY]);
     bench.delete("resourceclaims", "apps", "claim-1");
     // A sweep finds it within five minutes and a half.
-    let waited = goes_after(&bench, POOL, "1", 330 + W + 120).await;
-    assert!(waited >= W, "freed {waited} s after, which is before W");
+    let waited = goes_after(&bench, POOL, "1", 330 + CLAIM_W + 120).await;
+    assert!(
+        waited >= CLAIM_W,
+        "freed {waited} s after, which is before W"
+    );
     let events = pool_events(&bench, "IPAddressGarbageCollected");
     assert!(events[0].contains("10.0.0.1"), "{events:?}");
     stays(&bench, POOL, &["2"]).await;
@@ -103,6 +109,39 @@ async fn a_node_that_falls_silent_holds_it_until_it_is_fenced() {
     taint(&bench, "node-2");
     goes_after(&bench, POOL, "1", 900).await;
     assert_eq!(bench.rows(POOL), ["2"]);
+    bench.stop().await;
+}
+
+/// The watch of nodes is dead without an error, and a node joins. Its pod was forced away.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_no_watch_told_holds_it() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.on_events(Match::watch("nodes")).lose();
+    silent_node(&bench, "node-2");
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    bench.stop().await;
+}
+
+/// In an outage of many nodes a look at many such rows takes no time worth speaking of.
+#[tokio::test(start_paused = true)]
+async fn many_silent_nodes_cost_no_time() {
+    let server = server();
+    let mut pool = fixtures::pool(NS, RANGE);
+    for number in 1..=200 {
+        pool = pool.row(number, &uid(number), PLACEHOLDER, "dra1");
+    }
+    server.put(pool);
+    for number in 0..1_000 {
+        silent_node(&server, &format!("node-{number}"));
+    }
+    let begun = std::time::Instant::now();
+    let bench = bench(server).await;
+    assert_eq!(bench.rows(POOL).len(), 200);
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 60, "an hour took {took:?}");
     bench.stop().await;
 }
 
@@ -145,7 +184,7 @@ async fn a_claim_that_reports_the_address_keeps_the_row_of_another() {
     bench.delete("resourceclaims", "apps", "claim-1");
     stays(&bench, POOL, &["1", "2"]).await;
     bench.delete("resourceclaims", "apps", "claim-3");
-    goes_after(&bench, POOL, "1", 330 + W + 120).await;
+    goes_after(&bench, POOL, "1", 330 + CLAIM_W + 120).await;
     bench.stop().await;
 }
 
@@ -183,7 +222,7 @@ async fn the_breaker_stops_a_mass() {
     for number in 1..=100 {
         bench.delete("resourceclaims", "apps", &format!("claim-{number}"));
     }
-    seconds(330 + W + 120).await;
+    seconds(330 + CLAIM_W + 120).await;
     assert_eq!(bench.rows(POOL).len(), 100);
     let events = pool_events(&bench, "IPPoolGCBreakerOpen");
     assert!(events[0].contains("100 addresses"), "{events:?}");

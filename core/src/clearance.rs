@@ -21,6 +21,10 @@ use crate::{
 
 pub use crate::time::{LOOK_AGAIN, look_again};
 
+/// So many DELs the end of a pod with a ResourceClaim is taken to need: those of two interfaces, as many as a kubelet gets
+/// through, and one more.
+const CLAIM_DELS: usize = 3;
+
 /// The facts about a row's pod and the nodes. The row itself and the presence of its pod are given separately.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
@@ -168,16 +172,23 @@ impl Subject<'_> {
         let facts = Facts {
             ended: &[],
             living: None,
-            rows: 1,
+            rows: CLAIM_DELS,
             interfaces: 0,
+            slice: None,
             ..self.facts.clone()
         };
         let facts = &facts;
         let claim = Subject { facts, ..*self };
         let (since, wait) = (claim.unseen_since(), claim.unseen_wait());
-        let nodes = facts.nodes.names(facts.slice);
-        let nodes = nodes.map(|node| claim.of_node(node, since, wait));
-        let mut all = nodes.fold(claim.of_deleted(), Clearance::and);
+        let is_silent =
+            |node: &&str| facts.nodes.standing(node, since, self.now) == Standing::Silent;
+        let (silent, others): (Vec<_>, Vec<_>) = facts.nodes.names().partition(is_silent);
+        let others = others.into_iter();
+        let others = others.map(|node| claim.of_node(node, since, wait));
+        let mut all = others.fold(claim.of_deleted(), Clearance::and);
+        if !silent.is_empty() {
+            all = all.and(claim.held_by(&silent, since, wait));
+        }
         all.watched = false;
         all
     }
@@ -388,14 +399,14 @@ impl Subject<'_> {
             return self.of_node(node, seen, wait);
         }
         let endless = clearance.wait.moment();
-        let mut held = self.held_by(node, end.at, wait).and(clearance);
+        let mut held = self.held_by(&[node], end.at, wait).and(clearance);
         held.endless = endless;
         held
     }
 
     /// Nothing tells whether a sandbox on `node` is stopped.
-    fn held_by(&self, node: &str, end: Moment, wait: Duration) -> Clearance {
-        let nodes = [node.into()].into();
+    fn held_by(&self, nodes: &[&str], end: Moment, wait: Duration) -> Clearance {
+        let nodes = nodes.iter().map(|node| (*node).into()).collect();
         let wait = match self.policy.unfenced {
             Unfenced::Hold => Wait::For(nodes),
             Unfenced::FreeAfter(least) => Wait::AtMost(nodes, end + wait.max(least)),
@@ -424,7 +435,7 @@ impl Subject<'_> {
                 let until = self.now + wait.max(look_again(wait));
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
-            Standing::Silent => self.held_by(node, end, wait),
+            Standing::Silent => self.held_by(&[node], end, wait),
         }
     }
 

@@ -417,6 +417,7 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
 pub fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let is_of_another = |sibling: &RowContent| {
         sibling.podref == row.podref
+            && sibling.resource_claim().is_none()
             && sibling.address == row.address
             && sibling.sandbox != row.sandbox
     };
@@ -507,7 +508,8 @@ pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowC
     let own = siblings
         .unwrap_or_default()
         .iter()
-        .filter(|sibling| sibling.podref == row.podref && pod.status.has_address(sibling.address));
+        .filter(|sibling| sibling.podref == row.podref && pod.status.has_address(sibling.address))
+        .filter(|sibling| sibling.resource_claim().is_none());
     let is_reported = |sibling: &&RowContent| {
         let interface = sibling.interface.as_deref();
         interface.is_some_and(|name| pod.status.reported(name, sibling.address).is_some())

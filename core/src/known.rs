@@ -353,8 +353,7 @@ impl Evidence {
             let wait = policy.wait(Some(grace), known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
             if known.has_claims {
-                names.extend(nodes.names(slice).map(Into::into));
-                waits.insert(policy.wait(Some(grace), 1));
+                names.extend(nodes.names().map(Into::into));
             }
         }
         names.retain(|name| {

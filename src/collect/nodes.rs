@@ -218,7 +218,7 @@ impl NodeKeeper {
             let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
-        let read = self.prover.nodes(&unknown).await?;
+        let read = self.prover.nodes(&unknown, false).await?;
         let now = self.clock.now();
         let mut evidence = self.evidence.lock();
         let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);

@@ -244,20 +244,22 @@ impl Prover {
         error.to_string().into()
     }
 
-    /// Nodes, read from now on: what they are counts only if they still are. Many are listed.
+    /// Nodes, read from now on: what they are counts only if they still are. Many are listed. With `all` of them those come
+    /// too that have another name.
     ///
     /// # Errors
     /// When one of them cannot be read.
     pub async fn nodes(
         &self,
         names: &BTreeSet<Box<str>>,
+        all: bool,
     ) -> Result<Vec<(String, Option<NodeState>)>, CallError> {
         let nodes: Api<LeanNode> = Api::all(self.client.clone());
         let nodes = &nodes;
         let mut wanted: BTreeSet<&str> = names.iter().map(|name| &**name).collect();
         let mut read = Vec::with_capacity(names.len());
-        let mut page =
-            (wanted.len() > READS_FOR_PAGE).then(|| ListParams::default().limit(PAGE_OF_STATES));
+        let mut page = (all || wanted.len() > READS_FOR_PAGE)
+            .then(|| ListParams::default().limit(PAGE_OF_STATES));
         while let Some(params) = page {
             let asked = self.history.ask::<LeanNode>(&params);
             let list = call(nodes.list(&params)).await?;
@@ -266,7 +268,7 @@ impl Prover {
             let left = pages_left(&params, &list.metadata);
             let listed = list.items.into_iter().filter_map(LeanNode::into_state);
             for (name, state) in listed {
-                if wanted.remove(&*name) {
+                if wanted.remove(&*name) || all {
                     read.push((name, Some(state)));
                 }
             }
@@ -274,7 +276,7 @@ impl Prover {
                 // All pages of one list are one revision: those that were in none of them do not exist.
                 let absent = std::mem::take(&mut wanted).into_iter();
                 read.extend(absent.map(|name| (name.to_owned(), None)));
-            } else if left * READS_FOR_PAGE > wanted.len() {
+            } else if !all && left * READS_FOR_PAGE > wanted.len() {
                 break;
             }
         }

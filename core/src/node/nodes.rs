@@ -283,10 +283,9 @@ impl Nodes {
         Some(Blocked::By(by.into()))
     }
 
-    /// All nodes that are known, those that are gone included; or `slice` alone.
-    pub fn names<'n>(&'n self, slice: Option<&'n str>) -> impl Iterator<Item = &'n str> {
-        let all = self.by_name.keys().map(AsRef::as_ref);
-        all.filter(move |name| slice.is_none_or(|slice| slice == *name))
+    /// The names of all nodes that are known, those that are gone included, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(AsRef::as_ref)
     }
 
     /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block

@@ -42,7 +42,7 @@ async fn the_row_of_a_resource_claim_that_is_deleted_goes() -> Result<()> {
     };
     let running = scene.collect_through(scene.client().await?, config).await?;
     let both = scene.namespace.rows(POOL).await?;
-    scene.keeps("the rows of both", wait_of(1), &both).await?;
+    scene.keeps("the rows of both", wait_of(3), &both).await?;
     let params = DeleteParams::default();
     claims.delete("nic-1", &params).await.unwrap();
     scene.namespace.wait_offsets(POOL, &[2]).await?;

@@ -112,8 +112,8 @@ const MUTATIONS: [Mutation; 24] = [
     Mutation {
         name: "nodes are not read in the proof",
         file: "src/collect/turn/rows.rs",
-        from: "if names().is_empty() {",
-        to: "if !names().is_empty() || names().is_empty() {",
+        from: "if names().is_empty() && !all {",
+        to: "if !all || names().is_empty() || !names().is_empty() {",
     },
     Mutation {
         name: "a new bootID counts whenever it came",
@@ -142,8 +142,8 @@ const MUTATIONS: [Mutation; 24] = [
     Mutation {
         name: "no node counts for the row of a claim",
         file: "core/src/clearance.rs",
-        from: "nodes.fold(claim.of_deleted(), Clearance::and)",
-        to: "nodes.take(0).fold(claim.of_deleted(), Clearance::and)",
+        from: "facts.nodes.names().partition(is_silent);",
+        to: "facts.nodes.names().take(0).partition(is_silent);",
     },
     Mutation {
         name: "a claim that is there does not hold its row",

@@ -206,12 +206,11 @@ impl<'l> Look<'l> {
                     networks = Some((pool.clone(), of_pool));
                 }
                 let networks = networks.as_ref().map(|(_, networks)| networks);
-                // It is none of its pod's rows, if it is of a ResourceClaim.
-                if context.pools.reads_claims() && row.sandbox.is_some_and(is_uid) {
-                    return true;
-                }
+                // The report of a pod says nothing of a ResourceClaim.
+                let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
                 let keep = networks.is_none_or(|it| {
-                    !is_live(&mut evidence, it, row, fresh, now) || is_picked(context, row)
+                    let is_live = is_live(&mut evidence, it, row, fresh, now);
+                    !is_live || is_of_claim || is_picked(context, row)
                 });
                 held += usize::from(!keep);
                 keep

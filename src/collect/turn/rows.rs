@@ -124,7 +124,9 @@ impl Turn<'_> {
             let evidence = context.evidence();
             evidence.nodes_to_read(self.key, known.iter(), others, &context.policy, now)
         };
-        if names().is_empty() {
+        // The pods of a ResourceClaim may be on any node, also on one that the watch has not told.
+        let all = known.values().any(|known| known.has_claims);
+        if names().is_empty() && !all {
             return Ok(());
         }
         let _turn = context.reading_nodes.lock().await;
@@ -137,7 +139,7 @@ impl Turn<'_> {
                 .map(|name| (name.clone(), state(&evidence.nodes, name)))
                 .collect()
         };
-        let read = context.prover.nodes(&names).await?;
+        let read = context.prover.nodes(&names, all).await?;
         let now = context.clock.now();
         let nodes = &mut context.evidence().nodes;
         for (name, read) in read {
@@ -146,7 +148,7 @@ impl Turn<'_> {
             let is_as_before = match (before.get(&*name), &known) {
                 (Some(Some(before)), Some(known)) => before.says_the_same(known),
                 (Some(before), known) => before == known,
-                (None, _) => false,
+                (None, known) => known.is_none(),
             };
             if is_as_before {
                 nodes.read(&name, read, now);
