@@ -8,7 +8,7 @@
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
 //! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
-//! | `slices` | ranges that are cut up among nodes |
+//! | `slices`, `claims` | ranges that are cut up among nodes; pods with a ResourceClaim |
 //! | `hand` | administrators who run `ipgc release` |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
@@ -19,7 +19,7 @@
 
 mod claims;
 pub mod cluster;
-mod cni;
+pub mod cni;
 pub mod copies;
 pub mod coverage;
 pub mod dice;
