@@ -38,12 +38,15 @@ struct Args {
     /// How many minutes of each story are eventful
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Instead, crash ipgc at each of its requests, in each of ten calm stories
+    /// Instead, crash ipgc at each of its requests, in each of some calm stories
     #[arg(long)]
     crashes: bool,
-    /// Instead, let pods come back under their names at each request of ipgc, in each of ten calm stories
+    /// Instead, let pods come back under their names at each request of ipgc, in each of some calm stories
     #[arg(long)]
     returns: bool,
+    /// So many calm stories
+    #[arg(long, default_value_t = 10)]
+    stories: u64,
     /// End with the first failure
     #[arg(long)]
     first: bool,
@@ -65,10 +68,10 @@ fn main() -> ExitCode {
         return one(&Story::of(seed, length), &args);
     }
     if args.crashes {
-        return at_each_request(&CRASHES, args.first);
+        return at_each_request(&CRASHES, &args);
     }
     if args.returns {
-        return at_each_request(&RETURNS, args.first);
+        return at_each_request(&RETURNS, &args);
     }
     let next = AtomicU64::new(args.seeds.start);
     let failed = Mutex::new(Vec::new());
@@ -174,12 +177,12 @@ fn brief(at: usize) -> Returns {
     }
 }
 
-/// Plays each of ten stories once for each request of ipgc and each of the things that may happen at it.
-fn at_each_request(happens: &[fn(&mut Story, usize)], only_first: bool) -> ExitCode {
+/// Plays each calm story once for each request of ipgc and each of the things that may happen at it.
+fn at_each_request(happens: &[fn(&mut Story, usize)], args: &Args) -> ExitCode {
     let failed = AtomicU64::new(0);
     let begun = Instant::now();
     let mut points = 0;
-    for seed in 0..10 {
+    for seed in 0..args.stories {
         let mut story = Story::calm(seed);
         // It never happens.
         happens[0](&mut story, usize::MAX);
@@ -192,7 +195,7 @@ fn at_each_request(happens: &[fn(&mut Story, usize)], only_first: bool) -> ExitC
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         let (request, which) = (number / happens.len() + 1, number % happens.len());
-                        let is_over = only_first && failed.load(Ordering::Relaxed) > 0;
+                        let is_over = args.first && failed.load(Ordering::Relaxed) > 0;
                         if request > requests || is_over {
                             return;
                         }
