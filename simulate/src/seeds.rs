@@ -231,6 +231,17 @@ impl Story {
                     owner.nets[0] = net;
                 }
             }
+            // Longer than these rows wait where no node counts.
+            let (begin, machine) = (
+                of_devices.millis(20_000, 80_000),
+                of_devices.below(self.machines),
+            );
+            let deed = Deed::Partition(machine, of_devices.seconds(900, 1_400));
+            self.steps.push(Step { at: begin, deed });
+            for pod in 0..6 {
+                let (at, deed) = (begin + of_devices.millis(0, 40_000), Deed::Force(pod));
+                self.steps.push(Step { at, deed });
+            }
         }
         self.steps.sort_by_key(|step| step.at);
         spare_restorations(&mut self.steps);
