@@ -189,7 +189,6 @@ impl Subject<'_> {
         if !silent.is_empty() {
             all = all.and(claim.held_by(&silent, since, wait));
         }
-        all.watched = false;
         all
     }
 

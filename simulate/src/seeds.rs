@@ -223,8 +223,8 @@ impl Story {
         if of_devices.percent(15) {
             let net = self.nets.len();
             self.nets.push(CLAIMED);
-            let mut owners = self.owners.iter_mut();
-            for owner in owners.by_ref().filter(|it| it.kind != Kind::Static) {
+            let owners = self.owners.iter_mut();
+            for owner in owners.filter(|it| it.kind != Kind::Static) {
                 if owner.nets.len() < 2 {
                     owner.nets.push(net);
                 } else if of_devices.percent(50) {
