@@ -1,11 +1,11 @@
 //! Every request that is not a watch: under a deadline, and with an answer that means something.
 //!
-//! kube's own retries are off (they hide minutes). A request is sent again only where the API server asks for it:
-//! see [`patient`].
+//! kube's own retries are off (they hide minutes). Which requests are sent again, and how often: see [`patient`].
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
-use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
+use futures::future::select;
+use http::{Method, Request, Response, StatusCode, Uri, header::RETRY_AFTER, request::Parts};
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -18,6 +18,12 @@ use tower::{BoxError, service_fn};
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
 /// that no task is lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// A GET that failed is sent again after that.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Nobody waits longer than that because a server asks for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -36,8 +42,8 @@ pub const PAGE: u32 = 500;
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// No answer in time; whether the server did it is not known.
-    #[error("no answer within {}s", DEADLINE.as_secs())]
-    Deadline,
+    #[error("no answer within {}s", .0.as_secs())]
+    Deadline(Duration),
     /// The server refused, or the connection broke.
     #[error("{}", brief(.0))]
     Kube(#[from] kube::Error),
@@ -132,28 +138,39 @@ impl CallError {
 }
 
 /// A client that sends a GET or a PATCH again where the API server was too busy to begin with it, and asks for it again
-/// within seconds.
+/// within seconds. A GET is also sent again, once, where it failed or where its answer takes long.
 ///
-/// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A DELETE must
-/// not begin long after its proof, and is not sent again.
+/// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A PATCH that
+/// may have been done is not sent again, since the second answer would hide that. A DELETE must not begin long after its
+/// proof.
 #[must_use]
 pub fn patient(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
         let client = client.clone();
         async move {
-            let is_repeatable = matches!(*request.method(), Method::GET | Method::PATCH);
+            let is_get = *request.method() == Method::GET;
+            let is_repeatable = is_get || *request.method() == Method::PATCH;
             let (parts, body) = request.into_parts();
+            let mut may_fail = is_get;
             for _ in 1..TRIES {
                 let Some(body) = body.try_clone().filter(|_| is_repeatable) else {
                     break;
                 };
-                let response = client
-                    .send(Request::from_parts(parts.clone(), body))
-                    .await?;
-                let Some(wait) = short_wait(&response) else {
-                    return Ok(response);
+                let request = Request::from_parts(parts.clone(), body);
+                let answer = if is_get {
+                    ask_twice(&client, &parts).await
+                } else {
+                    Ok(client.send(request).await?)
                 };
+                let has_failed = !matches!(&answer, Ok(it) if !it.status().is_server_error());
+                let wait = match &answer {
+                    _ if has_failed && may_fail => Some(PAUSE),
+                    Ok(response) => short_wait(response),
+                    Err(_) => None,
+                };
+                let Some(wait) = wait else { return answer };
+                may_fail &= !has_failed;
                 tokio::time::sleep(wait).await;
             }
             let response = client.send(Request::from_parts(parts, body)).await?;
@@ -161,6 +178,33 @@ pub fn patient(client: Client) -> Client {
         }
     });
     ClientBuilder::new(send, namespace).build()
+}
+
+/// Sends a GET, and once more after [`SLOW`]. The first whole answer counts; of a watch, its begin.
+async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, BoxError> {
+    let is_watch = is_watch(&parts.uri);
+    let ask = async || {
+        let request = Request::from_parts(parts.clone(), Body::empty());
+        let response = client.send(request).await?;
+        if is_watch {
+            return Ok(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = body.collect_bytes().await?;
+        Ok(Response::from_parts(head, Body::from(body)))
+    };
+    let second = async {
+        tokio::time::sleep(SLOW).await;
+        ask().await
+    };
+    select(pin!(ask()), pin!(second)).await.factor_first().0
+}
+
+/// Whether a request is for a watch.
+#[must_use]
+pub fn is_watch(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
 }
 
 /// How long the server asks us to wait which was too busy, if that is short.
@@ -182,7 +226,7 @@ pub async fn call<T>(
 ) -> Result<T, CallError> {
     match tokio::time::timeout(DEADLINE, request).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(CallError::Deadline),
+        Err(_) => Err(CallError::Deadline(DEADLINE)),
     }
 }
 

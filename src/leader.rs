@@ -220,7 +220,7 @@ impl Elector {
                 }
                 looked = timeout(LOOK, self.look()) => looked,
             };
-            match looked.unwrap_or(Err(CallError::Deadline)) {
+            match looked.unwrap_or(Err(CallError::Deadline(LOOK))) {
                 Ok(()) => {
                     self.state.send_modify(|state| state.is_known = true);
                     told = None;

@@ -137,9 +137,16 @@ async fn a_fault_that_passes_costs_a_retry(
 #[case::unavailable(Fault::DoneThenCode(503))]
 #[case::timeout(Fault::DoneThenCode(504))]
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_one_free_and_one_success(#[case] fault: Fault) {
+async fn a_lost_answer_is_one_free_and_one_success(
+    #[case] fault: Fault,
+    #[values("each", "the first")] which: &str,
+) {
     let bench = three().await;
-    fault.strike(bench.on(Match::patch("ippools")));
+    let patches = bench.on(Match::patch("ippools"));
+    fault.strike(match which {
+        "each" => patches,
+        _ => patches.once(),
+    });
     bench.end(PODS);
     seconds(60 + 120).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());

@@ -125,7 +125,7 @@ async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
     // Asked again and again, not in a hot loop.
-    assert!((10..1_000).contains(&rule.hits()), "{}", rule.hits());
+    assert!((10..2_000).contains(&rule.hits()), "{}", rule.hits());
     rule.remove();
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");

@@ -151,6 +151,32 @@ async fn a_mass_goes_though_the_server_is_too_busy_for_half_of_the_requests(#[ca
     crowd.bench.stop().await;
 }
 
+/// Connections die: one request in thirty is never answered. The reservations of a namespace go together, and those hold
+/// up the others for a moment only.
+#[tokio::test(start_paused = true)]
+async fn reservations_go_as_they_come_though_some_requests_are_never_answered() {
+    let crowd = Crowd::gather(1, "ReplicaSet").await;
+    let bench = &crowd.bench;
+    let coins = Mutex::new(StdRng::seed_from_u64(1));
+    let coin = move |_: &Request| coins.lock().unwrap().random_ratio(1, 30);
+    let verbs = &[Verb::Get, Verb::List, Verb::Delete];
+    let reservations = Match::verbs(verbs, "overlappingrangeipreservations");
+    let silent = bench.on(reservations.filter(coin)).hang();
+    for pods in crowd.names.chunks(10) {
+        bench.end(pods.iter().map(String::as_str));
+        seconds(1).await;
+    }
+    let left = bench.reservations().len();
+    assert!(left < 100, "{left} are left of {COUNT}");
+    let ended = Instant::now();
+    while !bench.reservations().is_empty() {
+        seconds(1).await;
+        took(ended, ..60.0);
+    }
+    assert!(silent.hits() > 15, "{}", silent.hits());
+    crowd.bench.stop().await;
+}
+
 /// Whose rows are in pools that are looked at in turns ask for the same roll, and each roll begins
 /// after those who are answered by it have observed their rows.
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,6 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::{fact::Fact, pods::Presumed, reservation::Reservation};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -81,15 +80,15 @@ impl Releaser {
             let marked = marked.await;
             late.extend(only_due(context, marked, &mut outcomes));
             let count = late.len();
-            let begun = Instant::now();
-            late = self
+            let took;
+            (late, took) = self
                 .release_round(&permission, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
             // The time that a few take tells little of the time that many would.
             let is_telling = 2 * count >= *size || !late.is_empty();
             if permission.lasts() && is_telling {
-                *size = round_that_takes(ROUND, count - late.len(), begun.elapsed());
+                *size = took.next_size(count - late.len());
             }
             *size = late.len().max(*size);
         }
@@ -141,7 +140,7 @@ impl Releaser {
     }
 
     /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
-    /// may be all unless it is `patient`, and those that nobody may delete any more.
+    /// may be all unless it is `patient`, and those that nobody may delete any more. Returns as well how long the parts took.
     async fn release_round<'r>(
         &self,
         permission: &Permission<'_>,
@@ -149,7 +148,7 @@ impl Releaser {
         marked: Vec<Marked<'r>>,
         patient: bool,
         outcomes: &mut Outcomes,
-    ) -> Vec<Marked<'r>> {
+    ) -> (Vec<Marked<'r>>, Took) {
         let context = permission.context;
         // A reservation that is ripe later was proven too early.
         let now = context.clock.now();
@@ -169,6 +168,8 @@ impl Releaser {
         } else {
             LATEST
         };
+        let reads = begun.elapsed();
+        let mut deletes = Duration::ZERO;
         let proven = Pile::new(proven);
         let deleting = || async {
             let mut results = Vec::new();
@@ -181,14 +182,17 @@ impl Releaser {
                 let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
                 let longest = &context.counters.longest_proof_age_ms;
                 longest.inner().fetch_max(millis, Ordering::Relaxed);
-                results.push(Ok(self.delete(permission, namespace, one).await));
+                results.push(Ok((age, self.delete(permission, namespace, one).await)));
             }
             results
         };
         for result in hands(deleting).await {
+            if let Ok((age, _)) = &result {
+                deletes = deletes.max(age.saturating_sub(reads));
+            }
             match result {
-                Ok(Ok(work)) => outcomes.deleted(work),
-                Ok(Err((work, trouble))) => outcomes.trouble(work, trouble),
+                Ok((_, Ok(work))) => outcomes.deleted(work),
+                Ok((_, Err((work, trouble)))) => outcomes.trouble(work, trouble),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
@@ -207,7 +211,7 @@ impl Releaser {
                 outcomes.trouble(work, trouble);
             }
         }
-        late
+        (late, Took { reads, deletes })
     }
 }
 
@@ -239,13 +243,24 @@ fn only_due<'r>(
     due
 }
 
-/// How many take so long, if this many took that long.
-fn round_that_takes(wanted: Duration, size: usize, took: Duration) -> usize {
-    let (wanted, took) = (wanted.as_millis(), took.as_millis().max(1));
-    let next = u128::try_from(size).unwrap_or(u128::MAX) * wanted / took;
-    usize::try_from(next).map_or(LARGEST_ROUND, |next| {
-        next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
-    })
+/// How long the parts of a round took.
+struct Took {
+    /// From the begin of the proof to the end of the reads after it, however many reservations there are.
+    reads: Duration,
+    /// From then to the begin of the last DELETE: one that is never answered says nothing of the others.
+    deletes: Duration,
+}
+
+impl Took {
+    /// How many the next round may have, if this one deleted so many.
+    fn next_size(&self, deleted: usize) -> usize {
+        let left = ROUND.saturating_sub(self.reads).max(self.reads / 5);
+        let took = self.deletes.as_millis().max(1);
+        let next = u128::try_from(deleted).unwrap_or(u128::MAX) * left.as_millis() / took;
+        usize::try_from(next).map_or(LARGEST_ROUND, |next| {
+            next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
+        })
+    }
 }
 
 /// Work that several tasks share: each takes the next item.

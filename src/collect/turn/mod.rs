@@ -300,7 +300,7 @@ impl<'t> Turn<'t> {
 
     /// A request on the pool ended. One that was never answered says nothing of what it costs.
     fn took(&mut self, begun: Instant, failure: Option<&CallError>) {
-        if !matches!(failure, Some(CallError::Deadline)) {
+        if !matches!(failure, Some(CallError::Deadline(_))) {
             self.took += begun.elapsed();
         }
     }
