@@ -10,159 +10,238 @@ use std::{
     process::{Command, ExitCode},
 };
 
-/// A guard, and how it is taken out: this text of a file is replaced by that one.
+/// A guard, and how it is left out.
 struct Mutation {
     name: &'static str,
-    file: &'static str,
-    from: &'static str,
-    to: &'static str,
+    edits: &'static [Edit],
 }
 
-const MUTATIONS: [Mutation; 24] = [
+/// A file, a text that stands in it once, and the text that takes its place.
+type Edit = [&'static str; 3];
+
+const MUTATIONS: [Mutation; 26] = [
     Mutation {
         name: "a pod that was not read counts as absent",
-        file: "core/src/judge.rs",
-        from: "Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),",
-        to: "Presence::Unknown(_) => Verdict::Stale(absent(&subject)),",
+        edits: &[[
+            "core/src/judge.rs",
+            "Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),",
+            "Presence::Unknown(_) => Verdict::Stale(absent(&subject)),",
+        ]],
     },
     Mutation {
         name: "the patch does not test the row",
-        file: "core/src/patch.rs",
-        from: "operations.push(test(&path, row.stored().clone()));",
-        to: "",
+        edits: &[[
+            "core/src/patch.rs",
+            "operations.push(test(&path, row.stored().clone()));",
+            "",
+        ]],
     },
     Mutation {
         name: "a watch that is not heard counts as heard",
-        file: "core/src/clearance.rs",
-        from: "if !self.facts.fresh && Self::may_return(&scheduled) {",
-        to: "if false {",
+        edits: &[[
+            "core/src/clearance.rs",
+            "if !self.facts.fresh && Self::may_return(&scheduled) {",
+            "if false {",
+        ]],
     },
     Mutation {
         name: "an end is settled though the sandbox was not seen up",
-        file: "core/src/evidence.rs",
-        from: "state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;",
-        to: "state.phase.is_terminal() && all_terminated && !self.foreign_end;",
+        edits: &[[
+            "core/src/evidence.rs",
+            "state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;",
+            "state.phase.is_terminal() && all_terminated && !self.foreign_end;",
+        ]],
     },
     Mutation {
         name: "each end is settled",
-        file: "core/src/clearance.rs",
-        from: "} else if end.settled && least.is_zero() {",
-        to: "} else if least.is_zero() {",
+        edits: &[[
+            "core/src/clearance.rs",
+            "} else if end.settled && least.is_zero() {",
+            "} else if least.is_zero() {",
+        ]],
     },
     Mutation {
         name: "no wait W for the kubelet",
-        file: "core/src/clearance.rs",
-        from: "let until = since + wait;",
-        to: "let until = since;",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let until = since + wait;",
+            "let until = since;",
+        ]],
     },
     Mutation {
         name: "a silent kubelet counts as alive",
-        file: "core/src/clearance.rs",
-        from: "Standing::Silent => self.held_by(node, end, wait),",
-        to: "Standing::Silent => Clearance::new(Grade::Witnessed, Wait::Until(end + wait)),",
+        edits: &[[
+            "core/src/clearance.rs",
+            "Standing::Silent => self.held_by(node, end, wait),",
+            "Standing::Silent => Clearance::new(Grade::Witnessed, Wait::Until(end + wait)),",
+        ]],
     },
     Mutation {
         name: "no node blocks for pods that nobody saw",
-        file: "core/src/clearance.rs",
-        from: "let silent = nodes.blockers(self.facts.slice, wait, self.now);",
-        to: "let silent = None;",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let silent = nodes.blockers(self.facts.slice, wait, self.now);",
+            "let silent = None;",
+        ]],
     },
     Mutation {
         name: "an earlier incarnation does not count",
-        file: "core/src/clearance.rs",
-        from: "let own = own.reduce(Clearance::and);",
-        to: "let own = own.last();",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let own = own.reduce(Clearance::and);",
+            "let own = own.last();",
+        ]],
     },
     Mutation {
         name: "the wait for a pod that nobody saw begins with the first sight of its row",
-        file: "core/src/clearance.rs",
-        from: "sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))",
-        to: "sighting.map_or(self.now, |seen| seen.first)",
+        edits: &[[
+            "core/src/clearance.rs",
+            "sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))",
+            "sighting.map_or(self.now, |seen| seen.first)",
+        ]],
     },
     Mutation {
         name: "another pod's report does not hold a row",
-        file: "core/src/judge.rs",
-        from: "if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {",
-        to: "if let Some(held) = None::<Held> {",
+        edits: &[[
+            "core/src/judge.rs",
+            "if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {",
+            "if let Some(held) = None::<Held> {",
+        ]],
     },
     Mutation {
         name: "a reservation is deleted without a claim",
-        file: "src/collect/release/steps.rs",
-        from: "let is_marked = !may_be_accepted || reservation.is_claimed();",
-        to: "let is_marked = may_be_accepted || !may_be_accepted;",
+        edits: &[[
+            "src/collect/release/steps.rs",
+            "let is_marked = !may_be_accepted || reservation.is_claimed();",
+            "let is_marked = may_be_accepted || !may_be_accepted;",
+        ]],
     },
     Mutation {
         name: "no second proof of a reservation",
-        file: "src/collect/release/steps.rs",
-        from: "Ok(false) => kept.push(marked),",
-        to: "Ok(false) => proven.push(Proven(marked)),",
+        edits: &[[
+            "src/collect/release/steps.rs",
+            "Ok(false) => kept.push(marked),",
+            "Ok(false) => proven.push(Proven(marked)),",
+        ]],
     },
     Mutation {
         name: "a claim is not waited for",
-        file: "src/collect/release/steps.rs",
-        from: "ripe: claimed.then(|| seen() + policy.add_budget),",
-        to: "ripe: claimed.then(seen),",
+        edits: &[[
+            "src/collect/release/steps.rs",
+            "ripe: claimed.then(|| seen() + policy.add_budget),",
+            "ripe: claimed.then(seen),",
+        ]],
     },
     Mutation {
         name: "history that went back is not noticed",
-        file: "core/src/history.rs",
-        from: "let heard = if version < asked.newest {",
-        to: "let heard = if false {",
+        edits: &[[
+            "core/src/history.rs",
+            "let heard = if version < asked.newest {",
+            "let heard = if false {",
+        ]],
     },
     Mutation {
         name: "nodes are not read in the proof",
-        file: "src/collect/turn/rows.rs",
-        from: "if names().is_empty() && !all {",
-        to: "if !all || names().is_empty() || !names().is_empty() {",
+        edits: &[[
+            "src/collect/turn/rows.rs",
+            "if names().is_empty() && !all {",
+            "if !all || names().is_empty() || !names().is_empty() {",
+        ]],
     },
     Mutation {
         name: "a new bootID counts whenever it came",
-        file: "core/src/clearance.rs",
-        from: "let proves_nothing = self.policy.may_never_end(dels);",
-        to: "let proves_nothing = false && self.policy.may_never_end(dels);",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let proves_nothing = self.policy.may_never_end(dels);",
+            "let proves_nothing = false && self.policy.may_never_end(dels);",
+        ]],
     },
     Mutation {
         name: "no cooldown after a settled end",
-        file: "core/src/clearance.rs",
-        from: "let free_at = end.at + self.policy.cooldown;",
-        to: "let free_at = end.at;",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let free_at = end.at + self.policy.cooldown;",
+            "let free_at = end.at;",
+        ]],
     },
     Mutation {
         name: "no cooldown since a row was first seen",
-        file: "core/src/clearance.rs",
-        from: "all = all.not_before(self.first_seen() + self.policy.cooldown);",
-        to: "all = all.not_before(self.first_seen());",
+        edits: &[[
+            "core/src/clearance.rs",
+            "all = all.not_before(self.first_seen() + self.policy.cooldown);",
+            "all = all.not_before(self.first_seen());",
+        ]],
     },
     Mutation {
         name: "a gap of the watch raises no doubt",
-        file: "core/src/clearance.rs",
-        from: "let doubt = before.max(gap.filter(|_| taken_over))?;",
-        to: "let _ = (gap, taken_over); let doubt = before?;",
+        edits: &[[
+            "core/src/clearance.rs",
+            "let doubt = before.max(gap.filter(|_| taken_over))?;",
+            "let _ = (gap, taken_over); let doubt = before?;",
+        ]],
     },
     Mutation {
         name: "no node counts for the row of a claim",
-        file: "core/src/clearance.rs",
-        from: "facts.nodes.names().partition(is_silent);",
-        to: "facts.nodes.names().take(0).partition(is_silent);",
+        edits: &[[
+            "core/src/clearance.rs",
+            "facts.nodes.names().partition(is_silent);",
+            "facts.nodes.names().take(0).partition(is_silent);",
+        ]],
     },
     Mutation {
         name: "a claim that is there does not hold its row",
-        file: "core/src/proof.rs",
-        from: "self.uids.contains(uid) || self.addresses.contains(&address)",
-        to: "uid.is_empty() && self.uids.contains(uid) || self.addresses.contains(&address)",
+        edits: &[[
+            "core/src/proof.rs",
+            "self.uids.contains(uid) || self.addresses.contains(&address)",
+            "uid.is_empty() && self.uids.contains(uid) || self.addresses.contains(&address)",
+        ]],
     },
     Mutation {
         name: "any 404 is absence",
-        file: "src/calls.rs",
-        from: "&& status.reason == \"NotFound\"
+        edits: &[[
+            "src/calls.rs",
+            "&& status.reason == \"NotFound\"
                 && details.is_some_and(|d| d.name == name && d.kind == K::plural(&()))",
-        to: "&& (details.is_none() || !name.is_empty())",
+            "&& (details.is_none() || !name.is_empty())",
+        ]],
     },
     Mutation {
         name: "the breaker never opens",
-        file: "core/src/breaker.rs",
-        from: "suspect > limits.min && suspect as f64 > limits.fraction * total.max(1) as f64;",
-        to: "suspect > limits.min && total == usize::MAX;",
+        edits: &[[
+            "core/src/breaker.rs",
+            "suspect > limits.min && suspect as f64 > limits.fraction * total.max(1) as f64;",
+            "suspect > limits.min && total == usize::MAX;",
+        ]],
+    },
+    Mutation {
+        name: "a pod that was not read counts as absent, and a watch that is not heard as heard",
+        edits: &[
+            [
+                "core/src/judge.rs",
+                "Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),",
+                "Presence::Unknown(_) => Verdict::Stale(absent(&subject)),",
+            ],
+            [
+                "core/src/clearance.rs",
+                "if !self.facts.fresh && Self::may_return(&scheduled) {",
+                "if false {",
+            ],
+        ],
+    },
+    Mutation {
+        name: "no second proof of a reservation, and no look at the rows",
+        edits: &[
+            [
+                "src/collect/release/steps.rs",
+                "Ok(false) => kept.push(marked),",
+                "Ok(false) => proven.push(Proven(marked)),",
+            ],
+            [
+                "src/collect/release/rows.rs",
+                "proven.marked().is_claimed() && used.contains",
+                "used.is_empty() && used.contains",
+            ],
+        ],
     },
 ];
 
@@ -209,16 +288,15 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
     let root = Path::new("target/mutations");
     let tree = root.join("tree");
     copy(&tree)?;
-    let file = tree.join(mutation.file);
-    let text = fs::read_to_string(&file)?;
-    if text.matches(mutation.from).count() != 1 {
-        let reason = format!(
-            "{} has not this text once: {}",
-            mutation.file, mutation.from
-        );
-        return Err(io::Error::other(reason));
+    for [name, from, to] in mutation.edits {
+        let file = tree.join(name);
+        let text = fs::read_to_string(&file)?;
+        if text.matches(from).count() != 1 {
+            let reason = format!("{name} has not this text once: {from}");
+            return Err(io::Error::other(reason));
+        }
+        fs::write(&file, text.replace(from, to))?;
     }
-    fs::write(&file, text.replace(mutation.from, mutation.to))?;
     let target = env::current_dir()?.join(root).join("build");
     let mut build = Command::new(env!("CARGO"));
     let build = build.args([
@@ -234,7 +312,7 @@ fn shown(mutation: &Mutation, most: u64) -> io::Result<Option<(String, String)>>
     // A guard that is left out leaves names that nobody uses.
     let build = build.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
     let compiled = build.output()?;
-    fs::write(&file, &text)?;
+    copy(&tree)?;
     if !compiled.status.success() {
         let reason = String::from_utf8_lossy(&compiled.stderr).into_owned();
         let reason = reason
