@@ -13,6 +13,7 @@ use kube::{
     api::ListParams,
     client::{Body, ClientBuilder},
 };
+use tokio::time::{sleep, timeout};
 use tower::{BoxError, service_fn};
 
 /// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
@@ -163,7 +164,7 @@ pub fn patient(client: Client) -> Client {
                 } else {
                     Ok(client.send(request).await?)
                 };
-                let has_failed = !matches!(&answer, Ok(it) if !it.status().is_server_error());
+                let has_failed = has_failed(&answer);
                 let wait = match &answer {
                     _ if has_failed && may_fail => Some(PAUSE),
                     Ok(response) => short_wait(response),
@@ -171,7 +172,7 @@ pub fn patient(client: Client) -> Client {
                 };
                 let Some(wait) = wait else { return answer };
                 may_fail &= !has_failed;
-                tokio::time::sleep(wait).await;
+                sleep(wait).await;
             }
             let response = client.send(Request::from_parts(parts, body)).await?;
             Ok::<_, BoxError>(response)
@@ -180,7 +181,8 @@ pub fn patient(client: Client) -> Client {
     ClientBuilder::new(send, namespace).build()
 }
 
-/// Sends a GET, and once more after [`SLOW`]. The first whole answer counts; of a watch, its begin.
+/// Sends a GET, and once more after [`SLOW`]. The first whole answer counts, of a watch its begin; a failure only if the
+/// other one fails as well.
 async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, BoxError> {
     let is_watch = is_watch(&parts.uri);
     let ask = async || {
@@ -193,11 +195,23 @@ async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, Box
         let body = body.collect_bytes().await?;
         Ok(Response::from_parts(head, Body::from(body)))
     };
-    let second = async {
-        tokio::time::sleep(SLOW).await;
-        ask().await
-    };
-    select(pin!(ask()), pin!(second)).await.factor_first().0
+    let mut first = pin!(ask());
+    if let Ok(answer) = timeout(SLOW, first.as_mut()).await {
+        return answer;
+    }
+    let second = pin!(ask());
+    let (answer, other) = select(first, second).await.factor_first();
+    let is_busy = |it: &Response<_>| it.status() == StatusCode::TOO_MANY_REQUESTS;
+    if has_failed(&answer) || answer.as_ref().is_ok_and(is_busy) {
+        return other.await;
+    }
+    answer
+}
+
+/// Whether the API server could not do what was asked, or did not answer.
+fn has_failed<B>(answer: &Result<Response<B>, BoxError>) -> bool {
+    let is_failure = |it: &Response<_>| it.status().is_server_error();
+    answer.as_ref().map_or(true, is_failure)
 }
 
 /// Whether a request is for a watch.
@@ -224,7 +238,7 @@ fn short_wait<B>(response: &Response<B>) -> Option<Duration> {
 pub async fn call<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(DEADLINE, request).await {
+    match timeout(DEADLINE, request).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(CallError::Deadline(DEADLINE)),
     }

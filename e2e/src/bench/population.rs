@@ -157,17 +157,18 @@ impl Population {
     }
 
     /// The sandbox of a pod: 64 hex digits.
-    pub fn sandbox(pod: usize) -> String {
-        // An odd factor, so that no two pods have one sandbox.
+    pub fn sandbox(&self, pod: usize) -> String {
+        // An odd factor, so that no two pods have one sandbox, not even in two populations.
         const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        let id = (pod as u128 + 1).wrapping_mul(SPREAD);
+        let number = (pod as u128 + 1) << 16 | self.block as u128;
+        let id = number.wrapping_mul(SPREAD);
         format!("{id:032x}{:032x}", !id)
     }
 
     /// A row of a pool, of the pod that holds it.
     pub fn row(&self, row: Address) -> Value {
         json!({
-            "id": Self::sandbox(row.pod),
+            "id": self.sandbox(row.pod),
             "podref": self.podref(row.pod),
             "ifname": format!("net{}", row.interface),
         })
@@ -272,8 +273,14 @@ mod tests {
         assert_eq!(population.range(999), "10.3.231.0/24");
         assert_eq!(population.rows_of(999).count(), 100);
         let names: BTreeSet<_> = (0..100_000).map(|pod| population.pod(pod)).collect();
-        let sandboxes: BTreeSet<_> = (0..100_000).map(Population::sandbox).collect();
-        assert_eq!((names.len(), sandboxes.len()), (100_000, 100_000));
+        let other = Population {
+            block: population.block + 1,
+            ..population.clone()
+        };
+        let both = [&population, &other];
+        let sandboxes = (0..100_000).flat_map(|pod| both.map(|of| of.sandbox(pod)));
+        let sandboxes: BTreeSet<_> = sandboxes.collect();
+        assert_eq!((names.len(), sandboxes.len()), (100_000, 200_000));
         assert!(sandboxes.iter().all(|id| id.len() == 64));
     }
 }

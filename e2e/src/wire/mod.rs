@@ -41,8 +41,8 @@ use stage::{Behind, NODES, program};
 /// ipgc notices within 90 s that a watch is half-open. None gets so later than this before the faults end.
 const DEAF: Duration = Duration::from_mins(2);
 
-/// Of ipgc, at the most.
-const CONNECTIONS: f64 = 64.0;
+/// Of ipgc, at the most. Each of two namespaces may have 64 writes of reservations in flight, where all hang.
+const CONNECTIONS: f64 = 160.0;
 const MEMORY: f64 = 100.0;
 
 /// Evidence of ends is kept for ten minutes, so until then the memory grows with their number. From then on it may

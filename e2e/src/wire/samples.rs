@@ -100,6 +100,12 @@ impl Samples {
             queue,
         ]);
         let hours = self.begun.elapsed().as_secs_f64() / 3_600.0;
+        // A run of half an hour tells how it goes.
+        let minute = |hours: f64| (hours * 60.0).floor();
+        let last = self.taken.last().map(|(at, _)| minute(*at));
+        if last.is_none_or(|last| last < minute(hours)) {
+            eprintln!("{:>5.0} min  {amounts}", minute(hours));
+        }
         self.taken.push((hours, amounts));
         Ok(amounts)
     }

@@ -1,7 +1,7 @@
 //! Reservations of rows that are gone: find, claim, prove, delete (docs/safety.md).
 //!
 //! The reservations of one namespace are deleted together, whatever pools their rows were in. This file gathers the
-//! requests of turns. [`find`] reads the reservations, in one LIST if they are many. [`rounds`] deletes them in rounds:
+//! requests of turns in groups. [`find`] reads the reservations, in one LIST if they are many. [`rounds`] deletes them in rounds:
 //! each has one proof, and ends while the proof is fresh. [`steps`] are the steps of one reservation, and their types
 //! allow only the right order.
 
@@ -14,10 +14,12 @@ mod steps;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    pin::pin,
+    sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
 
+use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::{pool::PoolKey, refusal::Claims, work::Wanted};
 use tokio::{
     sync::oneshot,
@@ -38,6 +40,10 @@ use super::{
 const GATHER: Duration = Duration::from_millis(300);
 /// Longest time before the first round, however many come.
 const LONGEST_GATHERING: Duration = Duration::from_secs(2);
+
+/// A group of reservations of a namespace that takes longer holds up the next one no more, up to so many groups.
+const LONG: Duration = Duration::from_secs(5);
+const GROUPS: usize = 4;
 
 /// Reservations of rows that were in one pool; or, where there was no row, would have been.
 struct Request {
@@ -115,36 +121,65 @@ impl Releaser {
         })
     }
 
-    /// Releases the reservations of one namespace as long as there are some.
+    /// Releases the reservations of one namespace as long as there are some: one group after the other. A group that
+    /// takes long, since an answer does not come, holds up the next one for a moment only.
     async fn serve(
         &self,
         mut inbox: Inbox<String, Request>,
         context: &Context,
         stop: &CancellationToken,
     ) {
-        let mut size = FIRST_ROUND;
-        while let Some(mut requests) = inbox.take() {
-            let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
-            if works > FEW {
-                let begun = Instant::now();
-                loop {
-                    stop.run_until_cancelled(sleep(GATHER)).await;
-                    let more = inbox.take_more();
-                    let is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING;
-                    requests.extend(more);
-                    if is_all || stop.is_cancelled() {
-                        break;
+        let size = AtomicUsize::new(FIRST_ROUND);
+        let namespace = inbox.key().clone();
+        let mut groups = FuturesUnordered::new();
+        loop {
+            let requests = if groups.is_empty() {
+                let Some(requests) = inbox.take() else { return };
+                requests
+            } else {
+                inbox.take_more()
+            };
+            if !requests.is_empty() {
+                let mut gathering = pin!(gather(&inbox, requests, stop));
+                let requests = loop {
+                    tokio::select! {
+                        requests = &mut gathering => break requests,
+                        Some(()) = groups.next() => {}
                     }
-                }
+                };
+                let (namespace, size) = (&namespace, &size);
+                groups.push(async move {
+                    let all = self.release_all(context, namespace, &requests, size, stop);
+                    let all = all.await;
+                    for (request, released) in requests.into_iter().zip(all) {
+                        // Nobody waits any more when we are shutting down.
+                        let _ = request.done.send(released);
+                    }
+                });
             }
-            let namespace = inbox.key();
-            let all = self
-                .release_all(context, namespace, &requests, &mut size, stop)
-                .await;
-            for (request, released) in requests.into_iter().zip(all) {
-                // Nobody waits any more when we are shutting down.
-                let _ = request.done.send(released);
+            let may_begin = groups.len() < GROUPS;
+            tokio::select! {
+                _ = groups.next() => {}
+                () = sleep(LONG), if may_begin => {}
             }
         }
     }
+}
+
+/// The requests, and if they are many those that come a moment later.
+async fn gather(
+    inbox: &Inbox<String, Request>,
+    mut requests: Vec<Request>,
+    stop: &CancellationToken,
+) -> Vec<Request> {
+    let works: usize = requests.iter().map(|request| request.wanted.len()).sum();
+    let begun = Instant::now();
+    let mut is_all = works <= FEW;
+    while !is_all {
+        stop.run_until_cancelled(sleep(GATHER)).await;
+        let more = inbox.take_more();
+        is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING || stop.is_cancelled();
+        requests.extend(more);
+    }
+    requests
 }

@@ -4,7 +4,10 @@
 //! here: a step that comes too late, or that we may not do any more, is left out.
 
 use std::{
-    sync::{Mutex, atomic::Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
     vec,
 };
@@ -38,16 +41,17 @@ const LARGEST_ROUND: usize = 2_000;
 pub(super) const FIRST_ROUND: usize = 200;
 
 impl Releaser {
-    /// Removes those of all these requests, in rounds of this `size`, which it learns meanwhile.
+    /// Removes those of all these requests, in rounds of the `learned` size, and learns it meanwhile.
     pub(super) async fn release_all(
         &self,
         context: &Context,
         namespace: &str,
         requests: &[Request],
-        size: &mut usize,
+        learned: &AtomicUsize,
         stop: &CancellationToken,
     ) -> Vec<Released> {
         let permission = Permission::new(context, stop);
+        let mut size = learned.load(Ordering::Relaxed);
         let mut outcomes = Outcomes::new(requests.len());
         let works = requests.iter().enumerate().flat_map(|(number, request)| {
             request.wanted.iter().map(move |wanted| Work {
@@ -64,7 +68,7 @@ impl Releaser {
         let mut late = Vec::new();
         let mut patient = false;
         loop {
-            let new: Vec<_> = found.by_ref().take(*size - late.len()).collect();
+            let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
             if new.is_empty() && late.is_empty() {
                 break;
             }
@@ -86,12 +90,13 @@ impl Releaser {
                 .await;
             patient |= count > 0 && late.len() == count;
             // The time that a few take tells little of the time that many would.
-            let is_telling = 2 * count >= *size || !late.is_empty();
+            let is_telling = 2 * count >= size || !late.is_empty();
             if permission.lasts() && is_telling {
-                *size = took.next_size(count - late.len());
+                size = took.next_size();
             }
-            *size = late.len().max(*size);
+            size = late.len().max(size);
         }
+        learned.store(size, Ordering::Relaxed);
         outcomes.into_inner()
     }
 
@@ -169,7 +174,7 @@ impl Releaser {
             LATEST
         };
         let reads = begun.elapsed();
-        let mut deletes = Duration::ZERO;
+        let mut deletes = (0, Duration::ZERO);
         let proven = Pile::new(proven);
         let deleting = || async {
             let mut results = Vec::new();
@@ -188,7 +193,7 @@ impl Releaser {
         };
         for result in hands(deleting).await {
             if let Ok((age, _)) = &result {
-                deletes = deletes.max(age.saturating_sub(reads));
+                deletes = (deletes.0 + 1, deletes.1.max(age.saturating_sub(reads)));
             }
             match result {
                 Ok((_, Ok(work))) => outcomes.deleted(work),
@@ -247,19 +252,23 @@ fn only_due<'r>(
 struct Took {
     /// From the begin of the proof to the end of the reads after it, however many reservations there are.
     reads: Duration,
-    /// From then to the begin of the last DELETE: one that is never answered says nothing of the others.
-    deletes: Duration,
+    /// How many DELETEs began, and when the last one did, counted from then: one that is never answered says nothing of
+    /// the others.
+    deletes: (usize, Duration),
 }
 
 impl Took {
-    /// How many the next round may have, if this one deleted so many.
-    fn next_size(&self, deleted: usize) -> usize {
+    /// How many the next round may have.
+    fn next_size(&self) -> usize {
+        let (begun, took) = self.deletes;
+        // The first ones begin at once.
+        let Some(telling) = begun.checked_sub(CONCURRENCY).filter(|it| *it > 0) else {
+            return SMALLEST_ROUND;
+        };
         let left = ROUND.saturating_sub(self.reads).max(self.reads / 5);
-        let took = self.deletes.as_millis().max(1);
-        let next = u128::try_from(deleted).unwrap_or(u128::MAX) * left.as_millis() / took;
-        usize::try_from(next).map_or(LARGEST_ROUND, |next| {
-            next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
-        })
+        let next = telling as u128 * left.as_millis() / took.as_millis().max(1);
+        let next = usize::try_from(next).unwrap_or(LARGEST_ROUND);
+        next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
     }
 }
 

@@ -4,13 +4,11 @@
 //! returns), [`Proven`] is a marked one whose pod was read as absent after that, and only a proven one
 //! can be deleted. Both are made here alone.
 
-use std::time::Duration;
-
 use ipgc_core::{
     definitions::Scope, fact::Fact, names::may_be_of_another, patch::Answer, proof::Presence,
     refusal::Claims, reservation::Reservation, time::Moment,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
@@ -26,22 +24,9 @@ use crate::{
     lock::lock,
 };
 
-/// A round waits no longer for the answer to a write: the others of the namespace wait for the round.
-const ANSWER: Duration = Duration::from_secs(2);
-
 /// To do this with a reservation.
 fn right(verb: &'static str, reservation: &Reservation) -> Right {
     Right::on_one::<api::Reservation>(verb, &reservation.namespace, &reservation.name)
-}
-
-/// The answer to a write, if it comes in time. Otherwise the request goes on, and whether it was done shows later.
-async fn in_time<T: Send + 'static>(
-    request: impl Future<Output = Result<T, CallError>> + Send + 'static,
-) -> Result<T, CallError> {
-    match timeout(ANSWER, tokio::spawn(request)).await {
-        Ok(Ok(answer)) => answer,
-        _ => Err(CallError::Deadline(ANSWER)),
-    }
 }
 
 /// A reservation that no ADD accepts any more.
@@ -129,12 +114,8 @@ impl Releaser {
             return Err((work, Trouble::Forbidden));
         }
         let claim = reservation.claim();
-        let request = {
-            let (api, namespace) = (self.api.clone(), namespace.to_owned());
-            let name = reservation.name.clone();
-            async move { api.patch(&namespace, &name, claim).await }
-        };
-        match in_time(request).await {
+        let answer = self.api.patch(namespace, &reservation.name, claim).await;
+        match answer {
             // Its resourceVersion is the one that the DELETE must find again.
             Ok(claimed) => {
                 refusals.passed(|| right("patch", &reservation));
@@ -280,12 +261,8 @@ impl Releaser {
         let Marked {
             reservation, work, ..
         } = marked;
-        let request = {
-            let (api, namespace) = (self.api.clone(), namespace.to_owned());
-            let reservation = reservation.clone();
-            async move { api.delete(&namespace, &reservation).await }
-        };
-        match in_time(request).await {
+        let answer = self.api.delete(namespace, &reservation).await;
+        match answer {
             Ok(()) => {
                 let context = permission.context;
                 context.gate.passed();
