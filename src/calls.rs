@@ -5,7 +5,7 @@
 use std::{future::Future, pin::pin, time::Duration};
 
 use futures::future::select;
-use http::{Method, Request, Response, StatusCode, Uri, header::RETRY_AFTER, request::Parts};
+use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -20,8 +20,8 @@ use tower::{BoxError, service_fn};
 /// that no task is lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
-const SLOW: Duration = Duration::from_secs(5);
+/// A GET of which nothing is heard for so long is sent once more: its connection may be dead.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// A GET that failed is sent again after that.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -139,7 +139,7 @@ impl CallError {
 }
 
 /// A client that sends a GET or a PATCH again where the API server was too busy to begin with it, and asks for it again
-/// within seconds. A GET is also sent again, once, where it failed or where its answer takes long.
+/// within seconds. A GET is also sent again, once, where it failed or where nothing is heard of it.
 ///
 /// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A PATCH that
 /// may have been done is not sent again, since the second answer would hide that. A DELETE must not begin long after its
@@ -181,22 +181,15 @@ pub fn patient(client: Client) -> Client {
     ClientBuilder::new(send, namespace).build()
 }
 
-/// Sends a GET, and once more after [`SLOW`]. The first whole answer counts, of a watch its begin; a failure only if the
-/// other one fails as well.
+/// Sends a GET, and once more if nothing is heard for [`SILENT`]. The first answer counts, a failure only if the other
+/// one fails as well. A body that comes slowly is waited for: where the network is slow, a second one would take half of it.
 async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, BoxError> {
-    let is_watch = is_watch(&parts.uri);
     let ask = async || {
         let request = Request::from_parts(parts.clone(), Body::empty());
-        let response = client.send(request).await?;
-        if is_watch {
-            return Ok(response);
-        }
-        let (head, body) = response.into_parts();
-        let body = body.collect_bytes().await?;
-        Ok(Response::from_parts(head, Body::from(body)))
+        Ok(client.send(request).await?)
     };
     let mut first = pin!(ask());
-    if let Ok(answer) = timeout(SLOW, first.as_mut()).await {
+    if let Ok(answer) = timeout(SILENT, first.as_mut()).await {
         return answer;
     }
     let second = pin!(ask());
@@ -212,13 +205,6 @@ async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, Box
 fn has_failed<B>(answer: &Result<Response<B>, BoxError>) -> bool {
     let is_failure = |it: &Response<_>| it.status().is_server_error();
     answer.as_ref().map_or(true, is_failure)
-}
-
-/// Whether a request is for a watch.
-#[must_use]
-pub fn is_watch(uri: &Uri) -> bool {
-    let query = uri.query().unwrap_or_default();
-    query.split('&').any(|parameter| parameter == "watch=true")
 }
 
 /// How long the server asks us to wait which was too busy, if that is short.

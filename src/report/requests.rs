@@ -13,8 +13,6 @@ use kube::{
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use tower::{BoxError, service_fn};
 
-use crate::calls::is_watch;
-
 /// The usual requests of ipgc: seeded, so that a rate is zero before it is anything else.
 const USUAL: [(&str, &[&str]); 9] = [
     ("pods", &["list", "watch", "get"]),
@@ -107,8 +105,9 @@ fn kind_of<B>(request: &Request<B>) -> (&'static str, &'static str) {
     };
     let known = USUAL.into_iter().find(|(known, _)| *known == resource);
     let resource = known.map_or("other", |(resource, _)| resource);
+    let query = request.uri().query().unwrap_or_default();
     let verb = match *request.method() {
-        Method::GET if is_watch(request.uri()) => "watch",
+        Method::GET if query.split('&').any(|parameter| parameter == "watch=true") => "watch",
         Method::GET if name.is_empty() => "list",
         Method::GET => "get",
         Method::POST => "create",

@@ -19,8 +19,8 @@ use kube::{
 use tokio::time::sleep;
 use tower::{service_fn, timeout::TimeoutLayer};
 
-use super::is_of_pods;
-use crate::{calls::is_watch, clock::Clock, history::History, lock::lock};
+use super::{is_of_pods, is_watch};
+use crate::{clock::Clock, history::History, lock::lock};
 
 /// Longest silence of a fresh watch: a minute from bookmark to bookmark, and half of one to spare.
 const FRESH: Duration = Duration::from_secs(90);
@@ -153,8 +153,8 @@ impl Freshness {
         let send = service_fn(move |request: http::Request<Body>| {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
             let history = Arc::clone(&history);
-            let is_heard = is_of_pods(&request) && is_watch(request.uri());
-            let asked = is_watch(request.uri()).then(|| history.ask_for_watch(&request));
+            let is_heard = is_of_pods(&request) && is_watch(&request);
+            let asked = is_watch(&request).then(|| history.ask_for_watch(&request));
             let asked = asked.flatten();
             let path = request.uri().path().to_owned();
             async move {

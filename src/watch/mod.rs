@@ -124,6 +124,12 @@ fn is_of_pods<B>(request: &http::Request<B>) -> bool {
     request.uri().path().ends_with("/pods")
 }
 
+/// Whether a request is for a watch.
+fn is_watch<B>(request: &http::Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
+}
+
 /// An event that cannot be read is an event lost: kube goes on behind it, so we begin anew. Most of what
 /// it cannot read kube takes for a refusal, all of whose fields may be absent; real ones are events.
 fn is_lost(error: &watcher::Error) -> bool {
