@@ -130,6 +130,34 @@ async fn a_fault_that_passes_costs_a_retry(
     bench.stop().await;
 }
 
+/// A GET is sent once more: at once where it failed, after five seconds where nothing is heard of it.
+#[rstest]
+#[case::failed("ippools", Fault::Code(500), 1.0)]
+#[case::failed_of_pods("pods", Fault::Code(500), 1.0)]
+#[case::broken("ippools", Fault::Disconnect, 1.0)]
+#[case::broken_of_pods("pods", Fault::Disconnect, 1.0)]
+#[case::silent_of_pods("pods", Fault::Hang, 6.0)]
+#[tokio::test(start_paused = true)]
+async fn a_get_is_sent_once_more(
+    #[case] resource: &str,
+    #[case] fault: Fault,
+    #[case] longer: f64,
+) {
+    let bench = three().await;
+    bench.end(["web-1"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["2", "3"]).await;
+    let usual = ended.elapsed().as_secs_f64();
+    let rule = fault.strike(bench.on(Match::get(resource)).once());
+    bench.end(["web-2"]);
+    let ended = Instant::now();
+    bench.wait_rows(POOL, &["3"]).await;
+    took(ended, ..usual + longer);
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(bench.counted("rows_freed"), 2);
+    bench.stop().await;
+}
+
 /// The patch was done and we were not told.
 #[rstest]
 #[case::broken(Fault::DoneThenDisconnect)]
