@@ -1,11 +1,12 @@
 //! Every request that is not a watch: under a deadline, and with an answer that means something.
 //!
-//! kube's own retries are off (they hide minutes). Which requests are sent again, and how often: see [`patient`].
+//! kube's own retries are off (they hide minutes). Which requests are sent again, and how often: see [`patient`] and
+//! [`asks_twice`].
 
 use std::{future::Future, pin::pin, time::Duration};
 
 use futures::future::select;
-use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
+use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -20,8 +21,8 @@ use tower::{BoxError, service_fn};
 /// that no task is lost to a hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A GET of which nothing is heard for so long is sent once more: its connection may be dead.
-const SILENT: Duration = Duration::from_secs(5);
+/// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// A GET that failed is sent again after that.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -139,7 +140,7 @@ impl CallError {
 }
 
 /// A client that sends a GET or a PATCH again where the API server was too busy to begin with it, and asks for it again
-/// within seconds. A GET is also sent again, once, where it failed or where nothing is heard of it.
+/// within seconds. A GET that failed is sent once more.
 ///
 /// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A PATCH that
 /// may have been done is not sent again, since the second answer would hide that. A DELETE must not begin long after its
@@ -150,27 +151,21 @@ pub fn patient(client: Client) -> Client {
     let send = service_fn(move |request: Request<Body>| {
         let client = client.clone();
         async move {
-            let is_get = *request.method() == Method::GET;
-            let is_repeatable = is_get || *request.method() == Method::PATCH;
+            let mut may_fail = *request.method() == Method::GET;
+            let is_repeatable = may_fail || *request.method() == Method::PATCH;
             let (parts, body) = request.into_parts();
-            let mut may_fail = is_get;
             for _ in 1..TRIES {
                 let Some(body) = body.try_clone().filter(|_| is_repeatable) else {
                     break;
                 };
-                let request = Request::from_parts(parts.clone(), body);
-                let answer = if is_get {
-                    ask_twice(&client, &parts).await
-                } else {
-                    Ok(client.send(request).await?)
-                };
+                let answer = client.send(Request::from_parts(parts.clone(), body)).await;
                 let has_failed = has_failed(&answer);
                 let wait = match &answer {
                     _ if has_failed && may_fail => Some(PAUSE),
                     Ok(response) => short_wait(response),
                     Err(_) => None,
                 };
-                let Some(wait) = wait else { return answer };
+                let Some(wait) = wait else { return Ok(answer?) };
                 may_fail &= !has_failed;
                 sleep(wait).await;
             }
@@ -181,28 +176,45 @@ pub fn patient(client: Client) -> Client {
     ClientBuilder::new(send, namespace).build()
 }
 
-/// Sends a GET, and once more if nothing is heard for [`SILENT`]. The first answer counts, a failure only if the other
-/// one fails as well. A body that comes slowly is waited for: where the network is slow, a second one would take half of it.
-async fn ask_twice(client: &Client, parts: &Parts) -> Result<Response<Body>, BoxError> {
-    let ask = async || {
-        let request = Request::from_parts(parts.clone(), Body::empty());
-        Ok(client.send(request).await?)
-    };
-    let mut first = pin!(ask());
-    if let Ok(answer) = timeout(SILENT, first.as_mut()).await {
-        return answer;
-    }
-    let second = pin!(ask());
-    let (answer, other) = select(first, second).await.factor_first();
-    let is_busy = |it: &Response<_>| it.status() == StatusCode::TOO_MANY_REQUESTS;
-    if has_failed(&answer) || answer.as_ref().is_ok_and(is_busy) {
-        return other.await;
-    }
-    answer
+/// A client that sends a GET once more if the whole answer is not there after [`SLOW`]. The first answer counts, a failure
+/// only if the other one fails as well.
+///
+/// Not for watches, which have no whole answer, and not for a person's network: where that is slow, the second answer
+/// would take half of it.
+#[must_use]
+pub fn asks_twice(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            if *request.method() != Method::GET {
+                return Ok::<_, BoxError>(client.send(request).await?);
+            }
+            let (parts, _) = request.into_parts();
+            let ask = async || {
+                let request = Request::from_parts(parts.clone(), Body::empty());
+                let (head, body) = client.send(request).await?.into_parts();
+                let body = body.collect_bytes().await?;
+                Ok(Response::from_parts(head, Body::from(body)))
+            };
+            let mut first = pin!(ask());
+            if let Ok(answer) = timeout(SLOW, first.as_mut()).await {
+                return Ok(answer?);
+            }
+            let second = pin!(ask());
+            let (answer, other) = select(first, second).await.factor_first();
+            let is_busy = |it: &Response<_>| it.status() == StatusCode::TOO_MANY_REQUESTS;
+            if has_failed(&answer) || answer.as_ref().is_ok_and(is_busy) {
+                return Ok(other.await?);
+            }
+            Ok(answer?)
+        }
+    });
+    ClientBuilder::new(send, namespace).build()
 }
 
 /// Whether the API server could not do what was asked, or did not answer.
-fn has_failed<B>(answer: &Result<Response<B>, BoxError>) -> bool {
+fn has_failed<B>(answer: &kube::Result<Response<B>>) -> bool {
     let is_failure = |it: &Response<_>| it.status().is_server_error();
     answer.as_ref().map_or(true, is_failure)
 }

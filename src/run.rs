@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use crate::{
     api::NetworkAttachmentDefinition,
     backoff::Backoff,
-    calls::patient,
+    calls::{asks_twice, patient},
     clock::Clock,
     collect::{
         context::Context,
@@ -188,7 +188,7 @@ impl Collector {
         );
         let events_sent = tokio::spawn(send_events);
         // Nor on any for that another copy leads.
-        let requests = patient(while_leading(requests, leadership.clone()));
+        let requests = patient(asks_twice(while_leading(requests, leadership.clone())));
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
         let node_news = Arc::new(Notify::new());

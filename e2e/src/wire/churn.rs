@@ -60,6 +60,8 @@ struct Given {
     podref: String,
     /// When it may go, once its pod's end is sent.
     free_at: Option<Instant>,
+    /// Whether its pod is deleted by force: then a kubelet at work has to be seen first.
+    is_forced: bool,
 }
 
 #[derive(Debug, Default)]
@@ -173,6 +175,7 @@ impl Churn {
                 ip: population.ip(address),
                 podref: population.podref(pod),
                 free_at: None,
+                is_forced: pod.is_multiple_of(FORCED),
             };
             ledger.given.insert(key.clone(), given);
         });
@@ -181,7 +184,7 @@ impl Churn {
         if self.stop.run_until_cancelled(life).await.is_none() {
             return Ok(());
         }
-        let is_forced = pod % FORCED == 0;
+        let is_forced = pod.is_multiple_of(FORCED);
         let wait = if is_forced { W } else { GRACE };
         self.ledger(|ledger| {
             if let Some(given) = ledger.given.get_mut(&key) {
@@ -266,8 +269,9 @@ impl Churn {
         ))
     }
 
-    /// Whether there are the rows and reservations of the pods that run, and no others.
-    pub async fn well(&self) -> Result<Probe<()>> {
+    /// Whether there are the rows and reservations of the pods that run, and no others; but for those of pods that were
+    /// deleted by force, if they still may be there.
+    pub async fn well(&self, forced_may_stay: bool) -> Result<Probe<()>> {
         let mut found = BTreeSet::new();
         for half in &self.halves {
             let home = &half.population.namespace;
@@ -288,17 +292,21 @@ impl Churn {
                 ));
             }
         }
-        let wanted = self.ledger(|ledger| {
-            let living = ledger
-                .given
-                .iter()
-                .filter(|(_, given)| given.free_at.is_none());
-            let both = living.flat_map(|((pool, row), Given { ip, podref, .. })| {
-                let row = format!("row {row} of {pool:?}: {podref:?}");
-                [row, format!("reservation {ip:?}: {podref:?}")]
-            });
-            both.collect::<BTreeSet<_>>()
-        });
+        let wanted = |is_wanted: &dyn Fn(&Given) -> bool| {
+            self.ledger(|ledger| {
+                let given = ledger.given.iter().filter(|(_, given)| is_wanted(given));
+                let both = given.flat_map(|((pool, row), Given { ip, podref, .. })| {
+                    let row = format!("row {row} of {pool:?}: {podref:?}");
+                    [row, format!("reservation {ip:?}: {podref:?}")]
+                });
+                both.collect::<BTreeSet<_>>()
+            })
+        };
+        if forced_may_stay {
+            let may_stay = wanted(&|given| given.free_at.is_some() && given.is_forced);
+            found.retain(|it| !may_stay.contains(it));
+        }
+        let wanted = wanted(&|given| given.free_at.is_none());
         let left: Vec<_> = found.difference(&wanted).collect();
         let lost: Vec<_> = wanted.difference(&found).collect();
         if left.is_empty() && lost.is_empty() {
