@@ -69,6 +69,10 @@ pub struct Args {
     #[arg(long, default_value_t = 50)]
     rate: u32,
 
+    /// Seconds after the faults until all is well again, but for what pods deleted by force left
+    #[arg(long, default_value_t = 30)]
+    whole: u64,
+
     /// Let this ipgc work instead of building the static one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -95,7 +99,7 @@ pub async fn run(args: Args) -> Result<()> {
         rate: args.rate,
         time: Duration::from_mins(args.minutes),
         life: 5.0..30.0,
-        whole: Duration::from_secs(30),
+        whole: Duration::from_secs(args.whole),
         every: Duration::from_secs(5),
     };
     play(&program(args.program).await?, &plan).await
