@@ -46,7 +46,6 @@ impl Right {
     }
 
     /// To do this with one object.
-    #[must_use]
     pub fn on_one<K: Resource<DynamicType = ()>>(
         verb: &'static str,
         namespace: &str,
@@ -88,14 +87,12 @@ impl fmt::Display for Right {
 }
 
 /// All of them in one line.
-#[must_use]
 pub fn names(rights: &[Right]) -> String {
     let names: Vec<_> = rights.iter().map(Right::to_string).collect();
     names.join(", ")
 }
 
 /// Rights on one kind.
-#[must_use]
 pub fn on<K: Resource<DynamicType = ()>>(scope: &Scope, verbs: &[&'static str]) -> Vec<Right> {
     let right = |verb: &&'static str| Right::on::<K>(verb, scope.clone());
     verbs.iter().map(right).collect()

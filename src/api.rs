@@ -146,7 +146,6 @@ pub struct NetworkSpec {
 impl NetworkAttachmentDefinition {
     /// The text of `spec.config`; `None` when it is absent or empty, both of which mean that the
     /// configuration is in a file on the nodes.
-    #[must_use]
     pub fn config(&self) -> Option<&str> {
         let config = self.spec.spec.as_ref()?.config.as_deref()?;
         (!config.is_empty()).then_some(config)

@@ -15,7 +15,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// Waits from `least` to `most`.
-    #[must_use]
     pub fn new(least: Duration, most: Duration) -> Self {
         Self {
             least,
@@ -32,7 +31,6 @@ impl Backoff {
     }
 
     /// The wait after the failure with this number, counted from zero.
-    #[must_use]
     pub fn wait_after(&self, failures: u32) -> Duration {
         let factor = 2_u32.saturating_pow(failures);
         let full = self.least.saturating_mul(factor).min(self.most);

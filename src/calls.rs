@@ -67,7 +67,6 @@ fn brief(error: &kube::Error) -> String {
 
 /// An error with all its causes. kube's own text of a broken connection ends where the reason
 /// begins.
-#[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -85,7 +84,6 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 
 impl CallError {
     /// The meaning of the failure for the request.
-    #[must_use]
     pub fn answer(&self) -> Answer {
         let Some(status) = self.status() else {
             return Answer::Unclear;
@@ -100,14 +98,12 @@ impl CallError {
     }
 
     /// How long the server asked us to wait, within reason.
-    #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
     }
 
     /// Whether somebody else wrote first.
-    #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409)
     }
@@ -121,7 +117,6 @@ impl CallError {
 
     /// Whether the API server itself says that there is no such object. A bare 404 is no such word:
     /// whatever stands before the server answers so for what it does not know.
-    #[must_use]
     pub fn is_absence_of<K: Resource<DynamicType = ()>>(&self, name: &str) -> bool {
         self.status().is_some_and(|status| {
             let details = status.details.as_ref();
@@ -145,7 +140,6 @@ impl CallError {
 /// A list has hundreds of pages: without this, one answer of 429 in twenty would let none come to its end. A PATCH that
 /// may have been done is not sent again, since the second answer would hide that. A DELETE must not begin long after its
 /// proof.
-#[must_use]
 pub fn patient(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
@@ -181,7 +175,6 @@ pub fn patient(client: Client) -> Client {
 ///
 /// Not for watches, which have no whole answer, and not for a person's network: where that is slow, the second answer
 /// would take half of it.
-#[must_use]
 pub fn asks_twice(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request: Request<Body>| {
@@ -265,7 +258,6 @@ pub async fn list<K: Resource<DynamicType = ()>>(
 
 /// How many pages follow one with this metadata, at the least one. Every server since 1.15 tells how many
 /// objects are left; of one that does not the list is read to its end.
-#[must_use]
 pub fn pages_left(params: &ListParams, page: &ListMeta) -> usize {
     let objects = page.remaining_item_count.unwrap_or(0);
     let objects = usize::try_from(objects).unwrap_or(0);
@@ -274,7 +266,6 @@ pub fn pages_left(params: &ListParams, page: &ListMeta) -> usize {
 }
 
 /// The parameters of the page after one with this metadata; `None` after the last page.
-#[must_use]
 pub fn next_page(params: &ListParams, page: &ListMeta) -> Option<ListParams> {
     let token = page
         .continue_

@@ -18,13 +18,11 @@ pub struct Clock {
 
 impl Clock {
     /// A clock whose epoch is now.
-    #[must_use]
     pub fn start() -> Self {
         Self::start_at(Duration::ZERO)
     }
 
     /// A clock whose epoch was so long ago.
-    #[must_use]
     pub fn start_at(at: Duration) -> Self {
         Self {
             begun: Instant::now(),
@@ -33,13 +31,11 @@ impl Clock {
     }
 
     /// The present moment.
-    #[must_use]
     pub fn now(&self) -> Moment {
         Moment::new(self.at.saturating_add(self.begun.elapsed()))
     }
 
     /// How long it is until `moment`; zero if it has passed.
-    #[must_use]
     pub fn until(&self, moment: Moment) -> Duration {
         moment.since(self.now())
     }
@@ -50,7 +46,6 @@ thread_local! {
 }
 
 /// The present by the wall clock, for texts that people and other programs read or write.
-#[must_use]
 pub fn wall() -> Timestamp {
     WALL.with_borrow(|wall| wall())
 }
@@ -62,7 +57,6 @@ pub fn set_wall(wall: impl Fn() -> Timestamp + 'static) {
 
 /// CPU time of this thread so far. Of two moments without an await in between, the difference is what was
 /// done there, whatever else the machine did meanwhile.
-#[must_use]
 pub fn cpu_time() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     // Neither is ever negative.

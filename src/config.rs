@@ -59,14 +59,12 @@ pub struct Config {
 impl Config {
     /// The namespace of the Lease by which it is decided whether this copy writes; `None` without an election. A dry
     /// run writes nothing, so it takes part in none.
-    #[must_use]
     pub fn election(&self) -> Option<&str> {
         let namespace = self.lease_namespace.as_deref();
         namespace.filter(|_| !self.dry_run)
     }
 
     /// All rights that a run needs: those that `manifests/base/rbac.yaml` grants.
-    #[must_use]
     pub fn rights(&self) -> Vec<Right> {
         let everywhere = &Scope::AllNamespaces;
         let beats = &Scope::Namespace(NODE_LEASES.to_owned());

@@ -20,14 +20,12 @@ pub struct NotSent(String);
 
 /// A client that sends GET requests through `client` and answers all others itself, with
 /// [`NotSent`] in a [`kube::Error::Service`].
-#[must_use]
 pub fn read_only(client: Client) -> Client {
     guarded(client, None)
 }
 
 /// A client that sends a request that is no GET only while this copy leads, and else answers it itself, as
 /// [`read_only`] does.
-#[must_use]
 pub fn while_leading(client: Client, leadership: Leadership) -> Client {
     guarded(client, Some(leadership))
 }

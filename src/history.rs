@@ -43,7 +43,6 @@ impl History {
     }
 
     /// A page of a list is asked for. Only the first one tells: later ones are as old as that.
-    #[must_use]
     pub fn ask<K: Resource<DynamicType = ()>>(&self, page: &ListParams) -> Option<Asked> {
         let is_first = page.continue_token.is_none();
         is_first.then(|| lock(&self.versions).ask(&K::url_path(&(), None), None))
@@ -70,19 +69,16 @@ impl History {
     }
 
     /// How often the data went back.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         lock(&self.versions).epoch()
     }
 
     /// Tells whenever the data goes back.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.epoch.subscribe()
     }
 
     /// The version at which this request for a watch takes it up, if it does.
-    #[must_use]
     pub fn ask_for_watch<B>(&self, watch: &Request<B>) -> Option<Asked> {
         let query = watch.uri().query()?;
         let mut parameters = query.split('&');

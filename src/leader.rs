@@ -68,7 +68,6 @@ pub struct Leadership {
 
 impl Leadership {
     /// That of the only copy there is: it always leads.
-    #[must_use]
     pub fn always(clock: Clock) -> Self {
         let (_, state) = watch::channel(State {
             until: Moment::new(Duration::MAX),
@@ -83,7 +82,6 @@ impl Leadership {
     }
 
     /// Whether it leads now.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         self.clock.now() < self.state.borrow().until
     }
@@ -121,7 +119,6 @@ impl Leadership {
     }
 
     /// Whether the Lease could be read, or written, at least once, and its namespace is not known to have gone since.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.state.borrow().is_known
     }
@@ -161,7 +158,6 @@ pub struct Elector {
 
 impl Elector {
     /// A candidate for the Lease in this namespace. `instance` is what people know this copy by.
-    #[must_use]
     pub fn new(
         client: Client,
         namespace: &str,

@@ -42,7 +42,6 @@ pub struct Summary {
 
 impl Summary {
     /// Whether nothing is left that should go.
-    #[must_use]
     pub fn is_clear(&self) -> bool {
         let survey = &self.survey;
         let is_read = survey.pools_unreadable + survey.reservations_unreadable == 0;

@@ -30,7 +30,6 @@ impl Pulse {
     }
 
     /// For how long it has not.
-    #[must_use]
     pub fn silence(&self) -> Duration {
         self.0.borrow().elapsed()
     }

@@ -78,7 +78,6 @@ pub struct Running {
 impl Collector {
     /// A collector that sends its requests through one client and its watches through another.
     /// Both may be the same; over HTTP/1.1 each watch holds a connection.
-    #[must_use]
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let picked = config.picked.as_ref();
         let clock = Clock::start_at(picked.map_or(Duration::ZERO, |picked| picked.seen_before()));
@@ -116,19 +115,16 @@ impl Collector {
     }
 
     /// The run as it is seen from outside, before it starts and from then on.
-    #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
     }
 
     /// The client for requests, by which they are counted.
-    #[must_use]
     pub fn requests(&self) -> &Client {
         &self.requests
     }
 
     /// Starts the run on the current tokio runtime.
-    #[must_use]
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
         let vitals = self.vitals.clone();
@@ -379,31 +375,26 @@ impl Drop for Done {
 
 impl Running {
     /// How far the run has come, now and from now on.
-    #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
         self.vitals.phase.subscribe()
     }
 
     /// Whether the API server lets us write, as far as is known.
-    #[must_use]
     pub fn may_write(&self) -> watch::Receiver<bool> {
         self.vitals.may_write.clone()
     }
 
     /// Whether this copy is the one that writes.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.vitals.is_leader()
     }
 
     /// How the sweeps go, now and from now on.
-    #[must_use]
     pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
         self.vitals.sweeps.subscribe()
     }
 
     /// The run as it is seen from outside.
-    #[must_use]
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
     }
@@ -416,7 +407,6 @@ impl Running {
     }
 
     /// The counters of the run.
-    #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.vitals.counters
     }

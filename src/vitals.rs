@@ -71,7 +71,6 @@ impl fmt::Debug for Vitals {
 
 impl Vitals {
     /// Of a run that was not started yet.
-    #[must_use]
     pub(crate) fn new(
         clock: Clock,
         leadership: Leadership,
@@ -96,7 +95,6 @@ impl Vitals {
     }
 
     /// Whether this process leads.
-    #[must_use]
     pub fn is_leader(&self) -> bool {
         self.leadership.is_held()
     }
@@ -104,14 +102,12 @@ impl Vitals {
     /// Whether the run gets on: false when its sweep has hung for five minutes. One that fails gets on, for a new
     /// process would fail too, and know less: what was seen ending is lost with this one. A copy that does not lead sweeps
     /// all the same.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         // Before it starts, it asks for its rights, each under a deadline, and nothing can hang.
         *self.phase.borrow() == Phase::New || self.pulse.silence() <= STUCK
     }
 
     /// The conditions that are missing until the run is ready, in a few words each.
-    #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let phase = *self.phase.borrow();
         let mut missing = Vec::new();
@@ -138,7 +134,6 @@ impl Vitals {
     }
 
     /// When the last sweep ended, in seconds since 1970; zero before the first.
-    #[must_use]
     pub fn last_sweep(&self) -> f64 {
         let ended = self.sweeps.borrow().ended_at;
         ended.map_or(0.0, |ended| ended.as_duration().as_secs_f64())
@@ -146,7 +141,6 @@ impl Vitals {
 
     /// The findings of the last sweep; `None` before the first one, and while another copy leads, which shows the
     /// same.
-    #[must_use]
     pub fn report(&self) -> Option<Arc<SweepReport>> {
         let sweeps = self.sweeps.borrow();
         (sweeps.ended.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))

@@ -46,7 +46,6 @@ impl Range {
     }
 
     /// The same range with its host bits cleared: what the CNI plugin writes and names pools by.
-    #[must_use]
     pub fn masked(self) -> Self {
         // The prefix comes from a valid network, so it stays valid.
         let cidr = IpNetwork::new(self.cidr.network(), self.cidr.prefix()).unwrap_or(self.cidr);
@@ -54,14 +53,12 @@ impl Range {
     }
 
     /// Whether `address` lies in the range.
-    #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.cidr.contains(address.to_canonical())
     }
 
     /// The first address, and the last one in reverse order: sorted by this, a range that contains
     /// another stands before it.
-    #[must_use]
     pub fn first_and_last(self) -> (IpAddr, std::cmp::Reverse<IpAddr>) {
         (
             self.cidr.network(),
@@ -70,14 +67,12 @@ impl Range {
     }
 
     /// Whether both have an address in common.
-    #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.contains(other.cidr.network()) || other.contains(self.cidr.network())
     }
 
     /// The address that a row with this offset holds; `None` where the sum leaves the address
     /// family. It may lie outside of the range.
-    #[must_use]
     pub fn address_at(self, offset: Offset) -> Option<IpAddr> {
         let base = self.cidr.ip().to_canonical();
         let sum = number(base).checked_add(offset.0.into())?;
@@ -113,7 +108,6 @@ pub struct Offset(pub u64);
 impl Offset {
     /// Reads a key of the allocations map. Keys from −2^63 to 2^64−1 exist in the wild (whereabouts
     /// issues 83 and 403); a negative one is the same 64 bits, read as unsigned.
-    #[must_use]
     pub fn parse(key: &str) -> Option<Self> {
         // Rust would accept a plus sign, which Go never writes.
         if key.starts_with('+') {
@@ -128,7 +122,6 @@ impl Offset {
 
 /// Name of the IPPool for a masked range, an optional network name, and the node where the range
 /// is that node's slice. Host bits of `range` are cleared first.
-#[must_use]
 pub fn pool_name(network: Option<&str>, node: Option<&str>, range: Range) -> String {
     let range = range.masked().to_string().replace([':', '/'], "-");
     [network, node, Some(&range)]
@@ -144,7 +137,6 @@ pub fn pool_name(network: Option<&str>, node: Option<&str>, range: Range) -> Str
 /// `Some(None)` is a pool without a network name; `None` a pool whose name does not end in its
 /// range, which is not a name that whereabouts makes. For a node's slice the answer still carries
 /// the node (`network-node`, or `node` alone).
-#[must_use]
 pub fn network_of_pool(pool: &str, range: Range) -> Option<Option<&str>> {
     let bare = pool_name(None, None, range);
     let prefix = pool.strip_suffix(bare.as_str())?;
@@ -159,7 +151,6 @@ pub fn network_of_pool(pool: &str, range: Range) -> Option<Option<&str>> {
 ///
 /// Names are parsed, never compared: `-` may stand for `:`, and the short, the expanded and the
 /// `--0` spelling of one IPv6 address all occur.
-#[must_use]
 pub fn reservation_address(name: &str, network: Option<&str>) -> Option<IpAddr> {
     let text = match network {
         Some(network) => name.strip_prefix(network)?.strip_prefix('-')?,
@@ -183,14 +174,12 @@ pub fn readings(name: &str) -> impl Iterator<Item = (Option<&str>, IpAddr)> {
 }
 
 /// Whether a reservation of this name may be of `address`, whatever the network.
-#[must_use]
 pub fn may_reserve(name: &str, address: IpAddr) -> bool {
     readings(name).any(|(_, its)| its == address.to_canonical())
 }
 
 /// Every name under which the reservation of `address` may be stored, the usual one first.
 /// An object that is found under such a name still has to be parsed.
-#[must_use]
 pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> {
     let mut texts = Vec::with_capacity(3);
     match address.to_canonical() {

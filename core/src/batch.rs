@@ -30,13 +30,11 @@ pub struct Batch {
 
 impl Batch {
     /// The owners.
-    #[must_use]
     pub fn podrefs(&self) -> BTreeSet<PodRef> {
         self.works.keys().cloned().collect()
     }
 
     /// The knowledge of the owners at this moment, who have these rows in the pool. `is_heard` as in [`Evidence::of`].
-    #[must_use]
     pub fn known(
         &self,
         evidence: &Evidence,
@@ -60,13 +58,11 @@ impl Batch {
     }
 
     /// The incarnations whose end opened the case of this owner.
-    #[must_use]
     pub fn ends(&self, podref: &PodRef) -> &[Arc<Ended>] {
         self.works.get(podref).map_or(&[], |work| &work.ended)
     }
 
     /// The nodes that incarnations of this owner ended on, in the order of their names.
-    #[must_use]
     pub fn nodes_of(&self, podref: &PodRef) -> Arc<[Box<str>]> {
         let ends = self.ends(podref).iter();
         let nodes: BTreeSet<Box<str>> = ends.filter_map(|end| end.last.node.clone()).collect();
@@ -74,7 +70,6 @@ impl Batch {
     }
 
     /// Reservations that had no row in the network of the pool, with their owners.
-    #[must_use]
     pub fn orphans(&self) -> Vec<(PodRef, String)> {
         let orphans = self.works.iter().flat_map(|(podref, work)| {
             let named = work.orphans.iter();
@@ -84,7 +79,6 @@ impl Batch {
     }
 
     /// The reservations without a row that were claimed earlier, and wait.
-    #[must_use]
     pub fn claimed(&self) -> Vec<Wanted> {
         let claimed = self.works.values().flat_map(|work| &work.claimed);
         claimed.cloned().collect()
@@ -159,7 +153,6 @@ impl Batch {
 
     /// Something about each row that is gone and whose reservation is not done, this turn's and
     /// earlier ones'.
-    #[must_use]
     pub fn gone<T>(&self, what: impl Fn(&PodRef, &Removed) -> T) -> Vec<T> {
         let mut gone = Vec::new();
         for (podref, work) in &self.works {

@@ -78,7 +78,6 @@ impl Breaker {
     }
 
     /// Since when it is open, if it is.
-    #[must_use]
     pub fn open_since(&self) -> Option<Timestamp> {
         self.open_since
     }

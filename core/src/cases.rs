@@ -24,6 +24,7 @@ const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
 
 /// The result of the turn for a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Outcome {
     /// The pool has no row of the owner that may be freed.
     Done,
@@ -112,7 +113,6 @@ pub struct Cases {
 
 impl Waiting {
     /// Whether there is nothing to wait for.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.until.is_none() && self.nodes.is_empty()
     }
@@ -141,7 +141,6 @@ impl Waiting {
 
 impl Outcome {
     /// A failure, to be tried again after the backoff, which is `at_least` so long.
-    #[must_use]
     pub fn retry(reason: String, at_least: Duration) -> Self {
         Self::Retry {
             reason,
@@ -151,13 +150,11 @@ impl Outcome {
     }
 
     /// A row may go at this moment.
-    #[must_use]
     pub fn not_before(moment: Moment) -> Self {
         Self::not_before_or_fenced(moment, Arc::default())
     }
 
     /// A row may go at this moment, or when one of these nodes is fenced.
-    #[must_use]
     pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
         Self::Waiting(Waiting {
             until: Some(moment),
@@ -171,7 +168,6 @@ impl Outcome {
     /// As long as one of them stands in the way, it does not matter what happens on the others. So one is watched,
     /// for each `key` another one: in an outage the return of one node of a thousand wakes one row of a thousand. Where
     /// one stands in the way no longer than until a moment, the others are found when the row is looked at anyway.
-    #[must_use]
     pub fn for_nodes(nodes: &[Box<str>], key: &str, until: Option<Moment>) -> Self {
         let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
@@ -184,7 +180,6 @@ impl Outcome {
     }
 
     /// Two outcomes of one case as one: a failure first, then the one that comes first.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (
@@ -235,55 +230,46 @@ impl Outcome {
 
 impl Cases {
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
     /// Whether one is queued for its pool, or in flight.
-    #[must_use]
     pub fn at_work(&self) -> bool {
         self.due.len() < self.by_key.len()
     }
 
     /// How many were looked at and not closed: they wait for something, or are in work.
-    #[must_use]
     pub fn known(&self) -> usize {
         self.known
     }
 
     /// How many have rows that were removed, or reservations that were marked, when they were looked at last.
-    #[must_use]
     pub fn begun(&self) -> usize {
         self.begun
     }
 
     /// Whether one waits for a node.
-    #[must_use]
     pub fn wait_for_nodes(&self) -> bool {
         !self.on_node.is_empty()
     }
 
     /// When the next one is due.
-    #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(due, _)| *due)
     }
 
     /// The owners of all of them.
-    #[must_use]
     pub fn owners(&self) -> HashSet<&PodRef> {
         self.by_key.keys().map(|key| &key.1).collect()
     }
 
     /// Whether there is such a case.
-    #[must_use]
     pub fn contains(&self, key: &CaseKey) -> bool {
         self.by_key.contains_key(key)
     }
@@ -352,7 +338,6 @@ impl Cases {
     }
 
     /// The cases that are in flight in this batch.
-    #[must_use]
     pub fn in_batch(&self, batch: u64) -> Vec<Arc<CaseKey>> {
         let cases = self.by_key.iter();
         let own = cases.filter(|(_, it)| matches!(it.place, Place::InFlight(it) if it == batch));

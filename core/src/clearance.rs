@@ -81,6 +81,7 @@ pub struct Living {
 
 /// The conclusion of all evidence about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Clearance {
     /// The worst grade of all who may have had the row.
     pub grade: Grade,
@@ -105,19 +106,16 @@ impl Clearance {
     }
 
     /// Nobody can answer any more; it goes from `moment` on.
-    #[must_use]
     pub fn certain(moment: Moment) -> Self {
         Self::new(Grade::Settled, Wait::Until(moment))
     }
 
     /// Whether there is nothing more to wait for.
-    #[must_use]
     pub fn is_over(&self, now: Moment) -> bool {
         self.wait.moment().is_some_and(|moment| moment <= now)
     }
 
     /// Both have to be waited for.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             grade: self.grade.max(other.grade),
@@ -128,7 +126,6 @@ impl Clearance {
     }
 
     /// It waits so much longer.
-    #[must_use]
     pub fn later(mut self, more: Duration) -> Self {
         if let Wait::Until(moment) | Wait::AtMost(_, moment) = &mut self.wait {
             *moment = *moment + more;
@@ -137,7 +134,6 @@ impl Clearance {
     }
 
     /// It waits until this moment as well.
-    #[must_use]
     pub fn not_before(self, moment: Moment) -> Self {
         let grade = self.grade;
         self.and(Self::new(grade, Wait::Until(moment)))
@@ -159,7 +155,6 @@ pub struct Subject<'a> {
 
 impl Subject<'_> {
     /// Rule 3: its pod is gone.
-    #[must_use]
     pub fn of_deleted(&self) -> Clearance {
         let since = self.unseen_since();
         self.of_incarnations(self.facts.ended, since, Duration::ZERO)
@@ -167,7 +162,6 @@ impl Subject<'_> {
 
     /// Rule 3 for a row of a ResourceClaim that is gone. Nobody knows on which node the pods were that used it, so each
     /// node has to be at work, gone or fenced.
-    #[must_use]
     pub fn of_claim(&self) -> Clearance {
         let facts = Facts {
             ended: &[],
@@ -195,7 +189,6 @@ impl Subject<'_> {
     /// Rule 2: the static pod behind a mirror that is gone. Its sandbox does not end with the
     /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
     /// longer, and its own node counts as well.
-    #[must_use]
     pub fn of_mirror(&self, nodes: &[&str]) -> Clearance {
         let wait = self.unseen_wait().max(self.policy.leftover_grace);
         let since = self.unseen_since();
@@ -207,7 +200,6 @@ impl Subject<'_> {
     }
 
     /// Rule 4: its pod is at its end and still there.
-    #[must_use]
     pub fn of_completed(&self, completed: &Arc<Ended>) -> Clearance {
         let mut all = self.facts.ended.to_vec();
         all.push(Arc::clone(completed));
@@ -220,7 +212,6 @@ impl Subject<'_> {
 
     /// Rules 6 and 8: its pod is there and lives on another sandbox, on `node` if that is known;
     /// not before `from`.
-    #[must_use]
     pub fn of_former_sandbox(&self, pod: &PodState, from: Moment) -> Clearance {
         let wait = self.unseen_wait();
         let since = self.former_since(pod);
@@ -240,7 +231,6 @@ impl Subject<'_> {
 
     /// When the first of its pod's known incarnations was born that reported the row, if all of them were seen
     /// from their birth on.
-    #[must_use]
     pub fn born(&self) -> Option<Moment> {
         let completed = self.facts.living.as_ref();
         let completed = completed.and_then(|living| living.completed.as_ref());
@@ -251,7 +241,6 @@ impl Subject<'_> {
     }
 
     /// The same row, should it be the address of another pod, which ended.
-    #[must_use]
     pub fn of_other(&self, end: &Ended) -> Clearance {
         self.of_end(end, true, Duration::ZERO)
     }

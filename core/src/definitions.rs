@@ -27,7 +27,6 @@ pub enum Definition {
 impl Definition {
     /// Reads the definition `namespace/name` by its `spec.config`, or by why the object could not be read as far as
     /// that.
-    #[must_use]
     pub fn read(name: &str, config: Result<Option<&str>, String>) -> Self {
         let own_name = name.rsplit_once('/').map_or(name, |(_, own)| own);
         let sections = config
@@ -45,7 +44,6 @@ pub type Networks = BTreeSet<Option<Box<str>>>;
 
 /// The networks that the name of a pool tells: the text before the range, and, where the pool is the
 /// slice of a node, the text before the node.
-#[must_use]
 pub fn networks_of(pool: &str, range: Option<Range>, slice: Option<&str>) -> Networks {
     let Some(network) = range.and_then(|range| network_of_pool(pool, range)) else {
         return Networks::new();
@@ -64,7 +62,6 @@ pub fn networks_of(pool: &str, range: Option<Range>, slice: Option<&str>) -> Net
 
 /// Whether a pool that may be of these networks may be of this one, or, if it `may_be_slice`, of a node's slice
 /// of it. A pool whose name tells no network may be of any.
-#[must_use]
 pub fn may_be_of(networks: &Networks, network: Option<&str>, may_be_slice: bool) -> bool {
     // The name of a node's slice has the node between the network and the range, whether or not the pool is
     // known to be one.
@@ -81,7 +78,6 @@ pub fn may_be_of(networks: &Networks, network: Option<&str>, may_be_slice: bool)
 }
 
 /// Whether the reservation of this name may be of the address in this entry of a network-status.
-#[must_use]
 pub fn may_be_reserved(
     definitions: &Definitions,
     entry: StatusEntry<'_>,
@@ -123,7 +119,6 @@ impl Default for Scope<'_> {
 
 impl Scope<'_> {
     /// Whether the pod of a row reports its address, and may do so as one of this pool's network.
-    #[must_use]
     pub fn is_reported_by(&self, pod: &PodState, address: IpAddr) -> bool {
         let mut entries = pod.status.entries();
         entries.any(|entry| {
@@ -152,7 +147,6 @@ impl Scope<'_> {
 
     /// Whether an address in this entry of a network-status may be one of this pool's network. The
     /// cluster's own network is named after no definition, so it may be any.
-    #[must_use]
     pub fn may_name(&self, entry: StatusEntry<'_>, address: IpAddr) -> bool {
         let Some(Definition::Read(sections)) = self.definitions.get(entry.network) else {
             return true;

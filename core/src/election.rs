@@ -66,7 +66,6 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate who leads nothing yet. Its identity must not be anybody else's, a former run of the
     /// same copy included.
-    #[must_use]
     pub fn new(identity: &str, timing: Timing) -> Self {
         Self {
             identity: identity.into(),
@@ -77,7 +76,6 @@ impl Candidate {
     }
 
     /// The name in which the Lease is held.
-    #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -126,7 +124,6 @@ impl Candidate {
     }
 
     /// Until when the Lease may be relied on; `None` where it is not ours.
-    #[must_use]
     pub fn held_until(&self) -> Option<Moment> {
         self.held_until
     }

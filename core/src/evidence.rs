@@ -83,7 +83,6 @@ impl Default for Policy {
 
 impl Policy {
     /// The wait **W**: grace + the pod's termination grace + one DEL budget for each of its rows.
-    #[must_use]
     pub fn wait(&self, termination_grace: Option<Duration>, rows: usize) -> Duration {
         let pod = termination_grace
             .unwrap_or(DEFAULT_POD_GRACE)
@@ -97,14 +96,12 @@ impl Policy {
 
 impl Policy {
     /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
-    #[must_use]
     pub fn too_short_a_wait(&self) -> Option<Duration> {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
     }
 
     /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it
     /// tries again and again, and each time its time is over before the last of them.
-    #[must_use]
     pub fn may_never_end(&self, dels: usize) -> bool {
         let dels = u32::try_from(dels).unwrap_or(u32::MAX);
         self.del_budget.min(LOST_DEL).saturating_mul(dels) > KUBELET_TRY
@@ -185,13 +182,11 @@ impl Trail {
     }
 
     /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
     /// Whether every container that ever started was terminated in the last state.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -219,13 +214,11 @@ impl Sandboxes {
     }
 
     /// Whether none of its rows was seen.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
     /// Whether a row of it bore this sandbox before `moment`.
-    #[must_use]
     pub fn had(&self, sandbox: IdTag, moment: Moment) -> bool {
         let seen = self.0.iter().flatten().find(|(tag, _)| *tag == sandbox);
         seen.is_some_and(|(_, second)| is_before(*second, moment))
@@ -270,13 +263,11 @@ pub struct Ended {
 
 impl Ended {
     /// The owner of its rows.
-    #[must_use]
     pub fn podref(&self) -> &PodRef {
         &self.last.podref
     }
 
     /// Whether it reported the row's address on the row's interface.
-    #[must_use]
     pub fn reported(&self, row: &RowContent) -> bool {
         row.interface
             .as_deref()
@@ -285,7 +276,6 @@ impl Ended {
 
     /// Whether the row was seen with its present sandbox while this incarnation lived: before its
     /// end by as much as the watch may lag, which is less than `cooldown`.
-    #[must_use]
     pub fn bore(&self, row: &RowContent, cooldown: Duration) -> bool {
         let before = Moment::new(self.at.since_epoch().saturating_sub(cooldown));
         IdTag::of(&row.sandbox).is_some_and(|tag| self.sandboxes.had(tag, before))
@@ -293,7 +283,6 @@ impl Ended {
 
     /// Rows that it can be expected to have: as many as it reported addresses (those of the default
     /// network too, which may be whereabouts' as well) or asked for networks, whichever is more.
-    #[must_use]
     pub fn expected_rows(&self) -> usize {
         let reported = self.last.status.addresses().len();
         reported.max(self.last.request.networks().len())
@@ -303,7 +292,6 @@ impl Ended {
     /// where whereabouts has its address, as this row may tell.
     ///
     /// [`Status::dels`]: crate::networks::Status::dels
-    #[must_use]
     pub fn dels(&self, row: &RowContent) -> usize {
         let PodState {
             status, request, ..
@@ -321,7 +309,6 @@ impl Ended {
     /// When to look at its rows first: not before any of them may go. Where the name may return and
     /// no sweep has seen its rows while it lived, at once: such a row goes no sooner than a cooldown
     /// after it was seen first.
-    #[must_use]
     pub fn first_look(&self, policy: &Policy) -> Moment {
         if self.last.name_may_return && self.sandboxes.is_empty() {
             self.at
@@ -358,7 +345,6 @@ impl Grade {
     ];
 
     /// The word for logs and metric labels.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Settled => "settled",

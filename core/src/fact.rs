@@ -23,7 +23,6 @@ pub enum Fact {
 
 impl Fact {
     /// The fact behind a verdict on a row, about a pod with this uid.
-    #[must_use]
     pub fn of(cause: Cause, uid: Option<&str>) -> Self {
         match (cause, uid) {
             (Cause::Deleted, _) => Self::Absent,
@@ -34,7 +33,6 @@ impl Fact {
     }
 
     /// Whether the pod may take the reservation for its own at any moment, since it is there.
-    #[must_use]
     pub fn is_of_living(&self) -> bool {
         matches!(self, Self::LivesElsewhere | Self::Predecessor)
     }

@@ -38,7 +38,6 @@ pub enum Heard {
 
 impl Versions {
     /// A list of this resource is asked for. `seen` is a version that is known otherwise, as by a watch.
-    #[must_use]
     pub fn ask(&self, resource: &str, seen: Option<u64>) -> Asked {
         let newest = self.newest.get(resource).copied();
         Asked {
@@ -69,7 +68,6 @@ impl Versions {
     }
 
     /// How often the data went back.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -12,14 +12,12 @@ pub struct IdTag([u8; 8]);
 
 impl IdTag {
     /// The tag of an id; `None` where it is not 64 hexadecimal digits.
-    #[must_use]
     pub fn of(id: &str) -> Option<Self> {
         is_id(id).then(|| Self(FixedState::default().hash_one(id).to_ne_bytes()))
     }
 }
 
 /// Whether this is a uid as Kubernetes makes them (RFC 9562): 32 hexadecimal digits in five groups.
-#[must_use]
 pub fn is_uid(text: &str) -> bool {
     let groups = text.split('-').map(|group| {
         let are_digits = group.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -29,7 +27,6 @@ pub fn is_uid(text: &str) -> bool {
 }
 
 /// Whether this is the id of a sandbox or a container: 64 hexadecimal digits.
-#[must_use]
 pub fn is_id(id: &str) -> bool {
     // Asked of each row, so without a branch for each digit.
     let are_digits = |are: bool, byte: u8| are & byte.is_ascii_hexdigit();

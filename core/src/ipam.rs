@@ -44,7 +44,6 @@ impl Ipam {
     }
 
     /// Name of the pool for a pod on `node`, whose slice is `slice`.
-    #[must_use]
     pub fn slice_pool_name(&self, node: &str, slice: Range) -> String {
         pool_name(self.network_name.as_deref(), Some(node), slice)
     }
@@ -227,7 +226,6 @@ fn excluded(range: Range, texts: &[String]) -> Box<[Range]> {
 
 /// The fault of a text of JSON, and its place, without any of the values in it: configurations of CNI plugins may
 /// hold tokens and passwords, and what is said here ends in logs and reports.
-#[must_use]
 pub fn fault(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     match error.classify() {

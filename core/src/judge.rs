@@ -33,6 +33,7 @@ use crate::{
 
 /// The verdict on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Verdict {
     /// A pod may answer on it.
     Held(Held),
@@ -45,7 +46,6 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict if a person says that nobody answers on the address: a pod that runs
     /// without using it does not keep it any more.
-    #[must_use]
     pub fn forced(self, now: Moment) -> Self {
         match self {
             Self::Held(Held::Unused) => Self::Stale(Stale {
@@ -99,13 +99,11 @@ pub struct Stale {
 
 impl Stale {
     /// How well it is known that no sandbox answers.
-    #[must_use]
     pub fn grade(&self) -> Grade {
         self.clearance.grade
     }
 
     /// Whether it may go at `now`.
-    #[must_use]
     pub fn is_free(&self, now: Moment) -> bool {
         self.clearance.is_over(now)
     }
@@ -134,7 +132,6 @@ impl Cause {
     ];
 
     /// The word for logs and metric labels.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
@@ -215,7 +212,6 @@ impl fmt::Display for Unknown {
 }
 
 /// Judges one row of `pool`, whose pod was read as `presence` after the row was observed.
-#[must_use]
 pub fn judge(
     pool: &ObservedPool,
     row: &Row,
@@ -276,7 +272,6 @@ fn beside_others(subject: &Subject<'_>, verdict: Verdict) -> Verdict {
 
 /// Why a row is held for another pod than its own, if one of `others` is there that may answer on its
 /// address.
-#[must_use]
 pub fn in_use(row: &RowContent, others: &[Other], scope: &Scope<'_>) -> Option<Held> {
     let living = others_of(row, others, scope).find(|other| other.end.is_none())?;
     let podref = living.pod.podref.clone();
@@ -413,7 +408,6 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
 
 /// Whether a pod tells all addresses that it uses, and not this one; or a report of this one is about another
 /// row of the pod, in another network. Without that row the report may be about this one: definitions change.
-#[must_use]
 pub fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let is_of_another = |sibling: &RowContent| {
         sibling.podref == row.podref
@@ -462,7 +456,6 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
 
 /// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known. A row
 /// that is exempted or of a kept owner is held all the same, as what it is.
-#[must_use]
 pub fn is_reported(pod: &PodState, address: IpAddr, scope: &Scope<'_>) -> bool {
     !pod.deleting && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
 }
@@ -503,7 +496,6 @@ fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
 
 /// Rule 8: whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
 /// report of an address on some other interface may speak against that, never for it.
-#[must_use]
 pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let own = siblings
         .unwrap_or_default()

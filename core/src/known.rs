@@ -97,13 +97,11 @@ impl Overlaps {
     }
 
     /// Whether another pool that was seen may have a row of the same address in the same network.
-    #[must_use]
     pub fn may_overlap(&self, pool: &PoolKey) -> bool {
         self.0.get(pool).is_none_or(|overlaps| *overlaps)
     }
 
     /// Whether this pool was seen: one that was not may overlap any.
-    #[must_use]
     pub fn saw(&self, pool: &PoolKey) -> bool {
         self.0.contains_key(pool)
     }
@@ -130,7 +128,6 @@ pub struct Known {
 
 impl Known {
     /// The presence of its pod, as far as the watch tells; no proof of anything.
-    #[must_use]
     pub fn presumption(&self) -> Presence {
         match &self.presumed {
             Presumed::Absent => Presence::Absent,
@@ -140,14 +137,12 @@ impl Known {
     }
 
     /// Whether a pod of its name may come back.
-    #[must_use]
     pub fn name_may_return(&self) -> bool {
         let mut ended = self.ended.iter();
         self.ended.is_empty() || ended.any(|end| end.last.name_may_return)
     }
 
     /// The incarnation that lives, if one does.
-    #[must_use]
     pub fn uid(&self) -> Option<Box<str>> {
         match &self.presumed {
             Presumed::Live(state, _) => Some(state.uid.clone()),
@@ -164,7 +159,6 @@ impl Known {
     }
 
     /// The node of its pod, if one lives.
-    #[must_use]
     pub fn node(&self) -> Option<Box<str>> {
         match &self.presumed {
             Presumed::Live(state, _) => state.node.clone(),
@@ -182,7 +176,6 @@ impl Known {
 
 impl Evidence {
     /// Nothing is known but which `nodes` a person declared dead.
-    #[must_use]
     pub fn new(limits: Limits, nodes: Nodes) -> Self {
         Self {
             pods: PodIndex::default(),
@@ -205,7 +198,6 @@ impl Evidence {
     /// The facts about a podref at this moment: from the index, and from `own`, incarnations that
     /// the index may have forgotten. It has `here` rows in the pool at hand. `is_heard` says whether the watch of pods
     /// is fresh.
-    #[must_use]
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount, is_heard: bool) -> Known {
         let pods = &self.pods;
         // As long as a list is read, it is not known what was missed before it.
@@ -239,7 +231,6 @@ impl Evidence {
     }
 
     /// The presence of the owner of a row, as far as watches and the last sweep tell; no proof of anything.
-    #[must_use]
     pub fn presumption(&self, row: &Row, known: &Known) -> Presence {
         let pod = known.presumption();
         match row.content() {
@@ -262,7 +253,6 @@ impl Evidence {
     }
 
     /// The networks that the pools of the last sweep and the definitions name.
-    #[must_use]
     pub fn known_networks(&self) -> KnownNetworks {
         let mut known = self.networks.clone();
         known.add_definitions(&self.definitions);
@@ -288,7 +278,6 @@ impl Evidence {
     }
 
     /// The networks that a pool may be of: see [`networks_of`].
-    #[must_use]
     pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
         let slice = self.slices_by_name.get(pool);
         networks_of(&pool.name, range, slice.map(AsRef::as_ref))
@@ -325,7 +314,6 @@ impl Evidence {
 
     /// The nodes that verdicts on these rest on, as far as the watch of nodes tells, which may be dead: those that count
     /// as at work, gone or fenced. `pool` is where the rows are.
-    #[must_use]
     pub fn nodes_to_read<'k>(
         &self,
         pool: &PoolKey,

@@ -91,7 +91,6 @@ impl Lanes {
     }
 
     /// When the next lane is to be looked at.
-    #[must_use]
     pub fn next(&self) -> Option<Moment> {
         self.wake.first().map(|(at, _)| *at)
     }

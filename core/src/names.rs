@@ -70,7 +70,6 @@ pub enum Reading<'n> {
 
 impl<'n> Reading<'n> {
     /// The network and the address, if they are known.
-    #[must_use]
     pub fn one(self) -> Option<(Option<&'n str>, IpAddr)> {
         match self {
             Self::One(network, address) => Some((network, address)),
@@ -82,7 +81,6 @@ impl<'n> Reading<'n> {
 /// Reads the name of a reservation. A reading in a network that has the address counts before one that begins with the
 /// name of a known network, and this before any other: of the best kind, one reading is the answer, and
 /// several are none.
-#[must_use]
 pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
     let may_have = |range: &Option<Range>, address| range.is_none_or(|it| it.contains(address));
     let rank = |network: Option<&str>, address| match known.0.get(&network.map(Into::into)) {
@@ -104,7 +102,6 @@ pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
 }
 
 /// Whether this pod reports an address that the reservation of this name may be of, other than this one.
-#[must_use]
 pub fn may_be_of_another(name: &str, address: Option<IpAddr>, pod: &PodState) -> bool {
     let mut reported = pod.status.addresses().iter().copied();
     reported.any(|other| Some(other) != address && may_reserve(name, other))

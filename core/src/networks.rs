@@ -57,7 +57,6 @@ pub struct StatusEntry<'a> {
 
 impl Status {
     /// Reads the annotation's text.
-    #[must_use]
     pub fn parse(annotation: &str) -> Self {
         if annotation.trim().is_empty() {
             return Self::Malformed("empty text".into());
@@ -79,7 +78,6 @@ impl Status {
     }
 
     /// A status of these entries.
-    #[must_use]
     pub fn of<'a>(entries: impl Iterator<Item = StatusEntry<'a>> + Clone) -> Self {
         let addresses = entries.clone().flat_map(|entry| entry.addresses).copied();
         let addresses = addresses.collect();
@@ -97,7 +95,6 @@ impl Status {
     /// Adds what the kubelet reports of the pod's first interface, where no entry tells it: multus
     /// writes none for a configuration without `cniVersion`. Without a valid status nothing is known
     /// of the other interfaces, and it stays as it is.
-    #[must_use]
     pub fn with_pod_ips(self, addresses: impl Iterator<Item = IpAddr>) -> Self {
         if !matches!(self, Self::Valid(_)) {
             return self;
@@ -134,7 +131,6 @@ impl Status {
     }
 
     /// The addresses of all entries, in their order.
-    #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         match self {
             Self::Valid(reported) => &reported.addresses,
@@ -151,7 +147,6 @@ impl Status {
     /// How many DELs of whereabouts a kubelet may have to do for a pod that asked for these networks: one for each
     /// interface with an address that multus reported, or that was asked for and not reported. The cluster's own
     /// network is left out.
-    #[must_use]
     pub fn dels(&self, request: &Request) -> usize {
         let reported = self.further().filter(|entry| !entry.addresses.is_empty());
         let asked = request.networks().len();
@@ -159,13 +154,11 @@ impl Status {
     }
 
     /// Whether any entry has this address.
-    #[must_use]
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses().contains(&address)
     }
 
     /// The entry that has this address on this interface: what the pod *reports*.
-    #[must_use]
     pub fn reported(&self, interface: &str, address: IpAddr) -> Option<StatusEntry<'_>> {
         self.entries()
             .find(|entry| entry.interface == interface && entry.addresses.contains(&address))
@@ -174,7 +167,6 @@ impl Status {
     /// Whether every network asked for has an entry of its own (one network asked for twice needs
     /// two). An incomplete status proves nothing about what is missing: multus writes no entry for
     /// a configuration without `cniVersion`.
-    #[must_use]
     pub fn is_complete_for(&self, request: &Request) -> bool {
         let (Self::Valid(_), Request::Valid(wanted)) = (self, request) else {
             return false;
@@ -240,7 +232,6 @@ impl Default for Request {
 impl Request {
     /// Reads the annotation of a pod in `namespace`: a JSON list, or `[ns/]name[@interface]`
     /// separated by commas.
-    #[must_use]
     pub fn parse(annotation: &str, namespace: &str) -> Self {
         let text = annotation.trim();
         if text.is_empty() {
@@ -260,7 +251,6 @@ impl Request {
     }
 
     /// The networks asked for, none where the request is malformed.
-    #[must_use]
     pub fn networks(&self) -> &[Box<str>] {
         match self {
             Self::Valid(networks) => networks,

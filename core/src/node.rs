@@ -56,7 +56,6 @@ pub struct Boot {
 
 impl NodeState {
     /// Whether another state of the same node differs in nothing but its version.
-    #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
         let other = Self {
             version: self.version.clone(),
@@ -67,7 +66,6 @@ impl NodeState {
 
     /// Whether it runs no sandboxes: it is not ready, and a person or a controller that knows says
     /// so. What is said of a node that is ready does not count: pods may have come since.
-    #[must_use]
     pub fn is_fenced(&self) -> bool {
         !self.ready && (self.out_of_service || self.declared_empty)
     }
@@ -161,6 +159,7 @@ struct Suspect {
 
 /// The standing of the node of an incarnation that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Standing {
     /// It is fenced: no sandbox runs there.
     Fenced,
@@ -209,7 +208,6 @@ impl Node {
     }
 
     /// Its last state; `None` while it does not exist.
-    #[must_use]
     pub fn state(&self) -> Option<&NodeState> {
         self.state.as_ref()
     }
@@ -304,7 +302,6 @@ impl Node {
     }
 
     /// Its standing with regard to an incarnation that ended at `end`.
-    #[must_use]
     pub fn standing(&self, end: Moment, now: Moment) -> Standing {
         let Some(state) = &self.state else {
             return Standing::Gone(self.since.max(end));

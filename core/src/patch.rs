@@ -24,6 +24,7 @@ pub const MAX_ROWS: usize = 4_999;
 
 /// One JSON Patch that removes rows of one pool.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct FreePatch<'a> {
     pool: &'a ObservedPool,
     releases: Vec<Release<'a>>,
@@ -31,7 +32,6 @@ pub struct FreePatch<'a> {
 
 impl<'a> FreePatch<'a> {
     /// A patch that removes those of `releases` that came from this `proof`.
-    #[must_use]
     pub fn new(proof: &Proof<'a>, mut releases: Vec<Release<'a>>) -> Self {
         releases.retain(|release| proof.observed().holds(release.row()));
         Self {
@@ -41,13 +41,11 @@ impl<'a> FreePatch<'a> {
     }
 
     /// The rows that it removes.
-    #[must_use]
     pub fn releases(&self) -> &[Release<'a>] {
         &self.releases
     }
 
     /// The operations: `test` of the pool's uid, `test` and `remove` for each row, then the managed fields.
-    #[must_use]
     pub fn to_json_patch(&self) -> Patch {
         compare_and_remove(self.pool, self.releases.iter().map(Release::row))
     }
@@ -63,7 +61,6 @@ pub struct UnreadablePatch<'a> {
 impl<'a> UnreadablePatch<'a> {
     /// A patch that removes this row of `observed`; `None` where it is of another observation, or can be
     /// read: such a one is judged.
-    #[must_use]
     pub fn new(observed: &'a ObservedPool, row: &'a Row) -> Option<Self> {
         let is_it = row.content().is_err() && observed.holds(row) && !observed.is_exempt(row);
         is_it.then_some(Self {
@@ -73,7 +70,6 @@ impl<'a> UnreadablePatch<'a> {
     }
 
     /// The operations, as those of a [`FreePatch`].
-    #[must_use]
     pub fn to_json_patch(&self) -> Patch {
         compare_and_remove(self.pool, [self.row])
     }
@@ -116,7 +112,6 @@ pub enum Answer {
 
 impl Answer {
     /// The meaning of an HTTP status code, and of whether the answer names fields of the object.
-    #[must_use]
     pub fn of_code(code: u16, names_fields: bool) -> Self {
         match code {
             200..=299 => Self::Done,

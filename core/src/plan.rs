@@ -218,14 +218,12 @@ impl Planner {
     }
 
     /// When [`Self::begin`] has something to do next.
-    #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let next = [self.cases.next_due(), self.lanes.next()];
         next.into_iter().flatten().min()
     }
 
     /// How much work is open.
-    #[must_use]
     pub fn outlook(&self) -> Outlook {
         Outlook {
             open: self.cases.len(),
@@ -238,7 +236,6 @@ impl Planner {
     }
 
     /// Whether a case waits for a node.
-    #[must_use]
     pub fn waits_for_nodes(&self) -> bool {
         self.cases.wait_for_nodes()
     }

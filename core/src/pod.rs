@@ -33,7 +33,6 @@ pub enum Phase {
 
 impl Phase {
     /// The phase of this text.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
             "Pending" => Self::Pending,
@@ -45,7 +44,6 @@ impl Phase {
     }
 
     /// Whether a pod in this phase never runs again.
-    #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -120,7 +118,6 @@ pub struct PodState {
 impl PodState {
     /// Whether its row of this address shows that a pool is not the slice of `node`: it is on another node, and has
     /// the address as far as its network-status tells. A report that an earlier incarnation left there shows nothing.
-    #[must_use]
     pub fn disproves_slice(&self, node: &str, address: IpAddr) -> bool {
         let is_elsewhere = self.node.as_deref().is_some_and(|own| own != node);
         let has_it = || self.status.has_address(address);
@@ -128,33 +125,28 @@ impl PodState {
     }
 
     /// Whether it is in phase Running, and nobody deleted it.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.phase == Phase::Running && !self.deleting
     }
 
     /// Whether this is the id of one of its containers.
-    #[must_use]
     pub fn shows(&self, id: &str) -> bool {
         IdTag::of(id).is_some_and(|id| self.container_ids.contains(&id))
     }
 
     /// Whether it tells all addresses that it uses: each network that it asked for has an entry in its
     /// status, or it has no network of its own.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.host_network || self.status.is_complete_for(&self.request)
     }
 
     /// Whether it has, or had, a network of its own on some node.
-    #[must_use]
     pub fn has_network(&self) -> bool {
         !self.host_network && self.node.is_some()
     }
 
     /// Whether the pod can have rows at all: it was scheduled, has a network of its own, and multus
     /// was asked for something or said something. For all others no request is ever made.
-    #[must_use]
     pub fn can_have_rows(&self) -> bool {
         let asked = match &self.request {
             Request::Valid(networks) => !networks.is_empty(),

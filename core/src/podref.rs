@@ -24,19 +24,16 @@ impl PodRef {
     }
 
     /// The namespace of the pod.
-    #[must_use]
     pub fn namespace(&self) -> &str {
         self.parts().0
     }
 
     /// The name of the pod.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.parts().1
     }
 
     /// The text as whereabouts writes it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +44,6 @@ impl PodRef {
     }
 
     /// Whether the text is a podref.
-    #[must_use]
     pub fn is_valid(text: &str) -> bool {
         text.split_once('/').is_some_and(|(namespace, name)| {
             is_name(namespace, LONGEST_NAMESPACE) && is_object_name(name)
@@ -73,7 +69,6 @@ const LONGEST_NAMESPACE: usize = 63;
 const LONGEST_NAME: usize = 253;
 
 /// Whether an object, a pod or a pool, can have this name.
-#[must_use]
 pub fn is_object_name(text: &str) -> bool {
     is_name(text, LONGEST_NAME)
 }
@@ -113,13 +108,11 @@ pub struct Glob(Vec<char>);
 
 impl Glob {
     /// A glob of this pattern; every text is one.
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self(pattern.chars().collect())
     }
 
     /// Whether the whole `text` fits. Costs at most pattern length times text length.
-    #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (&self.0, text.chars().collect::<Vec<_>>());
         let (mut at, mut place) = (0, 0);

@@ -256,25 +256,21 @@ impl PodIndex {
     }
 
     /// Whether a list is being read: what was missed before it is not known yet.
-    #[must_use]
     pub fn is_listing(&self) -> bool {
         self.listing
     }
 
     /// When the last list ended.
-    #[must_use]
     pub fn listed_at(&self) -> Moment {
         self.listed_at
     }
 
     /// The longest termination grace of any pod seen so far.
-    #[must_use]
     pub fn longest_grace(&self) -> Duration {
         self.longest_grace
     }
 
     /// The pod of a name as the watch shows it.
-    #[must_use]
     pub fn presumed(&self, podref: &str) -> Presumed {
         match self.live.get(podref) {
             Some(live) => Presumed::Live(Arc::new(live.state.clone()), live.living()),
@@ -285,7 +281,6 @@ impl PodIndex {
 
     /// Whether the pod of a name lives, and reports an address that `is` one of those asked for, by an entry of its
     /// status. So does every pod of which nothing is kept.
-    #[must_use]
     pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, StatusEntry<'_>) -> bool) -> bool {
         match self.live.get(podref) {
             Some(live) => {
@@ -328,7 +323,6 @@ impl PodIndex {
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the
     /// slice of `node`.
-    #[must_use]
     pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
         let live = self.live.get(podref).map(|live| &live.state);
         let ended = self.ended.get(podref).into_iter().flatten();
@@ -368,13 +362,11 @@ impl PodIndex {
     }
 
     /// The rows of a podref without a pod in all pools, by what sweeps found lately.
-    #[must_use]
     pub fn count(&self, podref: &str) -> RowCount {
         self.census.count(podref)
     }
 
     /// The known incarnations of a podref, in the order of their ends.
-    #[must_use]
     pub fn ended(&self, podref: &PodRef) -> Vec<Arc<Ended>> {
         self.ended.get(podref).cloned().unwrap_or_default()
     }
@@ -421,13 +413,11 @@ impl PodIndex {
     }
 
     /// How many live pods can have rows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

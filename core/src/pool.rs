@@ -210,43 +210,36 @@ impl ObservedPool {
     }
 
     /// Namespace and name.
-    #[must_use]
     pub fn key(&self) -> &PoolKey {
         &self.key
     }
 
     /// The uid: a pool made again under the same name is another pool.
-    #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
     /// The rows that were asked for, in the order of the text.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
     /// Whether this very row, not one like it, came with this observation.
-    #[must_use]
     pub fn holds(&self, row: &Row) -> bool {
         self.rows.as_ptr_range().contains(&std::ptr::from_ref(row))
     }
 
     /// The network of its reservations: see [`network_of_pool`].
-    #[must_use]
     pub fn network(&self) -> Option<Option<&str>> {
         network_of_pool(&self.key.name, self.range?)
     }
 
     /// The address that a row holds, whatever else it says.
-    #[must_use]
     pub fn address_of(&self, row: &Row) -> Option<IpAddr> {
         self.range?.address_at(Offset::parse(row.key())?)
     }
 
     /// Whether a person exempted whatever holds this address: the whole pool, the address, or its key.
-    #[must_use]
     pub fn exempts(&self, address: IpAddr) -> bool {
         let of_key = |key: &Offset| self.range?.address_at(*key);
         let mut keys = self.exempt.keys.iter();
@@ -256,7 +249,6 @@ impl ObservedPool {
     }
 
     /// Whether a person exempted anything of it.
-    #[must_use]
     pub fn has_exemptions(&self) -> bool {
         let Exempt {
             whole_pool,
@@ -269,13 +261,11 @@ impl ObservedPool {
 
     /// The first word of its annotation [`KEEP_ANNOTATION`] that is neither an address nor a key, for which all of its
     /// rows are exempted.
-    #[must_use]
     pub fn unclear_exemption(&self) -> Option<&str> {
         self.exempt.unclear.as_deref()
     }
 
     /// Whether a person exempted this row by an annotation of the pool.
-    #[must_use]
     pub fn is_exempt(&self, row: &Row) -> bool {
         self.exempt.whole_pool
             || Offset::parse(row.key()).is_some_and(|key| self.exempt.keys.contains(&key))

@@ -20,6 +20,7 @@ use crate::{
 
 /// The answer of a quorum read about a pod.
 #[derive(Clone, Debug)]
+#[must_use]
 pub enum Presence {
     /// NotFound, or not in a complete LIST.
     Absent,
@@ -59,7 +60,6 @@ impl ResourceClaims {
 
 /// The presence of the owner of a row, whose pod is `pod`. A row of a ResourceClaim has an owner as long as the claim is
 /// there, or another claim reports the address, or a pod of the row's name is there.
-#[must_use]
 pub fn of_owner(row: &RowContent, claims: &KnownResourceClaims, pod: Presence) -> Presence {
     match (row.resource_claim(), claims) {
         (Some(_), Err(reason)) => Presence::Unknown(reason.clone()),
@@ -70,7 +70,6 @@ pub fn of_owner(row: &RowContent, claims: &KnownResourceClaims, pod: Presence) -
 
 impl ObservedPool {
     /// Begins a proof about the pods of this observation's rows.
-    #[must_use]
     pub fn begin_proof(&self) -> Ticket<'_> {
         Ticket { observed: self }
     }
@@ -78,7 +77,6 @@ impl ObservedPool {
 
 impl<'a> Ticket<'a> {
     /// Ends the proof with what was read since [`ObservedPool::begin_proof`].
-    #[must_use]
     pub fn conclude(self, presence: HashMap<PodRef, Presence>) -> Proof<'a> {
         Proof {
             observed: self.observed,
@@ -90,6 +88,7 @@ impl<'a> Ticket<'a> {
 
 /// An observation, and the presence of its rows' pods learned after it.
 #[derive(Debug)]
+#[must_use]
 pub struct Proof<'a> {
     observed: &'a ObservedPool,
     presence: HashMap<PodRef, Presence>,
@@ -98,19 +97,16 @@ pub struct Proof<'a> {
 
 impl<'a> Proof<'a> {
     /// The same with the ResourceClaims, listed since the proof began.
-    #[must_use]
     pub fn with_claims(self, claims: KnownResourceClaims) -> Self {
         Self { claims, ..self }
     }
 
     /// The observation that came first.
-    #[must_use]
     pub fn observed(&self) -> &'a ObservedPool {
         self.observed
     }
 
     /// The presence of a pod; [`Presence::Unknown`] where it was not asked for.
-    #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
         self.presence
             .get(podref)
@@ -119,7 +115,6 @@ impl<'a> Proof<'a> {
     }
 
     /// The presence of the owner of a row: see [`of_owner`].
-    #[must_use]
     pub fn owner(&self, row: &RowContent) -> Presence {
         of_owner(row, &self.claims, self.presence(&row.podref))
     }

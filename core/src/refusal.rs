@@ -36,7 +36,6 @@ impl<K> Default for BackOffs<K> {
 
 impl<K: Eq + Hash> BackOffs<K> {
     /// Until when nothing is tried, if that is not over.
-    #[must_use]
     pub fn until(&self, key: &K, now: Moment) -> Option<Moment> {
         let until = self.0.get(key)?.until;
         (until > now).then_some(until)
@@ -59,7 +58,6 @@ impl<K: Eq + Hash> BackOffs<K> {
     }
 
     /// Whether nothing backs off.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,7 +97,6 @@ impl Claims {
     }
 
     /// Whether no claim is sent but that one.
-    #[must_use]
     pub fn are_forbidden(&self) -> bool {
         self.again.is_some()
     }

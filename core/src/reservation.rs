@@ -92,13 +92,11 @@ struct Spec<'t> {
 
 impl<T: Deref<Target = str>> Reservation<T> {
     /// Whether we claimed it before (and did not finish).
-    #[must_use]
     pub fn is_claimed(&self) -> bool {
         &*self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
     }
 
     /// The podref, a claim of ours seen through; empty where there is none.
-    #[must_use]
     pub fn owner(&self) -> &str {
         match &self.claimed_from {
             Some(claimed_from) if self.is_claimed() => claimed_from,
@@ -107,7 +105,6 @@ impl<T: Deref<Target = str>> Reservation<T> {
     }
 
     /// The text that says whose it is: its owner; where there is none, the id of its sandbox.
-    #[must_use]
     pub fn whose(&self) -> &str {
         match &self.sandbox {
             Some(sandbox) if self.podref.is_empty() => sandbox,
@@ -154,13 +151,11 @@ impl<'t> Reservation<Text<'t>> {
 impl Reservation {
     /// Reads the text of a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field
     /// that is no text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::parse_if(text, |_| true)
     }
 
     /// The same, if it is `wanted`: most of a list are not, and nothing of those is copied.
-    #[must_use]
     pub fn parse_if(
         text: &str,
         wanted: impl FnOnce(&Reservation<Text<'_>>) -> bool,
@@ -181,7 +176,6 @@ impl Reservation {
     }
 
     /// Whether it is of this row's pod; one that names no pod, of this row's sandbox.
-    #[must_use]
     pub fn is_of(&self, row: &RowContent) -> bool {
         match &self.sandbox {
             Some(its) if self.podref.is_empty() => **its == *row.sandbox,
@@ -192,7 +186,6 @@ impl Reservation {
     /// Whether it is the reservation of this row, which goes with it: same address in the same network, same pod
     /// (or, where it names none, same sandbox), same interface, and no field that may say something else. An
     /// interface that either of them does not name (before whereabouts 0.8) is not held against it.
-    #[must_use]
     pub fn belongs_to(&self, row: &RowContent, network: Option<&str>) -> bool {
         let same_interface = match (&self.interface, &row.interface) {
             (Some(ours), Some(theirs)) => **ours == **theirs,
@@ -217,7 +210,6 @@ impl Reservation {
     }
 
     /// Step 1: replaces the podref, so that no ADD accepts the reservation any more.
-    #[must_use]
     pub fn claim(&self) -> Patch {
         // The version as well: a claim that the server does late, after we gave it up and the
         // reservation was claimed anew and given back, must not hit the pod that lives again.
@@ -236,7 +228,6 @@ impl Reservation {
     }
 
     /// Puts the podref of a claimed reservation back, since its pod lives again or a row has its address.
-    #[must_use]
     pub fn restore(&self) -> Patch {
         Patch(vec![
             test(&["metadata", "uid"], &*self.uid),

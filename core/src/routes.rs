@@ -35,7 +35,6 @@ pub struct Slice {
 
 /// The pools that are provably one node's slice: those of the names that network, node and range of each slice give,
 /// unless two nodes give the same.
-#[must_use]
 pub fn slice_pools(slices: &[Slice]) -> HashMap<PoolKey, Box<str>> {
     let mut nodes = HashMap::<PoolKey, Option<Box<str>>>::new();
     for slice in slices {
@@ -63,7 +62,6 @@ pub struct KnownPools {
 
 impl KnownPools {
     /// These pools and slices of nodes. `namespace` is where pools are looked for alone, if so.
-    #[must_use]
     pub fn new<'p>(
         namespace: Option<&str>,
         pools: impl Iterator<Item = &'p PoolKey>,
@@ -83,7 +81,6 @@ impl KnownPools {
     }
 
     /// The slices of nodes.
-    #[must_use]
     pub fn slices(&self) -> &[Slice] {
         &self.slices
     }
@@ -118,7 +115,6 @@ pub struct Routes {
 
 impl Routes {
     /// The pools that one of these incarnations of one name can have rows in.
-    #[must_use]
     pub fn of(ended: &[Arc<Ended>], definitions: &Definitions, known: &KnownPools) -> Self {
         let mut routes = Self::default();
         for ended in ended {

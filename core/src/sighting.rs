@@ -24,7 +24,6 @@ pub struct Sighting {
 impl Sighting {
     /// Since when no pod lives that wrote it. Of a row in a report from before this run, which is the clock's beginning
     /// then, the report says so.
-    #[must_use]
     pub fn absent_since(&self) -> Option<Moment> {
         let is_of_a_report = self.first == Moment::EPOCH;
         let reported = is_of_a_report.then_some(self.first);
@@ -80,7 +79,6 @@ impl Sightings {
     }
 
     /// The memory of a row as it is now.
-    #[must_use]
     pub fn get(&self, pool_uid: &str, row: &Row) -> Option<Sighting> {
         let seen = self.by_pool.get(pool_uid)?.get(row.key())?;
         (seen.content == fingerprint(row.stored())).then_some(seen.sighting)
@@ -113,13 +111,11 @@ impl Sightings {
     }
 
     /// How many rows are remembered.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_pool.values().map(BTreeMap::len).sum()
     }
 
     /// Whether none is.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_pool.is_empty()
     }

@@ -66,13 +66,11 @@ where
 }
 
 /// At most 80 bytes of a foreign text, cut on a character boundary, for messages.
-#[must_use]
 pub fn excerpt(text: &str) -> &str {
     &text[..text.floor_char_boundary(80)]
 }
 
 /// A text whose control characters, and characters that turn or hide text, are escaped.
-#[must_use]
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {

@@ -12,7 +12,6 @@ const NANOSECONDS: u64 = 1_000_000_000;
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The same for what waits for a node, which is heard more often where its `wait` is short.
-#[must_use]
 pub fn look_again(wait: Duration) -> Duration {
     (wait / 20).clamp(Duration::from_secs(1), LOOK_AGAIN)
 }
@@ -27,7 +26,6 @@ impl Moment {
     pub const EPOCH: Self = Self(NonZeroU64::MIN);
 
     /// The moment that lies `since_epoch` after the epoch.
-    #[must_use]
     pub const fn new(since_epoch: Duration) -> Self {
         let seconds = since_epoch.as_secs().saturating_mul(NANOSECONDS);
         let nanoseconds = seconds.saturating_add(since_epoch.subsec_nanos() as u64);
@@ -35,13 +33,11 @@ impl Moment {
     }
 
     /// Time since the epoch.
-    #[must_use]
     pub const fn since_epoch(self) -> Duration {
         Duration::from_nanos(self.0.get() - 1)
     }
 
     /// Time from `earlier` to `self`, zero if `earlier` is not earlier.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }

@@ -81,7 +81,6 @@ pub struct Wanted {
 
 impl Work {
     /// Work for the end of an incarnation, in a pool that was found like this.
-    #[must_use]
     pub fn of_end(ended: Arc<Ended>, routes: Vec<Route>) -> Self {
         Self {
             ended: vec![ended],
@@ -91,26 +90,22 @@ impl Work {
     }
 
     /// The last incarnation that opened it.
-    #[must_use]
     pub fn last_end(&self) -> Option<&Arc<Ended>> {
         self.ended.last()
     }
 
     /// Whether a removal was asked for, or a claim made, of which the reservations are not done.
-    #[must_use]
     pub fn is_begun(&self) -> bool {
         !(self.removed.is_empty() && self.claimed.is_empty())
     }
 
     /// Whether there are reservations to release.
-    #[must_use]
     pub fn has_reservations(&self) -> bool {
         let mut removed = self.removed.iter();
         !(self.orphans.is_empty() && self.claimed.is_empty()) || removed.any(|it| it.confirmed)
     }
 
     /// Whether a reservation of this name may be one that is being released for a row that is gone, or was claimed.
-    #[must_use]
     pub fn releases(&self, reservation: &str) -> bool {
         let removed = self.removed.iter().map(|removed| removed.content.address);
         let claimed = self.claimed.iter().map(|wanted| wanted.row.address);

@@ -65,31 +65,26 @@ impl Cluster {
     }
 
     /// A client with all rights.
-    #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
     /// The way in with all rights.
-    #[must_use]
     pub fn access(&self) -> &Access {
         &self.access
     }
 
     /// A folder for files, removed after the run.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The kubectl that tests use.
-    #[must_use]
     pub fn kubectl_program(&self) -> &Path {
         &self.kubectl
     }
 
     /// The audit log.
-    #[must_use]
     pub fn audit(&self) -> &AuditLog {
         &self.audit
     }
@@ -111,7 +106,6 @@ impl Cluster {
     }
 
     /// A namespace that is there already.
-    #[must_use]
     pub fn existing(&self, name: &str) -> Namespace {
         Namespace {
             name: name.to_owned(),
@@ -158,19 +152,16 @@ impl Cluster {
 
 impl Namespace {
     /// The cluster it is in.
-    #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
     /// A client with all rights.
-    #[must_use]
     pub fn client(&self) -> &Client {
         &self.cluster.client
     }
 
     /// A typed way to the objects of this namespace.
-    #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -209,7 +200,6 @@ impl Namespace {
 }
 
 /// A name that nobody else has.
-#[must_use]
 pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{:08x}", rand::rng().random::<u32>())
 }

@@ -63,7 +63,6 @@ impl Sandbox {
     }
 
     /// `namespace/name`, as rows have it.
-    #[must_use]
     pub fn podref(&self) -> String {
         format!("{}/{}", self.namespace, self.pod)
     }
@@ -88,26 +87,22 @@ impl Network {
     }
 
     /// With one more field of `ipam`.
-    #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.ipam[field] = value.into();
         self
     }
 
     /// Without reservations.
-    #[must_use]
     pub fn without_reservations(self) -> Self {
         self.with("enable_overlapping_ranges", false)
     }
 
     /// In an address domain of its own.
-    #[must_use]
     pub fn network_name(self, name: &str) -> Self {
         self.with("network_name", name)
     }
 
     /// The configuration as a network attachment holds it.
-    #[must_use]
     pub fn config(&self) -> Value {
         json!({"cniVersion": "1.0.0", "name": self.name, "type": "bridge", "ipam": self.ipam})
     }
@@ -142,13 +137,11 @@ impl Cni {
     }
 
     /// The flat file, for NADs that are read by upstream's own programs.
-    #[must_use]
     pub fn flat_file(&self) -> &std::path::Path {
         &self.flat_file
     }
 
     /// The last lines of the plugin's log, for messages.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         process::tail(&self.log, 40)
     }

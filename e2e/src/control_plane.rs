@@ -91,7 +91,6 @@ impl Default for Options {
 impl Options {
     /// With the controllers that scenarios have use for: namespaces get their default service account and
     /// end when they are deleted, and pods of nodes that are gone are collected.
-    #[must_use]
     pub fn with_controllers(mut self) -> Self {
         self.controllers = [
             "namespace-controller",
@@ -212,31 +211,26 @@ impl ControlPlane {
     }
 
     /// The API server's URL.
-    #[must_use]
     pub fn url(&self) -> String {
         self.addresses.url()
     }
 
     /// etcd's URL, where objects can be put that the API would take too long for.
-    #[must_use]
     pub fn etcd_url(&self) -> String {
         self.addresses.etcd_url()
     }
 
     /// Port of the API server, on 127.0.0.1.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.addresses.api_server
     }
 
     /// The CA that signed the server's certificate, PEM.
-    #[must_use]
     pub fn ca_pem(&self) -> &[u8] {
         &self.ca_pem
     }
 
     /// The folder of this run: logs, audit log, and whatever a test puts there.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.files.dir
     }
@@ -312,13 +306,11 @@ impl ControlPlane {
     }
 
     /// The audit log.
-    #[must_use]
     pub fn audit(&self) -> AuditLog {
         AuditLog::new(&self.files.audit_log)
     }
 
     /// The API server's process, to pause, resume or kill it.
-    #[must_use]
     pub fn api_server(&self) -> std::sync::Arc<Process> {
         self.api_server
             .lock()
@@ -327,7 +319,6 @@ impl ControlPlane {
     }
 
     /// etcd's process, to pause or resume it.
-    #[must_use]
     pub fn etcd(&self) -> std::sync::Arc<Process> {
         self.etcd
             .lock()
@@ -336,7 +327,6 @@ impl ControlPlane {
     }
 
     /// The controller manager's process, if it was asked for.
-    #[must_use]
     pub fn controller_manager(&self) -> Option<&Process> {
         self.controller_manager.as_ref()
     }
@@ -367,7 +357,6 @@ impl ControlPlane {
     }
 
     /// Files with the API server's certificate and its key, PEM.
-    #[must_use]
     pub fn certificate(&self) -> (PathBuf, PathBuf) {
         let file = |name| self.files.certificates.join(name);
         (file("apiserver.crt"), file("apiserver.key"))

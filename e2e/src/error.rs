@@ -137,7 +137,6 @@ impl Error {
     }
 
     /// The HTTP status with which the API server refused, if that is what happened.
-    #[must_use]
     pub fn api_code(&self) -> Option<u16> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {

@@ -118,25 +118,21 @@ impl Tier {
     }
 
     /// The control plane.
-    #[must_use]
     pub fn plane(&self) -> &ControlPlane {
         &self.plane
     }
 
     /// The network between the nodes.
-    #[must_use]
     pub fn hub(&self) -> &Hub {
         &self.hub
     }
 
     /// The nodes; `nodes()[0]` is `node-1`.
-    #[must_use]
     pub fn nodes(&self) -> &[Arc<Machine>] {
         &self.nodes
     }
 
     /// The scheduler's process.
-    #[must_use]
     pub fn scheduler(&self) -> &Process {
         &self.scheduler
     }

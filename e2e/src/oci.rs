@@ -119,7 +119,6 @@ pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// `sha256:` and the hash in hex.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let hash = digest(&SHA256, bytes);

@@ -18,7 +18,6 @@ use crate::{
 };
 
 /// The root of the workspace.
-#[must_use]
 pub fn workspace() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
@@ -108,7 +107,6 @@ fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
 
 /// Removes the variables that a person has set for clusters and logs: a test must not depend on them. The program
 /// listens on no port unless the test sets one.
-#[must_use]
 pub fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
@@ -185,13 +183,11 @@ impl Ipgc {
     }
 
     /// Its process, to look at what it costs.
-    #[must_use]
     pub fn process(&self) -> &Process {
         &self.0
     }
 
     /// The end of its log.
-    #[must_use]
     pub fn log(&self) -> String {
         tail(self.0.log(), 100)
     }

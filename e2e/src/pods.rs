@@ -60,34 +60,29 @@ impl PodPlan {
     }
 
     /// Controlled by a ReplicaSet.
-    #[must_use]
     pub fn of_replica_set(mut self) -> Self {
         self.of_replica_set = true;
         self
     }
 
     /// On another node.
-    #[must_use]
     pub fn on(mut self, node: impl Into<String>) -> Self {
         self.node = Some(node.into());
         self
     }
 
     /// Not scheduled yet.
-    #[must_use]
     pub fn unscheduled(mut self) -> Self {
         self.node = None;
         self
     }
 
     /// With these networks asked for, as in `net-a,net-b`.
-    #[must_use]
     pub fn networks(self, list: &str) -> Self {
         self.annotation(NETWORKS, list)
     }
 
     /// With one more annotation.
-    #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.into(), value.into());
         self
@@ -266,7 +261,6 @@ impl Namespace {
     }
 
     /// The pods of this namespace.
-    #[must_use]
     pub fn pods(&self) -> Api<Pod> {
         self.api()
     }

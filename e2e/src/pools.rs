@@ -71,19 +71,16 @@ fn whereabouts(kind: &str) -> ApiResource {
 }
 
 /// The pools of a namespace, untyped.
-#[must_use]
 pub fn pools(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &whereabouts("IPPool"))
 }
 
 /// The pools of all namespaces, untyped.
-#[must_use]
 pub fn all(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &whereabouts("IPPool"))
 }
 
 /// The reservations of a namespace, untyped.
-#[must_use]
 pub fn reservations(client: &Client, namespace: &str) -> Api<DynamicObject> {
     let kind = whereabouts("OverlappingRangeIPReservation");
     Api::namespaced_with(client.clone(), namespace, &kind)

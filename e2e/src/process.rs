@@ -24,7 +24,6 @@ use crate::{Error, Result};
 const POLL: Duration = Duration::from_millis(20);
 
 /// A command that dies with the thread that starts it, where the system can do that.
-#[must_use]
 pub fn tied(program: impl Into<OsString>) -> Command {
     if setpriv() {
         let mut command = Command::new("setpriv");
@@ -108,13 +107,11 @@ impl Process {
     }
 
     /// The process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.pid
     }
 
     /// The log file.
-    #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -180,7 +177,6 @@ impl Process {
     }
 
     /// The error for a server that did not come up.
-    #[must_use]
     pub fn start_error(&self, why: impl Into<String>) -> Error {
         Error::Start {
             server: self.name,
@@ -261,7 +257,6 @@ fn spawn(command: Command) -> io::Result<Child> {
 }
 
 /// `PID-START`, by which a process is told from a later one of the same id.
-#[must_use]
 pub fn owner(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; the start time is the 20th field after it.
@@ -275,7 +270,6 @@ pub fn owner(pid: u32) -> Option<String> {
 }
 
 /// The last lines of a file; empty when it cannot be read.
-#[must_use]
 pub fn tail(path: &Path, lines: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

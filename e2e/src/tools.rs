@@ -122,7 +122,6 @@ impl Tool {
     }
 
     /// The name of the binary.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.recipe().name
     }

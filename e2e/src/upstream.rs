@@ -115,7 +115,6 @@ impl Upstream {
     }
 
     /// Its process.
-    #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }

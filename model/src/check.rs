@@ -28,7 +28,6 @@ pub struct Report {
 }
 
 /// Checks both properties over the whole state space.
-#[must_use]
 pub fn check(scenario: &Scenario) -> Report {
     let begun = Instant::now();
     let checked = Checked {
@@ -53,7 +52,6 @@ pub fn check(scenario: &Scenario) -> Report {
 }
 
 /// The shortest course of events against a goal; `None` where there is none.
-#[must_use]
 pub fn shortest(scenario: &Scenario, goal: Goal) -> Option<Vec<String>> {
     let checked = Checked {
         scenario: scenario.clone(),

@@ -30,20 +30,17 @@ use crate::{
 
 impl Replica {
     /// Whether a step of its turn is under way.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.turn != Turn::Idle
     }
 
     /// Whether all that it has under way is a claim, which waits for ADDs that are at work.
-    #[must_use]
     pub fn is_waiting(&self, now: Tick) -> bool {
         let is_aged = |at| now >= at + ADD_BUDGET || self.mutations.has(Mutation::ClaimNotAged);
         matches!(&self.turn, Turn::Claimed(it, _, at) if it.podref == CLAIMED_PODREF && !is_aged(*at))
     }
 
     /// Whether it may begin a turn: one in each tick, while there is anything to look at.
-    #[must_use]
     pub fn may_begin(&self, world: &World) -> bool {
         let rows = world.pools[0].taken().any(|(_, row)| row.name == WEB);
         !self.is_busy() && self.turned_at != Some(world.now) && rows

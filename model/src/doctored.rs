@@ -33,7 +33,6 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// The knowledge of `replica` after it read the pool and then the pods.
-    #[must_use]
     pub fn of(
         scenario: &Scenario,
         replica: &Replica,
@@ -188,7 +187,6 @@ fn always_there(world: &World) -> Nodes {
 }
 
 /// The patch of a pool, with what a mutation leaves out.
-#[must_use]
 pub fn patch(mutations: Mutations, Patch(operations): Patch, pool: &Pool) -> Patch {
     let is_row_test = |operation: &PatchOperation| matches!(operation, PatchOperation::Test(test) if test.path.as_str().starts_with("/spec/"));
     if mutations.has(Mutation::VersionOnly) {
@@ -217,7 +215,6 @@ pub fn patch(mutations: Mutations, Patch(operations): Patch, pool: &Pool) -> Pat
 }
 
 /// A claim, with what a mutation leaves out.
-#[must_use]
 pub fn claim(mutations: Mutations, Patch(mut operations): Patch) -> Patch {
     if mutations.has(Mutation::ClaimWithoutVersion) {
         operations.retain(|operation| {

@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// A guard, the model that shows why it is there, and what happens without it.
-#[must_use]
 pub fn mutants() -> Vec<(Mutation, Scenario, Goal)> {
     use Goal::{Doubled, Left};
     vec![
@@ -39,7 +38,6 @@ pub fn mutants() -> Vec<(Mutation, Scenario, Goal)> {
 }
 
 /// An assumption, and the model that shows that it is needed.
-#[must_use]
 pub fn assumptions() -> Vec<(Assumption, Scenario)> {
     vec![
         (Assumption::Linearizable, blind()),

@@ -103,7 +103,6 @@ pub struct Seen {
 
 impl Replica {
     /// A replica that begins now: it lists pods and nodes, and knows nothing of the past.
-    #[must_use]
     pub fn start(pods: &[Pod], machines: &[Machine], now: Tick, mutations: Mutations) -> Self {
         let mut replica = Self {
             fresh: true,
@@ -211,7 +210,6 @@ impl Replica {
 
 impl Machine {
     /// The Node as the shipped code has it.
-    #[must_use]
     pub fn state(&self) -> NodeState {
         NodeState {
             ready_changed: None,
@@ -224,7 +222,6 @@ impl Machine {
     }
 
     /// The version of its Lease.
-    #[must_use]
     pub fn lease(&self) -> String {
         self.renewed.to_string()
     }

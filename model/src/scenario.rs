@@ -47,7 +47,6 @@ pub struct Scenario {
 
 impl Scenario {
     /// The waits.
-    #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
             cooldown: if self.mutations.has(Mutation::NoCooldown) {
@@ -67,7 +66,6 @@ impl Scenario {
     }
 
     /// Its bounds, in words.
-    #[must_use]
     pub fn bounds(&self) -> String {
         let world = &self.start;
         let left = world.left.words().join(", ");
@@ -82,13 +80,11 @@ impl Scenario {
     }
 
     /// W in ticks.
-    #[must_use]
     pub fn wait(&self) -> Tick {
         self.grace + 2
     }
 
     /// The same scenario without a guard.
-    #[must_use]
     pub fn without(mut self, mutation: Mutation) -> Self {
         self.mutations = Mutations(Some(mutation));
         for replica in &mut self.start.replicas {
@@ -110,7 +106,6 @@ impl Scenario {
     }
 
     /// The same scenario without an assumption.
-    #[must_use]
     pub fn dropping(mut self, assumption: Assumption) -> Self {
         self.dropped = Some(assumption);
         self
@@ -228,7 +223,6 @@ pub struct Mutations(Option<Mutation>);
 
 impl Mutations {
     /// Whether this guard is switched off.
-    #[must_use]
     pub fn has(self, mutation: Mutation) -> bool {
         self.0 == Some(mutation)
     }

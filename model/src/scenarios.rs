@@ -129,7 +129,6 @@ impl Scenario {
 }
 
 /// All small models.
-#[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![
         blind(),
@@ -154,7 +153,6 @@ pub fn all() -> Vec<Scenario> {
 }
 
 /// Hazard A alone: the pod lives and the watch does not show it, for however long.
-#[must_use]
 pub fn blind() -> Scenario {
     let mut scenario = on_one_node("blind")
         .replicas(1)
@@ -165,7 +163,6 @@ pub fn blind() -> Scenario {
 }
 
 /// A StatefulSet's pod ends, well or by force, and comes back; another pod wants its address.
-#[must_use]
 pub fn successor() -> Scenario {
     on_one_node("successor")
         .replicas(1)
@@ -174,7 +171,6 @@ pub fn successor() -> Scenario {
 }
 
 /// ADD is slow: it writes its row when the pod is deleted, or a successor is there.
-#[must_use]
 pub fn late_add() -> Scenario {
     let mut scenario = on_one_node("late-add")
         .replicas(1)
@@ -186,7 +182,6 @@ pub fn late_add() -> Scenario {
 }
 
 /// Ends that look good and are none, and pods that stay.
-#[must_use]
 pub fn other_ends() -> Scenario {
     on_one_node("other-ends")
         .replicas(1)
@@ -195,7 +190,6 @@ pub fn other_ends() -> Scenario {
 }
 
 /// The watch falls silent after a good end, and a successor is born and killed meanwhile.
-#[must_use]
 pub fn gap() -> Scenario {
     on_one_node("gap")
         .replicas(1)
@@ -206,7 +200,6 @@ pub fn gap() -> Scenario {
 }
 
 /// The watch falls silent while a pod ends.
-#[must_use]
 pub fn end_in_gap() -> Scenario {
     on_one_node("end-in-gap")
         .replicas(1)
@@ -216,7 +209,6 @@ pub fn end_in_gap() -> Scenario {
 }
 
 /// ipgc restarts in the middle of a turn.
-#[must_use]
 pub fn restart() -> Scenario {
     on_one_node("restart")
         .replicas(1)
@@ -226,7 +218,6 @@ pub fn restart() -> Scenario {
 }
 
 /// When ipgc starts, a pod is there whose predecessor was deleted by force.
-#[must_use]
 pub fn listed() -> Scenario {
     on_one_node("listed")
         .web()
@@ -237,7 +228,6 @@ pub fn listed() -> Scenario {
 }
 
 /// When ipgc starts, a row is there of a pod that was deleted by force; then its successor is born.
-#[must_use]
 pub fn born() -> Scenario {
     on_one_node("born")
         .web()
@@ -248,7 +238,6 @@ pub fn born() -> Scenario {
 }
 
 /// When ipgc starts, a row is there of a pod that nobody knows, and its node is silent.
-#[must_use]
 pub fn forgotten() -> Scenario {
     let mut scenario = scenario("forgotten", cluster(2, vec![Pool::of(1)]))
         .web()
@@ -261,7 +250,6 @@ pub fn forgotten() -> Scenario {
 }
 
 /// A node falls silent, comes back or is fenced.
-#[must_use]
 pub fn nodes() -> Scenario {
     on_one_node("nodes")
         .replicas(1)
@@ -271,7 +259,6 @@ pub fn nodes() -> Scenario {
 }
 
 /// The successor runs on another node than its predecessor, whose node is silent.
-#[must_use]
 pub fn moved() -> Scenario {
     let mut scenario = scenario("moved", cluster(2, vec![Pool::of(1)]))
         .replicas(1)
@@ -283,7 +270,6 @@ pub fn moved() -> Scenario {
 }
 
 /// A status without the entry of the interface.
-#[must_use]
 pub fn status() -> Scenario {
     let mut scenario = on_one_node("status")
         .replicas(1)
@@ -293,7 +279,6 @@ pub fn status() -> Scenario {
 }
 
 /// Others take and give back addresses of the same pool all the time.
-#[must_use]
 pub fn neighbours() -> Scenario {
     let mut scenario = scenario("neighbours", cluster(1, vec![Pool::of(3)]))
         .replicas(1)
@@ -306,7 +291,6 @@ pub fn neighbours() -> Scenario {
 }
 
 /// A reservation is released while a successor comes; another pool has the same addresses.
-#[must_use]
 pub fn reservations() -> Scenario {
     let mut scenario = scenario("reservations", cluster(1, vec![Pool::of(1), Pool::of(1)]));
     scenario.reserves = true;
@@ -319,7 +303,6 @@ pub fn reservations() -> Scenario {
 }
 
 /// An ADD that is interrupted between its look at the reservation and its write of the row.
-#[must_use]
 pub fn interrupted_add() -> Scenario {
     let mut scenario = scenario(
         "interrupted-add",
@@ -336,7 +319,6 @@ pub fn interrupted_add() -> Scenario {
 }
 
 /// Two replicas at once.
-#[must_use]
 pub fn replicas() -> Scenario {
     on_one_node("replicas")
         .replicas(2)
@@ -346,7 +328,6 @@ pub fn replicas() -> Scenario {
 }
 
 /// Upstream's collectors work beside us.
-#[must_use]
 pub fn upstream() -> Scenario {
     on_one_node("upstream")
         .replicas(1)
@@ -355,7 +336,6 @@ pub fn upstream() -> Scenario {
 }
 
 /// All of them with larger bounds.
-#[must_use]
 pub fn large() -> Vec<Scenario> {
     let mut all = all();
     for scenario in &mut all {

@@ -10,7 +10,6 @@ pub const BEGIN: &str = "<!-- traces: cargo run -p ipgc-model -- traces -->\n";
 pub const END: &str = "<!-- /traces -->\n";
 
 /// A shortest course of events for each guard and each assumption.
-#[must_use]
 pub fn all() -> String {
     let mut wanted = Vec::new();
     for (mutation, scenario, goal) in needed::mutants() {

@@ -40,7 +40,6 @@ pub type MachineId = u8;
 pub type Address = u8;
 
 /// The moment of a tick.
-#[must_use]
 pub fn moment(tick: Tick) -> Moment {
     Moment::new(TICK * u32::from(tick))
 }
@@ -205,7 +204,6 @@ pub enum Write {
 
 impl Pool {
     /// A pool of so many addresses.
-    #[must_use]
     pub fn of(size: usize) -> Self {
         Self {
             rows: vec![None; size],
@@ -214,7 +212,6 @@ impl Pool {
     }
 
     /// The row of an address.
-    #[must_use]
     pub fn row(&self, address: Address) -> Option<Row> {
         *self.rows.get(usize::from(address).checked_sub(1)?)?
     }
@@ -231,7 +228,6 @@ impl Pool {
     }
 
     /// The IPPool as the API server sends it.
-    #[must_use]
     pub fn document(&self) -> Value {
         let row = |(address, row): (Address, Row)| {
             let value =
@@ -263,7 +259,6 @@ impl Pool {
 
 impl Reserved {
     /// The reservation as the API server sends it.
-    #[must_use]
     pub fn document(&self) -> Value {
         let mut document = json!({
             "metadata": {
@@ -295,7 +290,6 @@ impl Reserved {
 }
 
 /// Namespace and name of a pod.
-#[must_use]
 pub fn podref(name: Name) -> &'static str {
     [
         "d/web-0",
@@ -310,33 +304,28 @@ pub fn podref(name: Name) -> &'static str {
 ///
 /// # Panics
 /// Never: the texts above are podrefs.
-#[must_use]
 #[expect(clippy::unwrap_used, reason = "the texts are constants")]
 pub fn parsed_podref(name: Name) -> PodRef {
     podref(name).parse().unwrap()
 }
 
 /// An address.
-#[must_use]
 pub fn address(address: Address) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, address)
 }
 
 /// A machine's name. None is the end of a pod's name, which would make that one a mirror.
-#[must_use]
 pub fn machine_name(machine: MachineId) -> &'static str {
     ["north", "south", "west"][usize::from(machine)]
 }
 
 /// A sandbox id of 64 digits that differ from the first on.
-#[must_use]
 pub fn id_text(id: u8) -> String {
     format!("{id:02x}").repeat(32)
 }
 
 impl Pod {
     /// The pod as the shipped code sees it.
-    #[must_use]
     pub fn state(&self) -> PodState {
         let container = |state| {
             vec![Container {
@@ -378,13 +367,11 @@ impl Pod {
 }
 
 /// The network-status that reports an address.
-#[must_use]
 pub fn status_of(of: Address) -> Status {
     reported(address(of).into())
 }
 
 /// The network-status that reports this address.
-#[must_use]
 pub fn reported(address: IpAddr) -> Status {
     let entry = StatusEntry {
         network: "d/net",
@@ -396,7 +383,6 @@ pub fn reported(address: IpAddr) -> Status {
 
 impl World {
     /// The pod object of a name.
-    #[must_use]
     pub fn pod(&self, name: Name) -> Option<&Pod> {
         self.pods.iter().find(|pod| pod.name == name)
     }
@@ -408,7 +394,6 @@ impl World {
     }
 
     /// The reservation of an address.
-    #[must_use]
     pub fn reservation(&self, of: Address) -> Option<&Reserved> {
         self.reservations
             .iter()

@@ -35,7 +35,6 @@ pub struct Copies {
 
 impl Copies {
     /// Starts those of a story.
-    #[must_use]
     pub fn start(world: &World, story: &Story) -> Self {
         let mut copies = Self {
             world: world.clone(),
@@ -136,7 +135,6 @@ impl Copies {
     }
 
     /// Stops all of them; the counts of all that there were.
-    #[must_use]
     pub fn stop(mut self) -> BTreeMap<String, u64> {
         for copy in &self.all {
             copy.running.stop();
@@ -146,7 +144,6 @@ impl Copies {
     }
 
     /// How many cases are left in the queue of the copies that lead.
-    #[must_use]
     pub fn queued(&self) -> u64 {
         let leading = self.all.iter().filter(|copy| copy.running.leads());
         leading

@@ -120,7 +120,6 @@ const SEEN: &[&str] = &[
 ];
 
 /// Those that did not happen.
-#[must_use]
 pub fn missing(counts: &BTreeMap<String, u64>) -> Vec<&'static str> {
     let all = SEEN.iter().copied();
     all.filter(|name| !counts.contains_key(*name)).collect()

@@ -10,7 +10,6 @@ pub struct Dice(StdRng);
 
 impl Dice {
     /// Those of this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }

@@ -17,7 +17,6 @@ fn is_ours(request: &Request) -> bool {
 }
 
 /// Whether it is sent for the sake of rows and reservations: not to follow objects, and not for a Lease.
-#[must_use]
 pub fn is_work(request: &Request) -> bool {
     is_ours(request) && request.verb != Verb::Watch && request.resource != "leases"
 }
@@ -40,7 +39,6 @@ fn some(of: usize, seed: u64, is_meant: fn(&Request) -> bool) -> Match {
 
 impl Fault {
     /// Begins; the rules end it.
-    #[must_use]
     pub fn begin(self, server: &Server, seed: u64) -> Vec<Rule> {
         if let Self::Suspended(copy) = self {
             let client = format!("{OURS}-{copy}.");
@@ -90,7 +88,6 @@ impl Fault {
 }
 
 /// Admission forbids all changes of reservations by ipgc from now on, until the rule is removed.
-#[must_use]
 pub fn forbid_claims(server: &Server, code: u16) -> Rule {
     let reason = match code {
         403 => "Forbidden",
@@ -130,7 +127,6 @@ struct CrashState {
 
 impl Crash {
     /// Puts the rules of a client in force. It does not crash before it is told to.
-    #[must_use]
     pub fn of(server: &Server, client: &str) -> Self {
         let state = Arc::new(Mutex::new(CrashState::default()));
         let (dead, last) = (Arc::clone(&state), Arc::clone(&state));
@@ -178,7 +174,6 @@ impl Crash {
     }
 
     /// Whether it has crashed at a write, and that was done.
-    #[must_use]
     pub fn died_at_a_write(&self) -> Option<bool> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.last.map(|(_, is_done)| is_done)

@@ -75,7 +75,6 @@ impl World {
     }
 
     /// Whether ipgc freed an address that a sandbox had, or deleted a reservation of one.
-    #[must_use]
     pub fn freed_alive(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let removed = self.removed();

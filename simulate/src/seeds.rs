@@ -94,7 +94,6 @@ const CLAIMED: Net = Net {
 
 impl Story {
     /// The story of this seed, whose deeds fall into so much time.
-    #[must_use]
     pub fn of(seed: u64, length: Duration) -> Self {
         let dice = &mut Dice::new(seed);
         let machines = 2 + dice.below(2);
@@ -155,7 +154,6 @@ impl Story {
     }
 
     /// The waits of ipgc and of those who run `ipgc release`.
-    #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
             leftover_grace: self.leftover_grace,
@@ -264,7 +262,6 @@ fn some_of(dice: &mut Dice, nets: &[Net]) -> Vec<usize> {
 
 impl Story {
     /// A story of few minutes in which nothing fails: for crashes, and pods that come back, at each request.
-    #[must_use]
     pub fn calm(seed: u64) -> Self {
         let mut story = Self::of(seed, Duration::from_secs(240));
         story.copies = 1;

@@ -76,13 +76,11 @@ pub struct Net {
 
 impl Net {
     /// The name of its NodeSlicePool.
-    #[must_use]
     pub fn slice_pool(&self) -> Option<&'static str> {
         (!self.slices.is_empty()).then(|| self.network_name.unwrap_or(self.name))
     }
 
     /// `node_slice_size`.
-    #[must_use]
     pub fn slice_size(&self) -> &'static str {
         let slice = self.slices.first().copied().unwrap_or_default();
         slice.find('/').map_or("", |at| &slice[at..])
@@ -121,7 +119,6 @@ pub enum Kind {
 
 impl Kind {
     /// The controller of its pods: `apiVersion` and kind.
-    #[must_use]
     pub fn controller(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::StatefulSet => Some(("apps/v1", "StatefulSet")),
@@ -134,7 +131,6 @@ impl Kind {
     }
 
     /// Whether a name is used again.
-    #[must_use]
     pub fn names_return(self) -> bool {
         matches!(self, Self::StatefulSet | Self::Bare | Self::Static)
     }
@@ -275,7 +271,6 @@ impl fmt::Display for Fault {
 
 impl Fault {
     /// Its name in the counts.
-    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Fails(code, _) => format!("{code}"),

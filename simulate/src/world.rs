@@ -91,7 +91,6 @@ pub struct Machine {
 
 impl Machine {
     /// Whether its kubelet does what the API server wants.
-    #[must_use]
     pub fn is_at_work(&self) -> bool {
         self.power && self.kubelet && self.connected
     }
@@ -126,7 +125,6 @@ pub struct Pod {
 
 impl Pod {
     /// `namespace/name`.
-    #[must_use]
     pub fn podref(&self) -> String {
         format!("{NS}/{}", self.name)
     }
@@ -174,7 +172,6 @@ pub struct Address {
 
 impl Sandbox {
     /// Whether it runs.
-    #[must_use]
     pub fn runs(&self) -> bool {
         self.until.is_none()
     }
@@ -201,7 +198,6 @@ pub struct Doubled {
 
 impl World {
     /// The world of a story before it begins.
-    #[must_use]
     pub fn new(story: &Story, trace: bool) -> Self {
         let server = Server::new();
         let now = Instant::now();
@@ -248,19 +244,16 @@ impl World {
     }
 
     /// The time since the begin.
-    #[must_use]
     pub fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 
     /// The begin.
-    #[must_use]
     pub fn begun(&self) -> Instant {
         self.begun
     }
 
     /// The present by the clock of ipgc.
-    #[must_use]
     pub fn wall(&self) -> Timestamp {
         self.server.now() + SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed))
     }
@@ -299,19 +292,16 @@ impl World {
     }
 
     /// A time from `from` to `to`, in milliseconds.
-    #[must_use]
     pub fn millis(&self, from: u64, to: u64) -> Duration {
         self.state().dice.millis(from, to)
     }
 
     /// Whether something happens that happens in so many of a hundred cases.
-    #[must_use]
     pub fn percent(&self, of_hundred: usize) -> bool {
         self.state().dice.percent(of_hundred)
     }
 
     /// A number that nothing else has.
-    #[must_use]
     pub fn next(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
@@ -319,19 +309,16 @@ impl World {
     }
 
     /// A pod as it is now, if it is known.
-    #[must_use]
     pub fn pod(&self, uid: u64) -> Option<Pod> {
         self.state().pods.get(&uid).cloned()
     }
 
     /// The machine, as it is now.
-    #[must_use]
     pub fn machine(&self, machine: usize) -> Machine {
         self.state().machines[machine].clone()
     }
 
     /// The places of the sandboxes of a pod that run.
-    #[must_use]
     pub fn running(&self, uid: u64) -> Vec<usize> {
         let state = self.state();
         let all = state.sandboxes.iter().enumerate();
@@ -363,7 +350,6 @@ impl World {
     }
 
     /// Whether the node of a machine is there, and ready.
-    #[must_use]
     pub fn is_ready(&self, name: &str) -> Option<bool> {
         let node = self.server.get("nodes", "", name)?;
         Some(node["status"]["conditions"][0]["status"] == "True")

@@ -22,7 +22,6 @@ fn is_surprising(finding: &Finding) -> bool {
 }
 
 /// Whether a report has findings that want [`confirm`].
-#[must_use]
 pub fn wants_confirmation(report: &Report) -> bool {
     report.findings.iter().any(is_surprising)
 }

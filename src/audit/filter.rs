@@ -71,14 +71,12 @@ impl Filter {
     }
 
     /// Whether a pool is of interest.
-    #[must_use]
     pub fn passes_pool(&self, pool: &PoolUsage) -> bool {
         let wanted = self.pool.as_ref();
         wanted.is_none_or(|wanted| is_named(wanted, &pool.namespace, &pool.name))
     }
 
     /// Whether a finding is of interest.
-    #[must_use]
     pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
         let selected = snapshot.selected.as_ref();
         let mut pods = finding.pods.iter();
@@ -90,7 +88,6 @@ impl Filter {
     }
 
     /// The same but for labels. Its pod is on this `node`, if that is known.
-    #[must_use]
     pub fn chooses(&self, finding: &Finding, node: Option<&str>) -> bool {
         let is_pool = |wanted: &String| {
             let namespace = finding.namespace.as_deref().unwrap_or_default();
@@ -117,7 +114,6 @@ fn is_of(podref: &str, namespace: &str) -> bool {
 }
 
 /// Whether the words of a person name this pool.
-#[must_use]
 pub fn is_named(words: &str, namespace: &str, name: &str) -> bool {
     match words.split_once('/') {
         Some((its_namespace, its_name)) => its_namespace == namespace && its_name == name,

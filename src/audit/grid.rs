@@ -50,7 +50,6 @@ impl Sign {
     ];
 
     /// Of a row with this verdict.
-    #[must_use]
     pub fn of(word: Word) -> Self {
         match word {
             Word::Live => Self::Live,
@@ -61,7 +60,6 @@ impl Sign {
     }
 
     /// It, its character and its word.
-    #[must_use]
     pub fn row(self) -> (Self, char, &'static str) {
         let mut all = Self::ALL.iter();
         let row = all.find(|(sign, ..)| *sign == self);
@@ -69,14 +67,12 @@ impl Sign {
     }
 
     /// Its character.
-    #[must_use]
     pub fn character(self) -> char {
         self.row().1
     }
 }
 
 /// Which sign means which: `█ live, ▓ held, …`.
-#[must_use]
 pub fn legend(signs: usize) -> String {
     let all = Sign::ALL.iter().take(signs);
     let all: Vec<_> = all
@@ -87,7 +83,6 @@ pub fn legend(signs: usize) -> String {
 
 impl Split {
     /// The rows by the sign of their verdicts, in the order of a bar.
-    #[must_use]
     pub fn signs(&self) -> [(Sign, usize); 4] {
         [
             (Sign::Live, self.live),
@@ -99,7 +94,6 @@ impl Split {
 }
 
 /// How many cells of a bar each sign has, the free addresses last. A sign that stands for a row at all has one cell at least.
-#[must_use]
 pub fn bar(usage: &PoolUsage, width: usize) -> Vec<(Sign, usize)> {
     let rows = usage.split.rows() as u128;
     let Some(size) = usage.size.map(|size| u128::from(size).max(rows).max(1)) else {
@@ -226,7 +220,6 @@ impl Grid {
     }
 
     /// The grid in lines of so many cells, each after its first address.
-    #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
         let Ok(first) = self.first.parse::<IpAddr>() else {
             return Vec::new();

@@ -92,13 +92,11 @@ pub struct Was {
 pub const SCHEMA: &str = include_str!("../../schemas/watch.json");
 
 /// The schema of a line, made from the types. The program prints [`SCHEMA`] instead.
-#[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Message).to_value()
 }
 
 /// The titles of the table, and the least width of each column: later lines may be wider.
-#[must_use]
 pub fn columns(output: Output) -> (Vec<String>, Vec<usize>) {
     let first = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
     let all = first.into_iter().chain(table::columns(output));
@@ -107,7 +105,6 @@ pub fn columns(output: Output) -> (Vec<String>, Vec<usize>) {
 
 impl Message {
     /// The cells of its row in the table; the end of the first look has none.
-    #[must_use]
     pub fn cells(&self, output: Output) -> Option<Vec<String>> {
         let (event, line) = match self {
             Self::Present(line) => ("present", line),

@@ -75,7 +75,6 @@ use crate::snapshot::{Kind, Snapshot};
 const NODES: usize = 16;
 
 /// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
-#[must_use]
 pub fn audit(
     snapshot: &Snapshot,
     policy: &Policy,

@@ -114,7 +114,6 @@ impl Split {
     }
 
     /// All rows.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.live + self.unreported + self.stale + self.unfenced + self.unknown
     }

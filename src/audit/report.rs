@@ -192,13 +192,11 @@ pub enum Problem {
 
 impl Problem {
     /// Whether nothing is wrong.
-    #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::Nothing
     }
 
     /// Whether a row that has this finding may have another one, about itself.
-    #[must_use]
     pub fn is_beside_a_row(self) -> bool {
         matches!(self, Self::OutOfRange | Self::ReservationMissing)
     }
@@ -279,13 +277,11 @@ pub struct Stored(Box<str>);
 
 impl Stored {
     /// This row.
-    #[must_use]
     pub fn new(row: &Value) -> Self {
         Self(row.to_string().into())
     }
 
     /// The row.
-    #[must_use]
     pub fn value(&self) -> Value {
         // The text was made of a value.
         serde_json::from_str(&self.0).unwrap_or_default()
@@ -336,7 +332,6 @@ pub struct ReservationReport {
 
 impl Finding {
     /// A finding of which nothing else is known yet.
-    #[must_use]
     pub fn new(problem: Problem, detail: impl Into<String>) -> Self {
         Self {
             problem,
@@ -350,7 +345,6 @@ impl Finding {
 pub const SCHEMA: &str = include_str!("../../schemas/audit.json");
 
 /// The schema of a report, made from the types. The program prints [`SCHEMA`] instead.
-#[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Report).to_value()
 }

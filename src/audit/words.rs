@@ -18,7 +18,6 @@ pub use crate::report::names;
 use crate::{report::NAMED, snapshot::NOW};
 
 /// `3m30s`.
-#[must_use]
 pub fn duration(duration: Duration) -> String {
     let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     let printer = SpanPrinter::new().spacing(Spacing::None);
@@ -26,7 +25,6 @@ pub fn duration(duration: Duration) -> String {
 }
 
 /// The cause that made a row stale, in words.
-#[must_use]
 pub fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Deleted => "its pod is gone",
@@ -37,7 +35,6 @@ pub fn cause(cause: Cause) -> &'static str {
 }
 
 /// When a row goes.
-#[must_use]
 pub fn wait(wait: &Wait) -> String {
     let after = |moment: &ipgc_core::time::Moment| duration(moment.since(NOW));
     match wait {
@@ -53,7 +50,6 @@ pub fn wait(wait: &Wait) -> String {
 }
 
 /// Both.
-#[must_use]
 pub fn stale(stale: &Stale) -> String {
     let (cause, wait) = (cause(stale.cause), wait(&stale.clearance.wait));
     let nodes = match &stale.clearance.wait {
@@ -80,7 +76,6 @@ fn are_names(texts: &[&str]) -> bool {
 }
 
 /// The statement that nodes run no sandboxes, if their names are some.
-#[must_use]
 pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
     let named = match nodes {
         [] => return None,
@@ -94,7 +89,6 @@ pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
 }
 
 /// The taint by which Kubernetes removes the pods of a node that is off, if its name is one.
-#[must_use]
 pub fn out_of_service(nodes: &[Box<str>]) -> Option<String> {
     let [node] = nodes else { return None };
     are_names(&[node]).then(|| {
@@ -105,7 +99,6 @@ pub fn out_of_service(nodes: &[Box<str>]) -> Option<String> {
 }
 
 /// The deletion of a pod, if its names are some.
-#[must_use]
 pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
     let (namespace, name) = (podref.namespace(), podref.name());
     let force = if by_force { " --force" } else { "" };
@@ -114,14 +107,12 @@ pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
 }
 
 /// The removal of whatever holds an address, once a person has typed it.
-#[must_use]
 pub fn force(address: IpAddr) -> String {
     format!("ipgc release --force {address}")
 }
 
 /// The removal of a pool, if it is still as it was seen: whoever has an address of it since then keeps it. None where
 /// what identifies it is no name.
-#[must_use]
 pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
     let PoolKey { namespace, name } = pool;
     are_names(&[namespace, name, uid, version]).then(|| format!(
@@ -130,7 +121,6 @@ pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
 }
 
 /// Takes a slice away from a node, if it still is that node's.
-#[must_use]
 pub fn unassign(slice: &Slice, index: usize) -> Option<String> {
     let Slice {
         namespace,

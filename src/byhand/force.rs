@@ -202,7 +202,6 @@ pub fn at(
 
 /// All that this node holds, forced, and the other nodes that hold some of it as well. A pod that is there keeps what it
 /// has.
-#[must_use]
 pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> (Picked, BTreeSet<Box<str>>) {
     let (mut picks, mut others) = (Vec::new(), BTreeSet::new());
     let assessor = Assessor::new(snapshot, policy);

@@ -64,7 +64,6 @@ pub struct Writer {
 
 impl Writer {
     /// Works through `client`.
-    #[must_use]
     pub fn new(client: &Client) -> Self {
         let clock = Clock::start();
         let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));

@@ -32,7 +32,6 @@ pub struct Missing {
 
 impl Missing {
     /// The name that whereabouts would give the reservation.
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         let IpAddr::V6(address) = self.row.address else {
             return Some(self.names().remove(0));
@@ -48,7 +47,6 @@ impl Missing {
 }
 
 /// The missing reservations of a report that can be made, and the findings about those that another pod has.
-#[must_use]
 pub fn missing<'r>(snapshot: &Snapshot, report: &'r Report) -> (Vec<Missing>, Vec<&'r Finding>) {
     let policy = Policy::default();
     let assessor = Assessor::new(snapshot, &policy);

@@ -70,7 +70,6 @@ pub fn picks(report: &Report, with_held: bool, now: Timestamp) -> Result<Picked,
 }
 
 /// One line about a report without anything to free.
-#[must_use]
 pub fn nothing_in(report: &Report) -> String {
     let findings = report.findings.iter();
     let held = findings.filter(|finding| finding.problem == Problem::HeldUnfenced);

@@ -92,7 +92,6 @@ enum Command {
 }
 
 /// Runs the command that the arguments name.
-#[must_use]
 pub fn main() -> ExitCode {
     completions::answer();
     let cli = match Cli::try_parse() {

@@ -25,7 +25,6 @@ type Inboxes<K, J> = Arc<Mutex<HashMap<K, Vec<J>>>>;
 
 impl<K: Clone + Eq + Hash, J> Batches<K, J> {
     /// No jobs yet. The task that serves them runs in `tasks`.
-    #[must_use]
     pub fn new(tasks: TaskTracker) -> Self {
         Self {
             inboxes: Arc::default(),
@@ -65,7 +64,6 @@ pub struct Inbox<K: Eq + Hash, J> {
 
 impl<K: Eq + Hash, J> Inbox<K, J> {
     /// Whose jobs these are.
-    #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }

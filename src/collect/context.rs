@@ -95,7 +95,6 @@ impl Context {
     }
 
     /// The facts about an owner at this moment: see [`Evidence::of`].
-    #[must_use]
     pub fn known(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
         let evidence = self.evidence();
         evidence.of(podref, own, here, self.freshness.is_fresh())
@@ -135,21 +134,18 @@ impl Context {
     }
 
     /// Whether a row may be touched at all: where a person picked some, those alone.
-    #[must_use]
     pub fn may_touch(&self, pool_uid: &str, row: &Row) -> bool {
         let picked = self.picked.as_ref();
         picked.is_none_or(|picked| picked.row(pool_uid, row).is_some())
     }
 
     /// The same of a reservation without a row.
-    #[must_use]
     pub fn may_release(&self, reservation: &Reservation) -> bool {
         let picked = self.picked.as_ref();
         picked.is_none_or(|picked| picked.reservation(reservation).is_some())
     }
 
     /// Whether a person says that a row need not wait.
-    #[must_use]
     pub fn is_forced(&self, pool_uid: &str, row: &Row) -> bool {
         let picked = self.picked.as_ref();
         picked.is_some_and(|picked| picked.row(pool_uid, row).is_some_and(|pick| pick.forced))
@@ -188,7 +184,6 @@ impl Context {
     }
 
     /// The networks that a pool may be of, as its name tells.
-    #[must_use]
     pub fn networks_of(&self, observed: &ObservedPool) -> Networks {
         self.evidence().networks_of(observed.key(), observed.range)
     }

@@ -12,7 +12,6 @@ pub struct SharedEvidence(Arc<Mutex<Evidence>>);
 
 impl SharedEvidence {
     /// Shares this evidence.
-    #[must_use]
     pub fn new(evidence: Evidence) -> Self {
         Self(Arc::new(Mutex::new(evidence)))
     }

@@ -43,7 +43,6 @@ pub enum Access {
 
 impl Gate {
     /// A gate that is open as long as this copy leads.
-    #[must_use]
     pub fn new(clock: Clock, leadership: Leadership) -> Self {
         Self {
             clock,
@@ -54,13 +53,11 @@ impl Gate {
     }
 
     /// Whether writing is allowed as far as we know. False from a refusal to the next success.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<bool> {
         self.open.subscribe()
     }
 
     /// Whether this copy is the one that writes.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.leadership.is_held()
     }
@@ -77,7 +74,6 @@ impl Gate {
     }
 
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
-    #[must_use]
     pub fn wait(&self) -> Duration {
         let shut = *lock(&self.shut);
         shut.map_or(Duration::ZERO, |shut| self.clock.until(shut.until))

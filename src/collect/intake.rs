@@ -147,7 +147,6 @@ pub struct NodeSink {
 
 impl NodeSink {
     /// Puts nodes into this evidence.
-    #[must_use]
     pub fn new(evidence: SharedEvidence, news: Arc<Notify>, clock: Clock) -> Self {
         Self {
             evidence,
@@ -218,7 +217,6 @@ pub struct NadSink {
 
 impl NadSink {
     /// Puts definitions into this evidence.
-    #[must_use]
     pub fn new(evidence: SharedEvidence) -> Self {
         Self {
             evidence,

@@ -90,7 +90,6 @@ pub enum Fate {
 
 impl Fate {
     /// Whether nothing more is to be expected.
-    #[must_use]
     pub fn is_final(&self) -> bool {
         match self {
             Self::Kept(_) | Self::Gone | Self::WouldGo(_) | Self::Left(..) | Self::Done(_) => true,
@@ -120,7 +119,6 @@ pub struct Picked {
 
 impl Picked {
     /// These, which were seen so long before now. A thing that is picked twice counts once.
-    #[must_use]
     pub fn new(picks: Vec<Pick>, seen_before: Duration) -> Self {
         let mut all = Self {
             picks: Vec::with_capacity(picks.len()),
@@ -148,37 +146,31 @@ impl Picked {
     }
 
     /// All of them.
-    #[must_use]
     pub fn picks(&self) -> &[Pick] {
         &self.picks
     }
 
     /// The fate of each, in the same order.
-    #[must_use]
     pub fn fates(&self) -> Vec<Fate> {
         lock(&self.fates).clone()
     }
 
     /// Is told of each change of a fate.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
     /// How long before the run the rows were seen first.
-    #[must_use]
     pub fn seen_before(&self) -> Duration {
         self.seen_before
     }
 
     /// Whether something of this pod was picked.
-    #[must_use]
     pub fn concerns(&self, podref: &PodRef) -> bool {
         self.by_podref.contains_key(podref)
     }
 
     /// The pick of a row of this pool, if the row is as it was picked.
-    #[must_use]
     pub fn row(&self, pool_uid: &str, row: &Row) -> Option<&Pick> {
         let pick = &self.picks[self.at(pool_uid, row.key())?];
         let is_it = matches!(&pick.subject, Subject::Row { stored, .. } if stored == row.stored());
@@ -189,7 +181,6 @@ impl Picked {
     }
 
     /// The pick of a reservation, if it is the one that was picked.
-    #[must_use]
     pub fn reservation(&self, reservation: &Reservation) -> Option<&Pick> {
         let pick = &self.picks[self.at(&reservation.namespace, &reservation.name)?];
         let is_it =

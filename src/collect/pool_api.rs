@@ -59,21 +59,18 @@ const PAGE_OF_NAMES: u32 = 5_000;
 const LARGEST_PAGE: u32 = 500;
 
 /// The first page of all pools.
-#[must_use]
 pub fn first_page() -> ListParams {
     ListParams::default().limit(FIRST_PAGE)
 }
 
 /// The page after this one, of as many pools as pages of such pools may have; no more than twice as
 /// many as this one had, since small pools tell nothing of those that follow.
-#[must_use]
 pub fn following_page(page: &PoolPage) -> Option<ListParams> {
     let next = page.next.clone()?;
     Some(next.limit(next_size(page.pools.len(), page.bytes)))
 }
 
 /// How many pools the page after one of so many in so many bytes may have.
-#[must_use]
 pub fn next_size(pools: usize, bytes: usize) -> u32 {
     let pools = pools.max(1);
     let size = PAGE_BYTES / (bytes / pools).max(1);
@@ -95,7 +92,6 @@ pub struct PoolPage {
 
 impl PoolApi {
     /// Talks through `client`. So many single pools are read at a time, and held until their rows are parsed.
-    #[must_use]
     pub fn new(client: Client, clock: Clock, history: Arc<History>, at_a_time: usize) -> Self {
         Self {
             client,
@@ -107,13 +103,11 @@ impl PoolApi {
     }
 
     /// The same, which also reads rows of ResourceClaims if `claims` says so.
-    #[must_use]
     pub fn with_claims(self, claims: bool) -> Self {
         Self { claims, ..self }
     }
 
     /// Whether rows of ResourceClaims are read.
-    #[must_use]
     pub fn reads_claims(&self) -> bool {
         self.claims
     }

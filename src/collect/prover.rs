@@ -56,7 +56,6 @@ pub struct Prover {
 impl Prover {
     /// Reads through `client`, and shuts the gate when it is refused. Reads that many share run in
     /// `tasks`.
-    #[must_use]
     pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker, history: Arc<History>) -> Self {
         Self {
             rolls: Rolls::new(client.clone(), tasks, Arc::clone(&history)),

@@ -24,7 +24,6 @@ pub struct Refusals {
 
 impl Refusals {
     /// Asks for rights through `client`.
-    #[must_use]
     pub fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,

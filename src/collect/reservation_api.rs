@@ -47,7 +47,6 @@ struct RawPage<'a> {
 
 impl ReservationApi {
     /// Talks through `client`.
-    #[must_use]
     pub fn new(client: Client, history: Arc<History>) -> Self {
         Self(client, history)
     }
@@ -95,7 +94,6 @@ impl ReservationApi {
     }
 
     /// The parameters of the first page.
-    #[must_use]
     pub fn first_page() -> ListParams {
         ListParams::default().limit(PAGE)
     }
@@ -181,7 +179,6 @@ impl ReservationApi {
     }
 
     /// Whether an error is the server's word that there is no such reservation.
-    #[must_use]
     pub fn is_absent(error: &CallError, name: &str) -> bool {
         error.is_absence_of::<api::Reservation>(name)
     }

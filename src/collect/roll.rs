@@ -58,7 +58,6 @@ struct Question {
 
 impl Rolls {
     /// Reads through `client`, in `tasks`.
-    #[must_use]
     pub fn new(client: Client, tasks: TaskTracker, history: Arc<History>) -> Self {
         Self {
             client,

@@ -34,7 +34,6 @@ pub struct SecondLook {
 
 impl SecondLook {
     /// Whether a row of this network may hold the address.
-    #[must_use]
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
         self.is_blind || self.taken.contains(&place)
@@ -42,7 +41,6 @@ impl SecondLook {
 
     /// Whether this pod has a row of the address in a pool that may be of this network, or of a slice of it that no sweep
     /// saw. The pod has to be one that was asked for.
-    #[must_use]
     pub fn may_have_own(&self, podref: &PodRef, network: Option<&str>, address: IpAddr) -> bool {
         let pools = self.networks.get(&(podref.clone(), address));
         let mut pools = pools.into_iter().flatten();
@@ -50,7 +48,6 @@ impl SecondLook {
     }
 
     /// Whether a row of this network was seen that holds the address.
-    #[must_use]
     pub fn saw_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         !self.is_blind && self.has_row(namespace, network, address)
     }

@@ -46,7 +46,6 @@ macro_rules! counters {
 
         impl Counters {
             /// All plain counters by name, in the order of their declaration.
-            #[must_use]
             pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.get()),)*]
             }
@@ -116,7 +115,6 @@ impl Trigger {
     pub const ALL: [Self; 2] = [Self::Watch, Self::Sweep];
 
     /// The word for metric labels.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Watch => "watch",

@@ -14,7 +14,6 @@ pub use self::{
 pub const NAMED: usize = 4;
 
 /// The first of these names, and how many there are beyond.
-#[must_use]
 pub fn names<T: AsRef<str>>(names: &[T]) -> String {
     let few: Vec<_> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
     let text = few.join(", ");

@@ -61,7 +61,6 @@ fn labels((verb, resource): (&'static str, &'static str), code: Cow<'static, str
 }
 
 /// A client whose requests are counted. A watch counts when its answer begins.
-#[must_use]
 pub fn counted(client: Client, requests: &Requests) -> Client {
     let namespace = client.default_namespace().to_owned();
     let requests = requests.clone();

@@ -53,7 +53,6 @@ pub enum LiveError {
 
 impl LiveError {
     /// How long the API server wants to be left alone.
-    #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Call(_, error) => error.retry_after(),

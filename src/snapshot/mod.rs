@@ -80,7 +80,6 @@ impl Kind {
     ];
 
     /// `apiVersion` and `kind`.
-    #[must_use]
     pub fn type_of(self) -> (&'static str, &'static str) {
         let [version, kind, _] = self.names();
         (version, kind)
@@ -188,7 +187,6 @@ impl Snapshot {
     }
 
     /// The pod of this name.
-    #[must_use]
     pub fn pod(&self, podref: &str) -> Option<&Arc<PodState>> {
         let by_name = |pod: &Arc<PodState>| pod.podref.as_str().cmp(podref);
         let at = self.pods.binary_search_by(by_name).ok()?;
@@ -212,7 +210,6 @@ impl Snapshot {
     }
 
     /// The presence of a pod, as far as the snapshot tells.
-    #[must_use]
     pub fn presence(&self, podref: &PodRef) -> Presence {
         if let Some(pod) = self.pod(podref.as_str()) {
             return Presence::Present(Some(Arc::clone(pod)));
@@ -229,7 +226,6 @@ impl Snapshot {
     }
 
     /// Why rows without a pod may be unknown, if that is so.
-    #[must_use]
     pub fn gap(&self) -> Option<String> {
         if let Some(reason) = &self.no_proof {
             return Some(format!(
@@ -244,13 +240,11 @@ impl Snapshot {
     }
 
     /// Whether a node that is not there is gone.
-    #[must_use]
     pub fn knows_nodes(&self) -> bool {
         self.kinds.contains(&Kind::Node) && !self.nodes_are_partial
     }
 
     /// Whether anything tells of this node: itself, a pod on it or a slice of it.
-    #[must_use]
     pub fn knows_node(&self, name: &str) -> bool {
         let mut pods = self.pods.iter();
         let mut slices = self.slices.iter();
@@ -260,7 +254,6 @@ impl Snapshot {
     }
 
     /// The nodes, as a collector knows them that has just begun: each may run pods that it has not seen.
-    #[must_use]
     pub fn present_nodes(&self) -> Nodes {
         let mut nodes = Nodes::default();
         if self.knows_nodes() {

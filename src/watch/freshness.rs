@@ -78,7 +78,6 @@ impl State {
 
 impl Freshness {
     /// Nothing was heard yet.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -121,14 +120,12 @@ impl Freshness {
     }
 
     /// Up to when it was heard before it was lost last.
-    #[must_use]
     pub fn heard_until(&self) -> Moment {
         lock(&self.state).until
     }
 
     /// Whether there is a watch of which something was heard within 90 s, and no failure since,
     /// nor shortly before.
-    #[must_use]
     pub fn is_fresh(&self) -> bool {
         let now = self.clock.now();
         let state = lock(&self.state);
@@ -146,7 +143,6 @@ impl Freshness {
 
     /// The client for watches: what it hears of pods is noted here, and the heads of its answers
     /// are under a deadline. When a watch has begun, it is asked whether the data went back in time.
-    #[must_use]
     pub fn listen(self: &Arc<Self>, client: Client, history: &Arc<History>) -> Client {
         let namespace = client.default_namespace().to_owned();
         let (freshness, history) = (Arc::clone(self), Arc::clone(history));

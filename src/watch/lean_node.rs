@@ -24,7 +24,6 @@ pub struct LeanNode {
 
 impl LeanNode {
     /// Its name and its state; `None` for an object without a name.
-    #[must_use]
     pub fn into_state(self) -> Option<(String, NodeState)> {
         Some((self.metadata.name?, self.state))
     }

@@ -21,7 +21,6 @@ pub struct LeanPod {
 
 impl LeanPod {
     /// The facts of this state; `None` for an object without namespace, name or uid.
-    #[must_use]
     pub fn into_state(self) -> Option<PodState> {
         self.state
     }

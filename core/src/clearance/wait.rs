@@ -9,6 +9,7 @@ type Names = Arc<[Box<str>]>;
 
 /// When a row may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Wait {
     /// From this moment on, unless something happens until then.
     Until(Moment),
@@ -59,7 +60,6 @@ impl Wait {
     }
 
     /// The moment from which on it is over whatever happens.
-    #[must_use]
     pub fn moment(&self) -> Option<Moment> {
         match self {
             Self::Until(moment) | Self::AtMost(_, moment) => Some(*moment),
@@ -70,7 +70,6 @@ impl Wait {
 
 /// The nodes of both, in the order of their names. In an outage thousands of rows wait for the same nodes: their
 /// list is shared as long as it can be.
-#[must_use]
 pub fn union(a: Arc<[Box<str>]>, b: Arc<[Box<str>]>) -> Arc<[Box<str>]> {
     let has_all = |all: &[Box<str>], some: &[Box<str>]| {
         some.iter().all(|name| all.binary_search(name).is_ok())

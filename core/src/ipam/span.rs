@@ -54,7 +54,6 @@ fn ends(range: Range) -> (u128, u128) {
 
 /// How many addresses of a range are handed out at the most by these parts of it; by none, all of it is. None where
 /// whereabouts hands out nothing of it at all, as of a range of two.
-#[must_use]
 pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -> Option<u128> {
     let (lowest, highest) = usable(range);
     // whereabouts refuses ranges of fewer than four.

@@ -24,7 +24,6 @@ const CLAIM_OLD: Duration = Duration::from_secs(60);
 
 /// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
 /// seen that there is no row. `facts` are those of the row that it would belong to.
-#[must_use]
 pub fn judge_orphan(
     reservation: &Reservation,
     address: IpAddr,
@@ -94,7 +93,6 @@ pub fn judge_orphan(
 
 /// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is
 /// held if its pod reports one of them.
-#[must_use]
 pub fn judge_ambiguous(reservation: &Reservation, presence: &Presence) -> Verdict {
     match (reservation.pod(), presence) {
         (Err(unreadable), _) => Verdict::Unknown(Unknown::Unreadable(unreadable)),

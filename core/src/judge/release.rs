@@ -19,19 +19,16 @@ pub struct Release<'a> {
 
 impl<'a> Release<'a> {
     /// The row.
-    #[must_use]
     pub fn row(&self) -> &'a Row {
         self.row
     }
 
     /// Its content.
-    #[must_use]
     pub fn content(&self) -> &'a RowContent {
         self.content
     }
 
     /// Why it may go.
-    #[must_use]
     pub fn stale(&self) -> &Stale {
         &self.stale
     }

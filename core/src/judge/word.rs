@@ -29,7 +29,6 @@ impl Word {
     ];
 
     /// As it is shown.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -43,7 +42,6 @@ impl Word {
 
 impl Held {
     /// The word for a row that is held for this reason.
-    #[must_use]
     pub fn word(&self) -> Word {
         match self {
             // Of a pod that is merely known to be there, no status was read.
@@ -62,7 +60,6 @@ impl Held {
 
 impl Verdict {
     /// Its word.
-    #[must_use]
     pub fn word(&self) -> Word {
         match self {
             Self::Held(held) => held.word(),

@@ -46,7 +46,6 @@ pub enum Blocked {
 impl Nodes {
     /// No nodes yet. These will count as declared empty, as a person says that they run no sandboxes, until one of
     /// them is ready: then it was a mistake, and the node may run what nobody saw.
-    #[must_use]
     pub fn said_dead(names: impl IntoIterator<Item = Box<str>>) -> Self {
         Self {
             said_dead: names.into_iter().collect(),
@@ -99,7 +98,6 @@ impl Nodes {
 
     /// When it was seen that the machine of the node `name` was booted anew after `moment`: no sandbox that it ran
     /// then is left.
-    #[must_use]
     pub fn rebooted_after(&self, name: &str, moment: Moment) -> Option<Moment> {
         self.by_name.get(name)?.rebooted_after(moment)
     }
@@ -205,19 +203,16 @@ impl Nodes {
     }
 
     /// The gap whose nodes are not known yet.
-    #[must_use]
     pub fn pending_gap(&self) -> Option<Moment> {
         self.gap
     }
 
     /// Whether there is such a gap, and the watch of nodes has told all names since it began.
-    #[must_use]
     pub fn is_complete_after_gap(&self) -> bool {
         self.gap.is_some() && self.complete_since.is_some()
     }
 
     /// The standing of the node `name` with regard to an incarnation that ended at `end`.
-    #[must_use]
     pub fn standing(&self, name: &str, end: Moment, now: Moment) -> Standing {
         match (self.by_name.get(name), self.complete_since) {
             (Some(node), _) => node.standing(end, now),
@@ -229,14 +224,12 @@ impl Nodes {
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
     /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
     /// for `wait` without a break. `None` if there is none.
-    #[must_use]
     pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
         self.ask(slice, wait, false, now)
     }
 
     /// The same where a kubelet that is at work proves nothing: all of these that exist block until something
     /// happens to them.
-    #[must_use]
     pub fn suspects(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
         self.ask(slice, wait, true, now)
     }
@@ -300,7 +293,6 @@ impl Nodes {
 
     /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a
     /// static pod so. In the order of their names.
-    #[must_use]
     pub fn ending(&self, name: &str) -> Vec<&str> {
         let after = name.match_indices('-').map(|(at, dash)| at + dash.len());
         let known = after.filter_map(|from| self.by_name.get_key_value(&name[from..]));
@@ -311,7 +303,6 @@ impl Nodes {
     }
 
     /// One node.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.by_name.get(name)
     }
@@ -324,7 +315,6 @@ impl Nodes {
 
     /// How each node that exists stands at present, for whoever waits on it: two of these that
     /// differ mean that something happened there.
-    #[must_use]
     pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
         let pulse = |node: &Node| Pulse {
             exists: node.state.is_some(),

@@ -153,7 +153,6 @@ fn time(text: &Text<'_>) -> Option<Timestamp> {
 
 impl Wire<'_> {
     /// The facts of this state; `None` for an object without namespace, name or uid.
-    #[must_use]
     pub fn state(&self) -> Option<PodState> {
         let metadata = self.metadata.as_ref()?;
         let namespace = metadata.namespace.as_deref()?;

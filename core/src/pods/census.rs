@@ -88,14 +88,12 @@ impl Census {
 
     /// Whether nobody who bore the name before the list can have left rows to a pod that is born
     /// now.
-    #[must_use]
     pub fn is_first(&self, podref: &str) -> bool {
         let names = self.last.as_ref();
         names.is_some_and(|names| !names.contains_key(&hash_of(podref)))
     }
 
     /// The rows of a name: the most that any of the last sweeps found.
-    #[must_use]
     pub fn count(&self, podref: &str) -> RowCount {
         let name = hash_of(podref);
         let sweeps = [&self.next, &self.before].into_iter().chain(&self.last);

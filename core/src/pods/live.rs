@@ -39,7 +39,6 @@ pub struct Live {
 
 impl Live {
     /// A pod that is seen for the first time, in this state; `watched` unless a list showed it.
-    #[must_use]
     pub fn new(state: PodState, listed_at: Option<Moment>, watched: bool, now: Moment) -> Self {
         let mut live = Self {
             trail: Trail::default(),
@@ -91,7 +90,6 @@ impl Live {
     }
 
     /// The facts about it while it lives.
-    #[must_use]
     pub fn living(&self) -> Living {
         let completed = self
             .terminal_since
@@ -105,7 +103,6 @@ impl Live {
     }
 
     /// The record of its end at `at`.
-    #[must_use]
     pub fn into_ended(self, watched: bool, at: Moment) -> Ended {
         Ended {
             at,

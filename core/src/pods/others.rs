@@ -29,7 +29,6 @@ pub struct Others(HashMap<Key, Vec<Other>>);
 
 impl Others {
     /// Those of this row.
-    #[must_use]
     pub fn of(&self, row: &RowContent) -> Vec<Other> {
         let others = keys_of(row).filter_map(|key| self.0.get(&key));
         others.flatten().cloned().collect()
@@ -79,7 +78,6 @@ fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<
 
 impl PodIndex {
     /// The other pods of these rows, those that ended included.
-    #[must_use]
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
         let mut wanted = Wanted::new();
         for row in rows {

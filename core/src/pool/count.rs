@@ -13,7 +13,6 @@ pub struct InterfaceTag(NonZeroU32);
 
 impl InterfaceTag {
     /// The tag of a name; `None` of no name, which rows from before whereabouts 0.8 have.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let half = FixedState::default().hash_one(name) >> u32::BITS;
         let tag = u32::try_from(half).ok().and_then(NonZeroU32::new);
@@ -63,19 +62,16 @@ impl RowCount {
     }
 
     /// How many rows there are.
-    #[must_use]
     pub fn rows(self) -> usize {
         self.rows as usize
     }
 
     /// Of how many interfaces they may be.
-    #[must_use]
     pub fn interfaces(self) -> usize {
         self.interfaces.iter().flatten().count() + self.others as usize
     }
 
     /// Of each podref, its rows among these. A row of a ResourceClaim takes no DEL of its pod.
-    #[must_use]
     pub fn by_podref(rows: &[Row]) -> HashMap<&str, Self> {
         let mut all = HashMap::<&str, Self>::with_capacity(rows.len());
         for row in rows {

@@ -91,7 +91,6 @@ pub struct Glance<'a> {
 
 impl Glance<'_> {
     /// The address that the row holds.
-    #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         self.range?.address_at(Offset::parse(self.key)?)
     }
@@ -115,13 +114,11 @@ impl Row {
     }
 
     /// The key in `spec.allocations`, to the letter.
-    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// The whole row, as stored.
-    #[must_use]
     pub fn stored(&self) -> &Value {
         &self.stored
     }
@@ -135,13 +132,11 @@ impl Row {
     }
 
     /// The text of the podref, where there is one, whatever it is worth.
-    #[must_use]
     pub fn podref_text(&self) -> Option<&str> {
         self.stored.get("podref").and_then(Value::as_str)
     }
 
     /// The interface as it stands in the row.
-    #[must_use]
     pub fn interface_text(&self) -> Option<&str> {
         self.stored.get("ifname").and_then(Value::as_str)
     }
@@ -151,7 +146,6 @@ impl RowContent {
     /// The uid of the ResourceClaim that it was written for, if that is its id: see [`ObservedPool::read_claims`].
     ///
     /// [`ObservedPool::read_claims`]: super::ObservedPool::read_claims
-    #[must_use]
     pub fn resource_claim(&self) -> Option<&str> {
         Some(&*self.sandbox).filter(|id| is_uid(id))
     }

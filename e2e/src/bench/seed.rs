@@ -218,7 +218,6 @@ pub struct Heartbeats(JoinHandle<()>);
 
 impl Heartbeats {
     /// Renews each Lease once in `interval`, one after the other.
-    #[must_use]
     pub fn start(client: Client, nodes: usize, interval: Duration) -> Self {
         let pause = interval / u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
         Self(tokio::spawn(async move {

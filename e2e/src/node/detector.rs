@@ -107,13 +107,11 @@ impl Detector {
     }
 
     /// How often it has looked.
-    #[must_use]
     pub fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }
 
     /// The pods' namespaces that have an address now.
-    #[must_use]
     pub fn holders(&self, address: IpAddr) -> Vec<Holding> {
         let mut holders = self
             .seen()
@@ -181,7 +179,6 @@ impl Detector {
     }
 
     /// The history of an address, in order.
-    #[must_use]
     pub fn timeline(&self, address: IpAddr, frees: &[Free], culprit: Option<&Free>) -> String {
         let mut lines = BTreeSet::new();
         if let Some(holdings) = self.seen().addresses.get(&address) {

@@ -32,7 +32,6 @@ pub struct Free {
 
 impl Free {
     /// The pod that the row named.
-    #[must_use]
     pub fn podref(&self) -> &str {
         self.row["podref"].as_str().unwrap_or_default()
     }

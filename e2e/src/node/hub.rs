@@ -106,7 +106,6 @@ impl Hub {
     }
 
     /// Its namespace.
-    #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }

@@ -111,13 +111,11 @@ pub struct Machine {
 
 impl Machine {
     /// The name of a node.
-    #[must_use]
     pub fn name_of(number: usize) -> String {
         format!("node-{number}")
     }
 
     /// The user as whom its kubelet asks.
-    #[must_use]
     pub fn user_of(number: usize) -> String {
         format!("system:node:{}", Self::name_of(number))
     }
@@ -187,13 +185,11 @@ impl Machine {
     }
 
     /// Its name, as the API has it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its number, from 1.
-    #[must_use]
     pub fn number(&self) -> usize {
         self.number
     }
@@ -401,7 +397,6 @@ impl Machine {
     }
 
     /// The image that sandboxes and workloads have.
-    #[must_use]
     pub fn image() -> &'static str {
         image::PAUSE
     }

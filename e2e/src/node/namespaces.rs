@@ -112,13 +112,11 @@ impl Namespaces {
     }
 
     /// The id of their first process.
-    #[must_use]
     pub fn first(&self) -> u32 {
         self.first
     }
 
     /// A command that runs in them.
-    #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.first));
@@ -156,7 +154,6 @@ impl Namespaces {
     }
 
     /// A path inside as it is seen from outside.
-    #[must_use]
     pub fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.first))
     }
@@ -229,13 +226,11 @@ pub struct Inside {
 
 impl Inside {
     /// Its id, outside of the namespaces.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.pid
     }
 
     /// Its log.
-    #[must_use]
     pub fn log(&self) -> &Path {
         self.process.log()
     }
@@ -246,7 +241,6 @@ impl Inside {
     }
 
     /// The error for a server that did not come up.
-    #[must_use]
     pub fn start_error(&self, why: impl Into<String>) -> Error {
         self.process.start_error(why)
     }

@@ -48,7 +48,6 @@ pub enum Subject {
 
 impl Subject {
     /// Reads the words of a person.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Self::Address(address.to_canonical());

@@ -202,7 +202,6 @@ pub struct NodeReport {
 pub const SCHEMA: &str = include_str!("../../../schemas/explain.json");
 
 /// The schema of an explanation, made from the types. The program prints [`SCHEMA`] instead.
-#[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Explanation).to_value()
 }

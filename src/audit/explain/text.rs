@@ -17,7 +17,6 @@ use ipgc_core::text::clean;
 const LINE: usize = 64;
 
 /// The text of an explanation.
-#[must_use]
 pub fn text(explanation: &Explanation) -> String {
     let mut text = Text(String::new());
     text.head(explanation);

@@ -74,7 +74,6 @@ pub struct Releaser {
 
 impl Releaser {
     /// Writes through `api`, in `tasks`; proves with `prover`. Sweeps come in this interval.
-    #[must_use]
     pub fn new(
         api: ReservationApi,
         prover: Prover,

@@ -74,7 +74,6 @@ impl Words {
     }
 
     /// The rows with this word.
-    #[must_use]
     pub fn of(&self, word: Word) -> usize {
         self.0[word as usize]
     }
@@ -119,13 +118,11 @@ pub const NODES_SHOWN: usize = 20;
 
 impl SweepReport {
     /// Pools that may have a row of any address.
-    #[must_use]
     pub fn blind(&self) -> usize {
         self.pools_unreadable + self.pools_without_range
     }
 
     /// The nodes that hold rows, with how many, most first.
-    #[must_use]
     pub fn held_by(&self) -> Vec<(Box<str>, usize)> {
         let by_node = self.held_by.clone().by_node();
         let mut held_by: Vec<_> = by_node.into_iter().collect();

@@ -44,7 +44,6 @@ pub struct Holding {
 
 impl Holding {
     /// The pod and its sandbox, as far as they are known.
-    #[must_use]
     pub fn who(&self) -> String {
         let bearer = self.pod.as_ref().map(ToString::to_string);
         bearer.unwrap_or_else(|| "of an unknown pod".into())
