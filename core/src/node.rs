@@ -39,6 +39,9 @@ pub struct NodeState {
     pub ready_changed: Option<Box<str>>,
     /// Whether it is tainted `node.kubernetes.io/out-of-service`.
     pub out_of_service: bool,
+    /// Whether it was ready under that taint since, as far as is known: then the taint says nothing of the present.
+    /// [`Nodes`] knows, the object does not tell.
+    pub taint_is_old: bool,
     /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
     pub declared_empty: bool,
     /// Whether that annotation is in the future, and so does not count: it would be later than changes yet to come.
@@ -55,10 +58,11 @@ pub struct Boot {
 }
 
 impl NodeState {
-    /// Whether another state of the same node differs in nothing but its version.
+    /// Whether the object of another state of the same node differs in nothing but its version.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let other = Self {
             version: self.version.clone(),
+            taint_is_old: self.taint_is_old,
             ..other.clone()
         };
         *self == other
@@ -67,7 +71,7 @@ impl NodeState {
     /// Whether it runs no sandboxes: it is not ready, and a person or a controller that knows says
     /// so. What is said of a node that is ready does not count: pods may have come since.
     pub fn is_fenced(&self) -> bool {
-        !self.ready && (self.out_of_service || self.declared_empty)
+        !self.ready && (self.out_of_service && !self.taint_is_old || self.declared_empty)
     }
 }
 

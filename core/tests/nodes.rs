@@ -37,6 +37,51 @@ fn a_fence_is_what_is_said_of_a_node_that_is_not_ready(
     assert_eq!(standing == Standing::Silent, !is_fenced);
 }
 
+/// Ready or not, since when, and tainted or not.
+fn tainted(ready: bool, since: &str, out_of_service: bool) -> NodeState {
+    NodeState {
+        ready,
+        ready_changed: Some(since.into()),
+        out_of_service,
+        ..node_state()
+    }
+}
+
+#[rstest]
+#[case::tainted_while_not_ready(&[(false, "1", false), (false, "1", true)], true)]
+#[case::not_ready_at_first_sight(&[(false, "1", true)], true)]
+// The machine is off, and the API server has yet to notice.
+#[case::tainted_before_it_was_not_ready(&[(true, "1", false), (true, "1", true), (false, "2", true)], true)]
+#[case::ready_since(&[(false, "1", true), (true, "2", true), (false, "3", true)], false)]
+#[case::ready_at_first_sight(&[(true, "2", true), (false, "3", true)], false)]
+#[case::tainted_anew(&[(true, "2", true), (false, "3", true), (false, "3", false), (false, "3", true)], true)]
+fn a_taint_under_which_the_node_was_ready_is_no_fence(
+    #[case] states: &[(bool, &str, bool)],
+    #[case] is_fenced: bool,
+) {
+    let mut nodes = Nodes::default();
+    for (ready, since, out_of_service) in states {
+        nodes.apply("a", tainted(*ready, since, *out_of_service), at(10));
+    }
+    let is = |nodes: &Nodes| nodes.standing("a", at(0), at(20)) == Standing::Fenced;
+    assert_eq!(is(&nodes), is_fenced);
+    // Read once more, it is the same.
+    let (ready, since, out_of_service) = states.last().unwrap();
+    let again = tainted(*ready, since, *out_of_service);
+    nodes.read("a", Some(again.clone()), at(20));
+    assert_eq!(is(&nodes), is_fenced);
+    // Where its condition changed unseen, it may have been ready.
+    nodes.read("a", Some(tainted(false, "4", true)), at(20));
+    assert!(!is(&nodes));
+    // An etcd that was restored brings taints back.
+    nodes.distrust(at(20));
+    nodes.apply("a", again, at(21));
+    assert!(!is(&nodes));
+    nodes.apply("a", tainted(false, "4", false), at(22));
+    nodes.apply("a", tainted(false, "4", true), at(23));
+    assert!(is(&nodes), "it is put on anew");
+}
+
 // Standing
 
 /// A ready node whose Lease is read each 10 s: it changes from `from` to `to`, then it does not.

@@ -140,14 +140,7 @@ impl World {
             it.boot += 1;
         }
         self.tell("a machine boots", || format!("n{} boots", machine + 1));
-        // A person who said that it runs nothing takes that back before (assumption 5).
-        self.server
-            .edit("nodes", "", &self.machine(machine).name, |node| {
-                node["metadata"]["annotations"] = json!({});
-                if let Some(spec) = node["spec"].as_object_mut() {
-                    spec.remove("taints");
-                }
-            });
+        self.take_fence_back(machine);
         if self.machine(machine).connected {
             self.register(machine);
         }
@@ -159,6 +152,17 @@ impl World {
         for uid in of {
             self.begin_life(uid);
         }
+    }
+
+    /// A person who said that a machine runs nothing takes that back before it does (assumption 5).
+    pub fn take_fence_back(&self, machine: usize) {
+        self.server
+            .edit("nodes", "", &self.machine(machine).name, |node| {
+                node["metadata"]["annotations"] = json!({});
+                if let Some(spec) = node["spec"].as_object_mut() {
+                    spec.remove("taints");
+                }
+            });
     }
 
     /// All is well again: machines have power and connection, and nothing keeps their kubelets from work.

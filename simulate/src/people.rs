@@ -420,6 +420,11 @@ impl World {
             this.tell("etcd is restored", || {
                 format!("etcd is restored from {time:?} ago")
             });
+            // The backup may have brought fences back (assumption 5).
+            let machines = 0..this.state().machines.len();
+            for machine in machines.filter(|machine| this.machine(*machine).power) {
+                this.take_fence_back(machine);
+            }
             let mut again = Vec::new();
             {
                 let mut state = this.state();

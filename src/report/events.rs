@@ -158,7 +158,7 @@ impl Events {
             format!(
                 "addresses of pod {pod} are held: it may still run on node {shown}. \
                  They are freed once the node is back, or removed, or tainted \
-                 {OUT_OF_SERVICE_TAINT} while it is not ready, or declared empty: kubectl annotate \
+                 {OUT_OF_SERVICE_TAINT} since it was last ready, or declared empty: kubectl annotate \
                  node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };

@@ -133,6 +133,7 @@ impl From<Wire> for LeanNode {
                     .unwrap_or_default()
                     .iter()
                     .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
+                taint_is_old: false,
                 // A statement about a node whose changes bear no time cannot be told from an old one.
                 declared_empty: match (declared, changed.map(time)) {
                     (Some(declared), Some(Some(changed))) => declared > changed && !is_ahead,

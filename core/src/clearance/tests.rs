@@ -64,6 +64,7 @@ fn nodes(until: u64) -> Nodes {
         uid: "n".into(),
         ready: true,
         out_of_service: false,
+        taint_is_old: false,
         declared_empty: false,
         ..NodeState::default()
     };

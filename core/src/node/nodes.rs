@@ -20,6 +20,8 @@ pub struct Nodes {
     memo: Memo,
     /// Those that a person says run no sandboxes, whatever their objects say.
     said_dead: BTreeSet<Box<str>>,
+    /// The API server's data went back in time: a taint that is there at first sight may be one that was taken back.
+    went_back: bool,
 }
 
 /// When a kubelet's Lease shows that it was at work for `wait` after `since`. Where that should be over by now, it is yet
@@ -58,6 +60,7 @@ impl Nodes {
         // A node at work was not dead, and nobody saw what ran there meanwhile.
         let was_alive = state.ready && self.said_dead.remove(name);
         state.declared_empty |= self.said_dead.contains(name);
+        state.taint_is_old = self.is_taint_old(name, &state);
         let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());
         if let Some(known) = known
             && !was_alive
@@ -79,6 +82,16 @@ impl Nodes {
         if was_alive {
             node.suspect_since(now);
         }
+    }
+
+    /// Whether the node, in this new state, was ready since it was tainted, or may have been.
+    fn is_taint_old(&self, name: &str, state: &NodeState) -> bool {
+        let known = self.by_name.get(name).and_then(Node::state);
+        let known = known.filter(|known| known.uid == state.uid);
+        state.out_of_service
+            && known.map_or(state.ready || self.went_back, |known| {
+                known.taint_is_old || (state.ready && !known.ready)
+            })
     }
 
     /// Takes in that the object of a node had this version when a quorum read was `asked`, or later. A kubelet that
@@ -126,6 +139,7 @@ impl Nodes {
         let said = self.said_dead.contains(name);
         let state = state.map(|mut state| {
             state.declared_empty |= said && !state.ready;
+            state.taint_is_old = self.is_taint_old(name, &state);
             state
         });
         if let Some(node) = self.by_name.get_mut(name) {
@@ -139,6 +153,11 @@ impl Nodes {
                 return;
             }
             node.miss(now);
+            if let (Some(known), Some(read)) = (&mut node.state, &state) {
+                // Its condition changed meanwhile: it may have been ready under the taint.
+                known.taint_is_old |=
+                    known.out_of_service && known.ready_changed != read.ready_changed;
+            }
             self.memo.drop_answers();
         }
         match state {
@@ -174,6 +193,7 @@ impl Nodes {
     pub fn distrust(&mut self, now: Moment) {
         *self = Self {
             gap: Some(now),
+            went_back: true,
             ..Self::said_dead(std::mem::take(&mut self.said_dead))
         };
     }
