@@ -22,7 +22,7 @@ use tower::{BoxError, service_fn};
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
-const SLOW: Duration = Duration::from_secs(5);
+pub const SLOW: Duration = Duration::from_secs(5);
 
 /// A GET that failed is sent again after that.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -78,6 +78,41 @@ async fn the_rows_of_other_pools_keep_their_latency(#[case] delay: Duration) {
     }
 }
 
+/// As many pools as are read at a time are not read to an end.
+#[tokio::test(start_paused = true)]
+async fn many_slow_pools_hold_up_each_read_of_another_for_five_seconds_only() {
+    let server = server();
+    put_pool(&server, &[(1, "quick")]);
+    run_pod(&server, "quick", 1);
+    let slow: Vec<_> = (1..=8).map(|n| format!("slow-{n}")).collect();
+    for (n, name) in (1..).zip(&slow) {
+        let (network, range) = (format!("slow-{n}"), format!("10.9.{n}.0/24"));
+        server.put(fixtures::nad(NS, &network, &range));
+        let pool = fixtures::pool(NS, &range);
+        let podref = format!("{NS}/{name}");
+        server.put(
+            pool.row(1, &fixtures::sandbox(100 + n), &podref, "net1")
+                .build(),
+        );
+        let network = format!("{NS}/{network}");
+        let pod = fixtures::pod(NS, name).node("node-1").networks(&network);
+        let pod = pod.reports(&network, "net1", &[&format!("10.9.{n}.1")]);
+        server.put(pod.running().build());
+    }
+    let bench = Bench::long_since(server, seldom()).await;
+    for n in 1..=8 {
+        let name = format!("10.9.{n}.0-24");
+        bench.on(Match::get("ippools").name(&name)).delay(NEVER);
+    }
+    bench.end(slow.iter().map(String::as_str));
+    seconds(3).await;
+    bench.end(["quick"]);
+    let begun = Instant::now();
+    bench.wait_rows(POOL, &[]).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(13), "{took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn reservations_of_a_slow_namespace_hold_up_no_others() {
     let server = server();

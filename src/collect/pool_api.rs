@@ -16,13 +16,16 @@ use kube::{
     api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
     core::DeserializeGuard,
 };
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 use tracing::warn;
 
 use super::names::page_of_names;
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, PAGE, call, list, next_page, text},
+    calls::{CallError, PAGE, SLOW, call, list, next_page, text},
     clock::{Clock, cpu_time},
     history::History,
 };
@@ -112,6 +115,13 @@ impl PoolApi {
         self.claims
     }
 
+    /// A turn to [`observe`](Self::observe), to be held meanwhile. Reads that hang hold little memory, and must not hold
+    /// up those of other pools for longer than five seconds: then the turn is one too many.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        let turn = timeout(SLOW, self.observing.acquire()).await;
+        turn.ok()?.ok()
+    }
+
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
     ///
     /// # Errors
@@ -125,8 +135,6 @@ impl PoolApi {
         let request = Request::new(path)
             .get(&key.name, &GetParams::default())
             .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
-        // It is never closed; were it so, nobody would be bounded.
-        let _turn = self.observing.acquire().await;
         let text = match text(&self.client, request).await {
             Ok(text) => text,
             Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),

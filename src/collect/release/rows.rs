@@ -144,6 +144,7 @@ async fn used_in(
     claimed: &Claimed<'_>,
 ) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
     let podrefs = claimed.keys().map(|(_, podref)| (*podref).clone());
+    let _turn = context.pools.turn().await;
     let observed = context.pools.observe(pool, &podrefs.collect()).await?;
     let rows = observed
         .iter()

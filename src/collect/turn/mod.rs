@@ -257,6 +257,7 @@ impl<'t> Turn<'t> {
         if !self.batch.orphans().is_empty() {
             self.known = self.context.evidence().known_networks();
         }
+        let _turn = self.context.pools.turn().await;
         let begun = Instant::now();
         let observed = self.context.pools.observe(self.key, &self.podrefs).await;
         let failure = match &observed {
