@@ -188,39 +188,24 @@ impl Outcome {
                     at_least,
                     later,
                 },
-                Self::Retry {
-                    at_least: b,
-                    later: also,
-                    ..
-                },
-            ) => Self::Retry {
-                reason,
-                at_least: at_least.max(b),
-                later: later.or(also),
-            },
-            (
+                other,
+            ) => {
+                let (b, also) = match other {
+                    Self::Retry {
+                        at_least, later, ..
+                    } => (at_least, later),
+                    Self::Waiting(waiting) => (Duration::ZERO, waiting),
+                    Self::Done | Self::Postponed(_) => (Duration::ZERO, Waiting::default()),
+                };
                 Self::Retry {
                     reason,
-                    at_least,
-                    later,
-                },
-                Self::Waiting(waiting),
-            )
-            | (
-                Self::Waiting(waiting),
-                Self::Retry {
-                    reason,
-                    at_least,
-                    later,
-                },
-            ) => Self::Retry {
-                reason,
-                at_least,
-                later: later.or(waiting),
-            },
+                    at_least: at_least.max(b),
+                    later: later.or(also),
+                }
+            }
+            (other, retry @ Self::Retry { .. }) => retry.and(other),
             (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
             (Self::Waiting(a), Self::Waiting(b)) => Self::Waiting(a.or(b)),
-            (retry @ Self::Retry { .. }, _) | (_, retry @ Self::Retry { .. }) => retry,
             (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
             (waiting @ Self::Waiting(_), _) | (_, waiting @ Self::Waiting(_)) => waiting,
             (Self::Done, Self::Done) => Self::Done,
