@@ -22,8 +22,6 @@ use crate::{
 pub struct Batch {
     /// The pool.
     pub pool: PoolKey,
-    /// The number of the batch.
-    pub number: u64,
     /// The cases, by their owners.
     pub works: Works,
 }

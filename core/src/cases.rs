@@ -84,8 +84,8 @@ enum Place {
     },
     /// In the lane of its pool.
     Queued,
-    /// In the batch with this number.
-    InFlight(u64),
+    /// In a batch.
+    InFlight,
 }
 
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl Cases {
         }
         if let Some(case) = self.by_key.get_mut(&known) {
             case.work.add(work);
-            if matches!(case.place, Place::InFlight(_)) {
+            if matches!(case.place, Place::InFlight) {
                 case.again = case.again.into_iter().chain([at]).min();
             }
         }
@@ -315,18 +315,11 @@ impl Cases {
         Some(key)
     }
 
-    /// The work of a case that was queued, for the batch with this number.
-    pub fn begin(&mut self, key: &CaseKey, batch: u64) -> Option<Work> {
+    /// The work of a case that was queued, for a batch.
+    pub fn begin(&mut self, key: &CaseKey) -> Option<Work> {
         let case = self.by_key.get_mut(key)?;
-        case.place = Place::InFlight(batch);
+        case.place = Place::InFlight;
         Some(std::mem::take(&mut case.work))
-    }
-
-    /// The cases that are in flight in this batch.
-    pub fn in_batch(&self, batch: u64) -> Vec<Arc<CaseKey>> {
-        let cases = self.by_key.iter();
-        let own = cases.filter(|(_, it)| matches!(it.place, Place::InFlight(it) if it == batch));
-        own.map(|(key, _)| Arc::clone(key)).collect()
     }
 
     /// Gives a case back that was in flight, with its work.
@@ -343,7 +336,7 @@ impl Cases {
         };
         let key = Arc::clone(key);
         let case = self.by_key.get_mut(&key);
-        let Some(case) = case.filter(|case| matches!(case.place, Place::InFlight(_))) else {
+        let Some(case) = case.filter(|case| matches!(case.place, Place::InFlight)) else {
             return Next::Closed;
         };
         let known = work.orphans.len();

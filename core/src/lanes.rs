@@ -39,8 +39,8 @@ const BEAT: Duration = Duration::from_secs(20);
 enum Stage {
     /// The first cases of an idle pool gather, until this moment.
     First(Moment),
-    /// The batch with this number is at work.
-    Busy(u64),
+    /// A batch is at work.
+    Busy,
     /// The pause after a batch.
     Paused,
     /// After the pause, until the tick with the next number.
@@ -58,18 +58,6 @@ struct Lane {
 pub struct Lanes {
     by_pool: HashMap<PoolKey, Lane>,
     wake: BTreeSet<(Moment, PoolKey)>,
-    batches: u64,
-}
-
-/// Cases of one pool that are worked for together.
-#[derive(Debug)]
-pub struct Ready {
-    /// The pool.
-    pub pool: PoolKey,
-    /// The number of the batch.
-    pub number: u64,
-    /// Its cases.
-    pub cases: Vec<Arc<CaseKey>>,
 }
 
 fn beat(now: Moment) -> u128 {
@@ -95,8 +83,12 @@ impl Lanes {
         self.wake.first().map(|(at, _)| *at)
     }
 
-    /// The batches that may begin now. `next_due` is when the next case of any pool is due.
-    pub fn ready(&mut self, now: Moment, next_due: Option<Moment>) -> Vec<Ready> {
+    /// The pools whose next batch may begin now, with its cases. `next_due` is when the next case of any pool is due.
+    pub fn ready(
+        &mut self,
+        now: Moment,
+        next_due: Option<Moment>,
+    ) -> Vec<(PoolKey, Vec<Arc<CaseKey>>)> {
         let mut ready = Vec::new();
         let is_coming = |within| next_due.is_some_and(|due| due <= now + within);
         while let Some((at, _)) = self.wake.first()
@@ -124,13 +116,8 @@ impl Lanes {
                     LOOK
                 }
                 _ => {
-                    self.batches += 1;
-                    lane.stage = Stage::Busy(self.batches);
-                    ready.push(Ready {
-                        pool,
-                        number: self.batches,
-                        cases: std::mem::take(&mut lane.queued),
-                    });
+                    lane.stage = Stage::Busy;
+                    ready.push((pool, std::mem::take(&mut lane.queued)));
                     continue;
                 }
             };
@@ -140,9 +127,9 @@ impl Lanes {
     }
 
     /// A batch has done what it could do about rows, and the requests on the pool took so long.
-    pub fn done(&mut self, pool: &PoolKey, number: u64, took: Duration, now: Moment) {
+    pub fn done(&mut self, pool: &PoolKey, took: Duration, now: Moment) {
         if let Some(lane) = self.by_pool.get_mut(pool)
-            && matches!(lane.stage, Stage::Busy(busy) if busy == number)
+            && matches!(lane.stage, Stage::Busy)
         {
             lane.stage = Stage::Paused;
             let pause = took.saturating_mul(PAUSE_FOR_WORK);

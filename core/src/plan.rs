@@ -14,7 +14,7 @@ use crate::{
     cases::{CaseKey, Cases, Next, Outcome, Retries},
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     known::Evidence,
-    lanes::{Lanes, Ready},
+    lanes::Lanes,
     node::Standing,
     podref::PodRef,
     pool::{PoolKey, RowContent},
@@ -50,15 +50,11 @@ pub enum Input {
     RowsDone {
         /// The pool.
         pool: PoolKey,
-        /// The number of the batch.
-        number: u64,
         /// How long the requests took.
         took: Duration,
     },
     /// A turn gives these cases back.
     CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
-    /// The turn of the batch with this number ended early.
-    TurnLost(PoolKey, u64),
 }
 
 /// The findings of a sweep about an owner.
@@ -168,8 +164,8 @@ impl Planner {
                 }
                 Vec::new()
             }
-            Input::RowsDone { pool, number, took } => {
-                self.lanes.done(&pool, number, took, now);
+            Input::RowsDone { pool, took } => {
+                self.lanes.done(&pool, took, now);
                 Vec::new()
             }
             Input::CasesDone(pool, cases) => {
@@ -177,14 +173,6 @@ impl Planner {
                     self.give_back((pool.clone(), podref), work, outcome, terms, now)
                 });
                 given_back.collect()
-            }
-            Input::TurnLost(pool, number) => {
-                self.lanes.done(&pool, number, Duration::ZERO, now);
-                let lost = self.cases.in_batch(number).into_iter().map(|key| {
-                    let outcome = Outcome::retry("its turn ended early".to_owned(), Duration::ZERO);
-                    self.give_back(CaseKey::clone(&key), Work::default(), outcome, terms, now)
-                });
-                lost.collect()
             }
         }
     }
@@ -195,25 +183,15 @@ impl Planner {
             self.lanes.add(key, now);
         }
         let ready = self.lanes.ready(now, self.cases.next_due()).into_iter();
-        let batches = ready.map(
-            |Ready {
-                 pool,
-                 number,
-                 cases,
-             }| {
-                let mut works = Works::new();
-                for key in cases {
-                    if let Some(work) = self.cases.begin(&key, number) {
-                        works.insert(key.1.clone(), work);
-                    }
+        let batches = ready.map(|(pool, cases)| {
+            let mut works = Works::new();
+            for key in cases {
+                if let Some(work) = self.cases.begin(&key) {
+                    works.insert(key.1.clone(), work);
                 }
-                Batch {
-                    pool,
-                    number,
-                    works,
-                }
-            },
-        );
+            }
+            Batch { pool, works }
+        });
         batches.collect()
     }
 

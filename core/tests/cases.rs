@@ -35,10 +35,10 @@ fn orphan(name: &str) -> Work {
 }
 
 /// All owners that are due, which are in flight from then on.
-fn begin(cases: &mut Cases, now: Moment, batch: u64) -> Vec<(CaseKey, Work)> {
+fn begin(cases: &mut Cases, now: Moment) -> Vec<(CaseKey, Work)> {
     let mut begun = Vec::new();
     while let Some(key) = cases.take_due(now) {
-        begun.push(((*key).clone(), cases.begin(&key, batch).unwrap()));
+        begun.push(((*key).clone(), cases.begin(&key).unwrap()));
     }
     begun
 }
@@ -92,19 +92,19 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
     let (mut cases, key) = one();
     let counts = |cases: &Cases| (cases.at_work(), cases.known(), cases.begun());
     assert_eq!(counts(&cases), (false, 0, 0), "it may have no row");
-    begin(&mut cases, at(1), 1);
+    begin(&mut cases, at(1));
     assert_eq!(counts(&cases), (true, 0, 0));
     let later = || Outcome::not_before(at(9));
     give_back(&mut cases, &key, later(), at(2));
     assert_eq!(counts(&cases), (false, 1, 0));
-    begin(&mut cases, at(9), 2);
+    begin(&mut cases, at(9));
     let work = Work {
         claimed: vec![marked(&key)],
         ..Work::default()
     };
     give_back_with(&mut cases, &key, work, later(), at(3));
     assert_eq!(counts(&cases), (false, 1, 1));
-    begin(&mut cases, at(9), 3);
+    begin(&mut cases, at(9));
     give_back(&mut cases, &key, Outcome::Done, at(9));
     assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
 }
@@ -115,9 +115,9 @@ fn cases_come_out_when_they_are_due() {
     cases.open(key("a", "late"), at(2), Work::default());
     cases.open(key("a", "early"), at(1), Work::default());
     assert_eq!(cases.next_due(), Some(at(1)));
-    assert!(begin(&mut cases, at(0), 1).is_empty());
-    assert_eq!(begin(&mut cases, at(1), 1)[0].0, key("a", "early"));
-    assert_eq!(begin(&mut cases, at(2), 1)[0].0, key("a", "late"));
+    assert!(begin(&mut cases, at(0)).is_empty());
+    assert_eq!(begin(&mut cases, at(1))[0].0, key("a", "early"));
+    assert_eq!(begin(&mut cases, at(2))[0].0, key("a", "late"));
     assert_eq!((cases.next_due(), cases.len()), (None, 2));
 }
 
@@ -125,14 +125,14 @@ fn cases_come_out_when_they_are_due() {
 fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanwhile() {
     let (mut cases, key) = one();
     cases.open(key.clone(), at(9), Work::default());
-    assert_eq!(begin(&mut cases, at(1), 1).len(), 1);
+    assert_eq!(begin(&mut cases, at(1)).len(), 1);
     cases.open(key.clone(), at(3), orphan("10.0.0.1"));
-    assert!(begin(&mut cases, at(10), 2).is_empty());
+    assert!(begin(&mut cases, at(10)).is_empty());
     assert_eq!(
         give_back(&mut cases, &key, Outcome::Done, at(2)),
         Next::Closed
     );
-    let again = begin(&mut cases, at(3), 2);
+    let again = begin(&mut cases, at(3));
     assert_eq!(
         again[0].1.orphans.len(),
         1,
@@ -145,7 +145,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
 #[test]
 fn a_case_that_waits_is_brought_forward_and_never_put_off() {
     let (mut cases, key) = one();
-    begin(&mut cases, at(1), 1);
+    begin(&mut cases, at(1));
     give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
     cases.open(key.clone(), at(90), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
@@ -157,7 +157,7 @@ fn a_case_that_waits_is_brought_forward_and_never_put_off() {
 #[test]
 fn what_a_sweep_finds_again_waits_for_its_own_time() {
     let (mut cases, key) = one();
-    begin(&mut cases, at(1), 1);
+    begin(&mut cases, at(1));
     give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
     cases.find(key.clone(), at(10), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
@@ -167,7 +167,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
         Some(at(10)),
         "a reservation that was not known"
     );
-    let (_, work) = begin(&mut cases, at(10), 1).remove(0);
+    let (_, work) = begin(&mut cases, at(10)).remove(0);
     give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(11));
     cases.find(key, at(20), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
@@ -177,7 +177,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
 #[test]
 fn a_reservation_that_is_being_released_is_no_news() {
     let (mut cases, key) = one();
-    let (_, mut work) = begin(&mut cases, at(1), 1).remove(0);
+    let (_, mut work) = begin(&mut cases, at(1)).remove(0);
     work.claimed.push(marked(&key));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
     give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
@@ -190,10 +190,10 @@ fn a_reservation_that_is_being_released_is_no_news() {
 #[test]
 fn a_reservation_that_is_found_while_the_case_is_in_flight_is_looked_at_after_that() {
     let (mut cases, key) = one();
-    begin(&mut cases, at(1), 1);
+    begin(&mut cases, at(1));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
     give_back(&mut cases, &key, Outcome::Done, at(3));
-    assert_eq!(begin(&mut cases, at(3), 2).len(), 1);
+    assert_eq!(begin(&mut cases, at(3)).len(), 1);
     cases.find(key.clone(), at(4), Work::default());
     give_back(&mut cases, &key, Outcome::Done, at(5));
     assert!(cases.is_empty());
@@ -208,16 +208,16 @@ fn retries_are_bounded_and_waiting_is_none() {
         (2, Next::Retries(2 * SECOND)),
         (4, Next::GivenUp),
     ] {
-        assert_eq!(begin(&mut cases, at(now), now).len(), 1);
+        assert_eq!(begin(&mut cases, at(now)).len(), 1);
         assert_eq!(give_back(&mut cases, &key, failed(), at(now)), expected);
     }
     assert!(cases.is_empty());
     cases.open(key.clone(), at(5), Work::default());
     for now in 5..15 {
-        begin(&mut cases, at(now), now);
+        begin(&mut cases, at(now));
         give_back(&mut cases, &key, Outcome::Postponed(SECOND), at(now));
     }
-    begin(&mut cases, at(15), 15);
+    begin(&mut cases, at(15));
     let asked = Outcome::retry("429".to_owned(), 9 * SECOND);
     assert_eq!(
         give_back(&mut cases, &key, asked, at(15)),
@@ -228,7 +228,7 @@ fn retries_are_bounded_and_waiting_is_none() {
 #[test]
 fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
     let (mut cases, key) = one();
-    begin(&mut cases, at(1), 1);
+    begin(&mut cases, at(1));
     let failed = Outcome::retry("no answer".to_owned(), Duration::ZERO);
     let both = failed.and(Outcome::not_before(at(60)));
     let next = give_back_with(&mut cases, &key, Work::default(), both, at(2));
@@ -243,7 +243,7 @@ fn nodes(names: &[&str]) -> Arc<[Box<str>]> {
 fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
     for (wakes, due) in [("a", 5), ("b", 5), ("c", 62)] {
         let (mut cases, key) = one();
-        begin(&mut cases, at(1), 1);
+        begin(&mut cases, at(1));
         let waits = Outcome::Waiting(Waiting {
             nodes: nodes(&["a", "b"]),
             ..Waiting::default()
@@ -255,7 +255,7 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
         assert!(cases.wait_for_nodes());
         cases.wake(wakes, at(5));
         assert_eq!(cases.next_due(), Some(at(due)), "{wakes}");
-        begin(&mut cases, at(due), 2);
+        begin(&mut cases, at(due));
         assert!(
             !cases.wait_for_nodes(),
             "a case in flight waits for nothing"
@@ -305,11 +305,9 @@ fn each_row_watches_one_of_its_nodes_and_all_of_them_are_watched() {
 }
 
 /// How many cases each batch has that begins.
-fn batches(lanes: &mut Lanes, now: Moment, next_due: Option<Moment>) -> Vec<(u64, usize)> {
+fn batches(lanes: &mut Lanes, now: Moment, next_due: Option<Moment>) -> Vec<usize> {
     let ready = lanes.ready(now, next_due).into_iter();
-    ready
-        .map(|ready| (ready.number, ready.cases.len()))
-        .collect()
+    ready.map(|(_, cases)| cases.len()).collect()
 }
 
 fn add(lanes: &mut Lanes, pool: &str, owner: &str, now: Moment) {
@@ -320,18 +318,14 @@ fn add(lanes: &mut Lanes, pool: &str, owner: &str, now: Moment) {
 fn a_case_that_comes_alone_waits_for_nothing_and_the_next_for_the_pause() {
     let mut lanes = Lanes::default();
     add(&mut lanes, "a", "web-0", at(1));
-    assert_eq!(batches(&mut lanes, at(1), None), [(1, 1)]);
+    assert_eq!(batches(&mut lanes, at(1), None), [1]);
     add(&mut lanes, "a", "web-1", at(2));
     add(&mut lanes, "b", "web-0", at(2));
-    assert_eq!(
-        batches(&mut lanes, at(2), None),
-        [(2, 1)],
-        "of the other pool"
-    );
-    lanes.done(&key("a", "web-0").0, 1, 2 * SECOND, at(3));
+    assert_eq!(batches(&mut lanes, at(2), None), [1], "of the other pool");
+    lanes.done(&key("a", "web-0").0, 2 * SECOND, at(3));
     assert_eq!(lanes.next(), Some(at(9)));
     assert!(batches(&mut lanes, at(8), None).is_empty());
-    assert_eq!(batches(&mut lanes, at(9), None), [(3, 1)]);
+    assert_eq!(batches(&mut lanes, at(9), None), [1]);
 }
 
 #[test]
@@ -339,8 +333,8 @@ fn cases_that_are_about_to_be_due_are_waited_for_until_there_are_enough_or_the_b
     for (enough, begins) in [(false, 20), (true, 10)] {
         let mut lanes = Lanes::default();
         add(&mut lanes, "a", "web", at(8));
-        assert_eq!(batches(&mut lanes, at(8), None), [(1, 1)]);
-        lanes.done(&key("a", "web").0, 1, Duration::ZERO, at(9));
+        assert_eq!(batches(&mut lanes, at(8), None), [1]);
+        lanes.done(&key("a", "web").0, Duration::ZERO, at(9));
         let owners = if enough { 250 } else { 249 };
         for owner in 0..owners {
             add(&mut lanes, "a", &format!("web-{owner}"), at(9));
@@ -350,21 +344,20 @@ fn cases_that_are_about_to_be_due_are_waited_for_until_there_are_enough_or_the_b
             let batches = batches(&mut lanes, now, Some(now + SECOND / 4));
             (!batches.is_empty()).then_some((now, batches))
         });
-        assert_eq!(begun, Some((at(begins), vec![(2, owners)])));
+        assert_eq!(begun, Some((at(begins), vec![owners])));
     }
 }
 
 #[test]
-fn a_lane_without_cases_is_forgotten_and_a_late_word_of_its_batch_means_nothing() {
+fn a_lane_without_cases_is_forgotten() {
     let mut lanes = Lanes::default();
     add(&mut lanes, "a", "web-0", at(1));
-    assert_eq!(batches(&mut lanes, at(1), None), [(1, 1)]);
+    assert_eq!(batches(&mut lanes, at(1), None), [1]);
     let pool = key("a", "web-0").0;
-    lanes.done(&pool, 1, Duration::ZERO, at(2));
+    lanes.done(&pool, Duration::ZERO, at(2));
     assert!(batches(&mut lanes, at(3), None).is_empty());
     assert_eq!(lanes.next(), None);
     add(&mut lanes, "a", "web-1", at(4));
-    assert_eq!(batches(&mut lanes, at(4), None), [(2, 1)]);
-    lanes.done(&pool, 1, Duration::ZERO, at(5));
-    assert_eq!(lanes.next(), None, "the second batch is still at work");
+    assert_eq!(batches(&mut lanes, at(4), None), [1]);
+    assert_eq!(lanes.next(), None, "the second batch is at work");
 }

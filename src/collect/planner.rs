@@ -95,16 +95,9 @@ impl Planning {
     /// Begins a turn.
     fn begin(&self, batch: Batch, answers: mpsc::UnboundedSender<Input>) {
         let (context, releaser) = (Arc::clone(&self.context), Arc::clone(&self.releaser));
-        let (stop, lost) = (self.stop.clone(), answers.clone());
-        let (pool, number) = (batch.pool.clone(), batch.number);
-        let turn = self.tasks.spawn(async move {
-            turn::work(&context, &releaser, &stop, batch, &answers).await;
-        });
+        let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            if turn.await.is_err() {
-                // The planner may have ended.
-                let _ = lost.send(Input::TurnLost(pool, number));
-            }
+            turn::work(&context, &releaser, &stop, batch, &answers).await;
         });
     }
 

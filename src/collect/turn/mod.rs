@@ -68,7 +68,7 @@ pub async fn work(
     batch: Batch,
     answers: &mpsc::UnboundedSender<Input>,
 ) {
-    let (pool, number) = (batch.pool.clone(), batch.number);
+    let pool = batch.pool.clone();
     let mut turn = Turn::new(context, stop, &pool, batch);
     let freed = turn.free_rows().await;
     turn.report_freed();
@@ -78,7 +78,6 @@ pub async fn work(
     };
     tell(Input::RowsDone {
         pool: pool.clone(),
-        number,
         took: turn.took,
     });
     if let Err(Failure::StandBy) = freed {
