@@ -109,8 +109,6 @@ pub struct Picked {
     /// By uid of the pool and key, or by namespace and name.
     places: HashMap<(String, String), usize>,
     by_podref: HashMap<PodRef, Vec<usize>>,
-    /// The rows by uid of their pool.
-    by_pool: HashMap<String, Vec<usize>>,
     /// How long before the run the rows were seen first.
     seen_before: Duration,
     fates: Mutex<Vec<Fate>>,
@@ -124,7 +122,6 @@ impl Picked {
             picks: Vec::with_capacity(picks.len()),
             places: HashMap::new(),
             by_podref: HashMap::new(),
-            by_pool: HashMap::new(),
             seen_before,
             fates: Mutex::new(Vec::new()),
             changed: watch::Sender::new(()),
@@ -134,10 +131,6 @@ impl Picked {
             if *all.places.entry(place_of(&pick)).or_insert(at) == at {
                 let podref = pick.podref.clone();
                 all.by_podref.entry(podref).or_default().push(at);
-                if let Subject::Row { pool_uid, .. } = &pick.subject {
-                    let of_pool = all.by_pool.entry(pool_uid.clone()).or_default();
-                    of_pool.push(at);
-                }
                 all.picks.push(pick);
             }
         }
@@ -211,44 +204,39 @@ impl Picked {
         let there: HashSet<_> = rows
             .filter_map(|row| self.row(observed.uid(), row).map(|_| row.key()))
             .collect();
-        let mut fates = lock(&self.fates);
-        for at in self.by_pool.get(observed.uid()).into_iter().flatten() {
-            let pick = &self.picks[*at];
-            let is_there = match &pick.subject {
-                Subject::Row { key, .. } => there.contains(key.as_str()),
-                Subject::Reservation { .. } => true,
-            };
-            if !is_there && is_known(pick, &fates[*at]) {
-                self.set(&mut fates, *at, Fate::Gone);
+        self.each(|pick, fate| match &pick.subject {
+            Subject::Row { pool_uid, key, .. } => {
+                let is_gone = *pool_uid == observed.uid() && !there.contains(key.as_str());
+                (is_gone && is_known(pick, fate)).then_some(Fate::Gone)
             }
-        }
+            Subject::Reservation { .. } => None,
+        });
     }
 
     /// All pools were seen, or all in `namespace`, by their uids: the rows of others that were there are gone.
     pub fn saw_pools(&self, namespace: Option<&str>, uids: &HashSet<String>) {
-        self.gone_if(|pick| match &pick.subject {
+        self.each(|pick, _| match &pick.subject {
             Subject::Row { pool_uid, .. } => {
                 let was_asked = namespace.is_none_or(|asked| asked == pick.pool.namespace);
-                was_asked && !uids.contains(pool_uid)
+                (was_asked && !uids.contains(pool_uid)).then_some(Fate::Gone)
             }
-            Subject::Reservation { .. } => false,
+            Subject::Reservation { .. } => None,
         });
     }
 
     /// Nobody looks at any other namespace than this one.
     pub fn keep_others_than(&self, namespace: &str) {
-        let mut fates = lock(&self.fates);
-        for (at, pick) in self.picks.iter().enumerate() {
-            if pick.pool.namespace != namespace {
-                let reason = format!("only pools in namespace {namespace} are looked at");
-                self.set(&mut fates, at, Fate::Kept(reason));
-            }
-        }
+        let reason = format!("only pools in namespace {namespace} are looked at");
+        let kept = Fate::Kept(reason);
+        self.each(|pick, _| (pick.pool.namespace != namespace).then(|| kept.clone()));
     }
 
     /// There is no such pool any more.
     pub fn pool_is_gone(&self, key: &PoolKey) {
-        self.gone_if(|pick| matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key);
+        self.each(|pick, _| {
+            let is_of_it = matches!(pick.subject, Subject::Row { .. }) && pick.pool == *key;
+            is_of_it.then_some(Fate::Gone)
+        });
     }
 
     /// All that can be done for a pod in a pool now is done, its reservations included, and those without a row.
@@ -266,21 +254,14 @@ impl Picked {
     /// All reservations were listed, these by their uids, and those of `orphans` have no row and no pod that reports
     /// them.
     pub fn saw_reservations(&self, listed: &HashSet<String>, orphans: &HashSet<String>) {
-        let mut fates = lock(&self.fates);
-        for (at, pick) in self.picks.iter().enumerate() {
-            let Subject::Reservation { uid, .. } = &pick.subject else {
-                continue;
-            };
-            if matches!(fates[at], Fate::Asked(_)) || orphans.contains(uid) {
-                continue;
+        self.each(|pick, fate| match (&pick.subject, fate) {
+            (Subject::Row { .. }, _) | (_, Fate::Asked(_)) => None,
+            (Subject::Reservation { uid, .. }, _) if orphans.contains(uid) => None,
+            (Subject::Reservation { uid, .. }, _) if listed.contains(uid) => {
+                Some(Fate::Kept("a row or a pod has its address".to_owned()))
             }
-            let fate = if listed.contains(uid) {
-                Fate::Kept("a row or a pod has its address".to_owned())
-            } else {
-                Fate::Gone
-            };
-            self.set(&mut fates, at, fate);
-        }
+            (Subject::Reservation { .. }, _) => Some(Fate::Gone),
+        });
     }
 
     /// A reservation of which somebody looked, after all was done, whether it is there.
@@ -342,11 +323,11 @@ impl Picked {
         }
     }
 
-    fn gone_if(&self, is_gone: impl Fn(&Pick) -> bool) {
+    fn each(&self, next: impl Fn(&Pick, &Fate) -> Option<Fate>) {
         let mut fates = lock(&self.fates);
         for (at, pick) in self.picks.iter().enumerate() {
-            if is_gone(pick) {
-                self.set(&mut fates, at, Fate::Gone);
+            if let Some(fate) = next(pick, &fates[at]) {
+                self.set(&mut fates, at, fate);
             }
         }
     }
