@@ -79,6 +79,11 @@ impl Gate {
         shut.map_or(Duration::ZERO, |shut| self.clock.until(shut.until))
     }
 
+    /// Whether a write may be sent.
+    pub fn is_open(&self) -> bool {
+        self.leads() && self.wait().is_zero()
+    }
+
     /// The server said that we may not do this.
     pub fn refused(&self, by: Access, what: &str, reason: &impl std::fmt::Display) {
         let until = self.clock.now() + SHUT;

@@ -28,7 +28,7 @@ use crate::{
 
 /// Reservations to a page of a list: about half a kilobyte each.
 const PAGE: u32 = 2_000;
-/// Up to this many are looked up by name, more by a LIST of the namespace.
+/// The reservations of up to this many addresses are looked up by name, more by a LIST of the namespace.
 pub const FEW: usize = 8;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
@@ -62,7 +62,8 @@ impl ReservationApi {
         names: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, Reservation>, CallError> {
         let mut found = BTreeMap::new();
-        if names.len() <= FEW {
+        // An address of IPv6 has two names.
+        if names.len() <= 2 * FEW {
             let reads: Vec<_> = names.iter().map(|name| self.get(namespace, name)).collect();
             let mut reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
             while let Some(read) = reads.try_next().await? {

@@ -5,96 +5,51 @@
 
 use std::collections::HashMap;
 
-use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{address::reservation_names, reservation::Reservation, text::Text};
+use ipgc_core::{address::reservation_names, reservation::Reservation};
 
-use super::{Releaser, Work, outcome::Outcomes};
-use crate::{
-    calls::CallError,
-    collect::reservation_api::{FEW, ReservationApi},
+use super::{
+    Releaser, Work,
+    outcome::{Left, Outcomes},
 };
-
-/// Reads in flight at a time.
-const CONCURRENCY: usize = 8;
+use crate::collect::context::Context;
 
 impl Releaser {
-    /// The reservations of the rows.
+    /// The reservations of the rows, looked up by every name that they may have.
     pub(super) async fn find<'r>(
         &self,
+        context: &Context,
         namespace: &str,
         works: &[Work<'r>],
         outcomes: &mut Outcomes,
     ) -> Vec<(Reservation, Work<'r>)> {
-        let found = if works.len() <= FEW {
-            self.find_by_name(namespace, works).await
-        } else {
-            self.find_in_list(namespace, works).await
-        };
-        found.unwrap_or_else(|error| {
-            for work in works {
-                outcomes.fail(*work, &error);
-            }
-            Vec::new()
-        })
-    }
-
-    /// The reservations of these rows, looked up by every name that they may have.
-    async fn find_by_name<'w>(
-        &self,
-        namespace: &str,
-        wanted: &[Work<'w>],
-    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
-        let mut reads = Vec::new();
-        for work in wanted {
+        let mut by_name = HashMap::<_, Vec<_>>::new();
+        for work in works {
             for network in &work.wanted.networks {
                 for name in reservation_names(work.wanted.row.address, network.as_deref()) {
-                    reads.push(async move {
-                        let found = self.api.get(namespace, &name).await?;
-                        let row = &work.wanted.row;
-                        let found = found.filter(|it| it.belongs_to(row, network.as_deref()));
-                        Ok::<_, CallError>(found.map(|reservation| (reservation, *work)))
-                    });
+                    let of_name = by_name.entry(name).or_default();
+                    of_name.push((*work, network.as_deref()));
                 }
             }
         }
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
-        reads
-            .try_filter_map(async |found| Ok(found))
-            .try_collect()
-            .await
-    }
-
-    /// The same, of many rows: from a list of the whole namespace.
-    async fn find_in_list<'w>(
-        &self,
-        namespace: &str,
-        wanted: &[Work<'w>],
-    ) -> Result<Vec<(Reservation, Work<'w>)>, CallError> {
-        let mut by_owner = HashMap::<&str, Vec<Work<'w>>>::new();
-        for work in wanted {
-            let row = &work.wanted.row;
-            for owner in [row.podref.as_str(), &row.sandbox] {
-                by_owner.entry(owner).or_default().push(*work);
+        let names = by_name.keys().cloned().collect();
+        let found = match self.api.named(namespace, &names).await {
+            Ok(found) => found,
+            Err(error) => {
+                let left = Left::after(context, &error);
+                for work in works {
+                    outcomes.leave(*work, left.clone());
+                }
+                return Vec::new();
             }
-        }
-        let mut found = Vec::new();
-        let mut page = Some(ReservationApi::first_page());
-        while let Some(params) = page {
-            let is_owned = |it: &Reservation<Text<'_>>| by_owner.contains_key(it.whose());
-            let page_of = self.api.page(Some(namespace), &params, is_owned);
-            let (reservations, next) = page_of.await?;
-            for reservation in reservations {
-                let owned = by_owner.get(reservation.whose()).into_iter().flatten();
-                let matching = owned.copied().find(|work| {
-                    let mut networks = work.wanted.networks.iter();
-                    networks.any(|n| reservation.belongs_to(&work.wanted.row, n.as_deref()))
-                });
-                if let Some(work) = matching {
-                    found.push((reservation, work));
+        };
+        let mut own = Vec::new();
+        for (name, reservation) in found {
+            for (work, network) in by_name.remove(&name).unwrap_or_default() {
+                if reservation.belongs_to(&work.wanted.row, network) {
+                    own.push((reservation.clone(), work));
                 }
             }
-            page = next;
         }
-        Ok(found)
+        own
     }
 }

@@ -7,7 +7,6 @@
 
 mod find;
 mod outcome;
-mod permission;
 mod rounds;
 mod rows;
 mod steps;
@@ -27,7 +26,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::outcome::Released;
+pub use self::outcome::{Left, Released};
 use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
@@ -91,7 +90,7 @@ impl Releaser {
 
     /// Removes the reservations of these rows, which were in `pool` or would be.
     ///
-    /// After `stop` no round is begun; what is left then counts as refused.
+    /// After `stop` no round is begun; the rest is postponed then.
     pub async fn release(
         self: &Arc<Self>,
         context: &Arc<Context>,
@@ -112,10 +111,16 @@ impl Releaser {
                 this.serve(inbox, &context, &stopping).await;
             });
         released.await.unwrap_or_else(|_| {
-            if stop.is_cancelled() {
-                Released::refused(podrefs)
+            let left = if stop.is_cancelled() {
+                Left::Postponed(Duration::ZERO)
             } else {
-                Released::failed(podrefs, "whoever releases reservations ended early")
+                let reason = "whoever releases reservations ended early";
+                Left::Failed(reason.to_owned(), Duration::ZERO)
+            };
+            let podrefs = podrefs.into_iter();
+            Released {
+                left: podrefs.map(|podref| (podref, left.clone())).collect(),
+                ..Released::default()
             }
         })
     }

@@ -5,56 +5,44 @@ use std::{net::IpAddr, time::Duration};
 use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
 
 use super::Work;
-use crate::calls::CallError;
+use crate::{
+    calls::CallError,
+    collect::{context::Context, gate::Access},
+};
 
 /// The results for the reservations of one request.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Reservations deleted.
     pub deleted: usize,
-    /// Podrefs to try again.
-    pub failed: Vec<(PodRef, String)>,
-    /// The longest wait that the server asked for.
-    pub retry_after: Duration,
-    /// Podrefs that nothing was done for, since we may not write or are shutting down.
-    pub refused: Vec<PodRef>,
-    /// The words of the refusal.
-    pub forbidden: Option<String>,
-    /// Podrefs with a reservation that the server refuses to release though we may: why, and when that is tried again
-    /// if not after the next sweep.
-    pub kept: Vec<(PodRef, String, Option<Moment>)>,
-    /// Those that are claimed, and wait until no ADD is at work any more which accepted them before that.
-    pub claimed: Vec<(PodRef, IpAddr)>,
-    /// Until when they wait.
+    /// Those that are left, by their podrefs.
+    pub left: Vec<(PodRef, Left)>,
+    /// Until when those wait that are claimed.
     pub until: Moment,
 }
 
-/// Why a write on a reservation was not done.
-pub(super) enum Trouble {
-    /// The request failed, or we may not send it.
-    Failed(CallError),
-    /// The server refuses to change this one, which is tried again at this moment.
-    Refused(String, Moment),
-    /// The server refuses all claims, and nothing was sent.
-    Forbidden,
+/// Why a reservation is left.
+#[derive(Clone, Debug)]
+pub enum Left {
+    /// To be tried again, for this reason, and after this wait if the server asked for one.
+    Failed(String, Duration),
+    /// We may not write for so long, or are shutting down. No failure.
+    Postponed(Duration),
+    /// The server refuses to release it though we may: why, and when that is tried again if not after the next sweep.
+    Kept(String, Option<Moment>),
+    /// The one of this address is claimed, and waits until no ADD is at work any more which accepted it before that.
+    Claimed(IpAddr),
 }
 
-impl Released {
-    /// All failed.
-    pub(super) fn failed(podrefs: Vec<PodRef>, reason: &str) -> Self {
-        let failed = podrefs.into_iter();
-        Self {
-            failed: failed.map(|podref| (podref, reason.to_owned())).collect(),
-            ..Self::default()
+impl Left {
+    /// A request failed. If we may not send it, nothing more is written for a while.
+    pub(super) fn after(context: &Context, error: &CallError) -> Self {
+        if error.answer() == Answer::Forbidden {
+            let gate = &context.gate;
+            gate.refused(Access::Write, "release reservations", error);
+            return Self::Postponed(gate.wait());
         }
-    }
-
-    /// None was begun.
-    pub(super) fn refused(podrefs: Vec<PodRef>) -> Self {
-        Self {
-            refused: podrefs,
-            ..Self::default()
-        }
+        Self::Failed(error.to_string(), error.retry_after().unwrap_or_default())
     }
 }
 
@@ -83,55 +71,20 @@ impl Outcomes {
 
     /// It is claimed, and waits.
     pub(super) fn wait(&mut self, work: Work<'_>, until: Moment) {
-        let row = &work.wanted.row;
-        let claimed = (row.podref.clone(), row.address);
-        self.of(work).claimed.push(claimed);
         self.until = self.until.max(until);
+        self.leave(work, Left::Claimed(work.wanted.row.address));
     }
 
     /// It is gone, and it was us if there is one.
     pub(super) fn deleted(&mut self, work: Option<Work<'_>>) {
         if let Some(work) = work {
-            self.of(work).deleted += 1;
+            self.all[work.request].deleted += 1;
         }
     }
 
-    /// Nothing was done, and that is no failure.
-    pub(super) fn refuse(&mut self, work: Work<'_>) {
+    /// It is left.
+    pub(super) fn leave(&mut self, work: Work<'_>, left: Left) {
         let podref = work.wanted.row.podref.clone();
-        self.of(work).refused.push(podref);
-    }
-
-    /// A write was not done.
-    pub(super) fn trouble(&mut self, work: Work<'_>, trouble: Trouble) {
-        let (reason, again) = match trouble {
-            Trouble::Failed(error) => return self.fail(work, &error),
-            Trouble::Refused(reason, until) => (reason, Some(until)),
-            Trouble::Forbidden => ("its claim is refused, like others'".to_owned(), None),
-        };
-        let podref = work.wanted.row.podref.clone();
-        self.of(work).kept.push((podref, reason, again));
-    }
-
-    /// A request failed, or we may not send it.
-    pub(super) fn fail(&mut self, work: Work<'_>, error: &CallError) {
-        if error.answer() == Answer::Forbidden {
-            self.refuse(work);
-            self.of(work).forbidden = Some(error.to_string());
-        } else {
-            self.fail_for(work, error.to_string());
-            let wait = &mut self.of(work).retry_after;
-            *wait = error.retry_after().unwrap_or_default().max(*wait);
-        }
-    }
-
-    /// To be tried again, for this reason.
-    pub(super) fn fail_for(&mut self, work: Work<'_>, reason: String) {
-        let podref = work.wanted.row.podref.clone();
-        self.of(work).failed.push((podref, reason));
-    }
-
-    fn of(&mut self, work: Work<'_>) -> &mut Released {
-        &mut self.all[work.request]
+        self.all[work.request].left.push((podref, left));
     }
 }

@@ -18,8 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Releaser, Request, Work,
-    outcome::{Outcomes, Released},
-    permission::Permission,
+    outcome::{Left, Outcomes, Released},
     rows::without_row,
     steps::{Marked, Proven},
 };
@@ -50,7 +49,7 @@ impl Releaser {
         learned: &AtomicUsize,
         stop: &CancellationToken,
     ) -> Vec<Released> {
-        let permission = Permission::new(context, stop);
+        let gate = &context.gate;
         let mut size = learned.load(Ordering::Relaxed);
         let mut outcomes = Outcomes::new(requests.len());
         let works = requests.iter().enumerate().flat_map(|(number, request)| {
@@ -62,7 +61,7 @@ impl Releaser {
         });
         let works: Vec<_> = works.collect();
         let mut found = self
-            .find(namespace, &works, &mut outcomes)
+            .find(context, namespace, &works, &mut outcomes)
             .await
             .into_iter();
         let mut late = Vec::new();
@@ -72,26 +71,26 @@ impl Releaser {
             if new.is_empty() && late.is_empty() {
                 break;
             }
-            if !permission.lasts() {
+            if stop.is_cancelled() || !gate.is_open() {
                 // No failure: whatever is left is postponed.
                 let left = new.into_iter().chain(found).map(|(_, work)| work);
                 for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
-                    outcomes.refuse(work);
+                    outcomes.leave(work, Left::Postponed(gate.wait()));
                 }
                 break;
             }
-            let marked = self.mark_all(&permission, namespace, new, &mut outcomes);
+            let marked = self.mark_all(context, stop, namespace, new, &mut outcomes);
             let marked = marked.await;
             late.extend(only_due(context, marked, &mut outcomes));
             let count = late.len();
             let took;
             (late, took) = self
-                .release_round(&permission, namespace, late, patient, &mut outcomes)
+                .release_round(context, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
             // The time that a few take tells little of the time that many would.
             let is_telling = 2 * count >= size || !late.is_empty();
-            if permission.lasts() && is_telling {
+            if is_telling && gate.is_open() && !stop.is_cancelled() {
                 size = took.next_size();
             }
             size = late.len().max(size);
@@ -103,7 +102,8 @@ impl Releaser {
     /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
     async fn mark_all<'r>(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
+        stop: &CancellationToken,
         namespace: &str,
         found: Vec<(Reservation, Work<'r>)>,
         outcomes: &mut Outcomes,
@@ -111,11 +111,10 @@ impl Releaser {
         let found = Pile::new(found);
         let mark_next = || async {
             let (reservation, work) = found.next()?;
-            Some(if permission.lasts() {
-                let marked = self.mark(permission, namespace, reservation, work).await;
-                marked.map_err(|(work, trouble)| (work, Some(trouble)))
+            Some(if stop.is_cancelled() || !context.gate.is_open() {
+                Err((work, Left::Postponed(context.gate.wait())))
             } else {
-                Err((work, None))
+                self.mark(context, namespace, reservation, work).await
             })
         };
         let mut results = Vec::new();
@@ -137,8 +136,7 @@ impl Releaser {
         for result in results {
             match result {
                 Ok(marked) => all.extend(marked),
-                Err((work, Some(trouble))) => outcomes.trouble(work, trouble),
-                Err((work, None)) => outcomes.refuse(work),
+                Err((work, left)) => outcomes.leave(work, left),
             }
         }
         all
@@ -148,13 +146,12 @@ impl Releaser {
     /// may be all unless it is `patient`, and those that nobody may delete any more. Returns as well how long the parts took.
     async fn release_round<'r>(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
         namespace: &str,
         marked: Vec<Marked<'r>>,
         patient: bool,
         outcomes: &mut Outcomes,
     ) -> (Vec<Marked<'r>>, Took) {
-        let context = permission.context;
         // A reservation that is ripe later was proven too early.
         let now = context.clock.now();
         let (begun, proven, mut kept) = self.prove(context, marked, outcomes).await;
@@ -180,14 +177,14 @@ impl Releaser {
             let mut results = Vec::new();
             while let Some(one) = proven.next() {
                 let age = begun.elapsed();
-                if age > latest || !permission.lasts_while_shutting_down() {
+                if age > latest || !context.gate.is_open() {
                     results.push(Err(one));
                     continue;
                 }
                 let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
                 let longest = &context.counters.longest_proof_age_ms;
                 longest.inner().fetch_max(millis, Ordering::Relaxed);
-                results.push(Ok((age, self.delete(permission, namespace, one).await)));
+                results.push(Ok((age, self.delete(context, namespace, one).await)));
             }
             results
         };
@@ -197,7 +194,7 @@ impl Releaser {
             }
             match result {
                 Ok((_, Ok(work))) => outcomes.deleted(work),
-                Ok((_, Err((work, trouble)))) => outcomes.trouble(work, trouble),
+                Ok((_, Err((work, left)))) => outcomes.leave(work, left),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
@@ -207,13 +204,13 @@ impl Releaser {
         let restoring = || async {
             let mut results = Vec::new();
             while let Some(marked) = kept.next() {
-                results.push(self.restore(permission, namespace, marked).await);
+                results.push(self.restore(context, namespace, marked).await);
             }
             results
         };
         for result in hands(restoring).await {
-            if let Err((work, trouble)) = result {
-                outcomes.trouble(work, trouble);
+            if let Err((work, left)) = result {
+                outcomes.leave(work, left);
             }
         }
         (late, Took { reads, deletes })

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
+    time::Duration,
 };
 
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
@@ -13,7 +14,7 @@ use ipgc_core::{known::Overlaps, patch::Answer, podref::PodRef, pool::PoolKey};
 
 use super::{
     Work,
-    outcome::Outcomes,
+    outcome::{Left, Outcomes},
     steps::{Marked, Proven},
 };
 use crate::collect::{
@@ -67,11 +68,12 @@ pub(super) async fn without_row<'w>(
             {
                 context.gate.refused(Access::Read, "read pools", error);
             }
-            for work in proven.iter().map(|proven| proven.marked().work()) {
-                match &error {
-                    ObserveError::Call(error) => outcomes.fail(work, error),
-                    ObserveError::Unreadable(_) => outcomes.fail_for(work, error.to_string()),
-                }
+            let left = match &error {
+                ObserveError::Call(error) => Left::after(context, error),
+                ObserveError::Unreadable(_) => Left::Failed(error.to_string(), Duration::ZERO),
+            };
+            for proven in &proven {
+                outcomes.leave(proven.marked().work(), left.clone());
             }
             (Vec::new(), Vec::new())
         }

@@ -4,17 +4,18 @@
 //! returns), [`Proven`] is a marked one whose pod was read as absent after that, and only a proven one
 //! can be deleted. Both are made here alone.
 
+use std::time::Duration;
+
 use ipgc_core::{
-    definitions::Scope, fact::Fact, names::may_be_of_another, patch::Answer, proof::Presence,
-    refusal::Claims, reservation::Reservation, time::Moment,
+    definitions::Scope, fact::Fact, names::may_be_of_another, proof::Presence, refusal::Claims,
+    reservation::Reservation, time::Moment,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
     Releaser, Work,
-    outcome::{Outcomes, Trouble},
-    permission::Permission,
+    outcome::{Left, Outcomes},
 };
 use crate::{
     access::Right,
@@ -73,21 +74,21 @@ impl Releaser {
     /// Makes sure that no ADD accepts the reservation any more; `None` when it is gone.
     pub(super) async fn mark<'r>(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
         namespace: &str,
         reservation: Reservation,
         work: Work<'r>,
-    ) -> Result<Option<Marked<'r>>, (Work<'r>, Trouble)> {
+    ) -> Result<Option<Marked<'r>>, (Work<'r>, Left)> {
         let wanted = work.wanted;
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
         }
-        let Context { policy, clock, .. } = permission.context;
+        let Context { policy, clock, .. } = context;
         let mark = |reservation: Reservation| {
             // From when it is known to be claimed: the ADD that looked at it before may write its row yet.
             let claimed = reservation.is_claimed();
             let seen = || {
-                let mut evidence = permission.context.evidence();
+                let mut evidence = context.evidence();
                 evidence.see_reservation(&reservation, clock.now()).first
             };
             Marked {
@@ -99,19 +100,20 @@ impl Releaser {
         // A pod that lives may accept it at any moment, whatever its name. One that names no pod nobody accepts.
         let may_be_accepted = (wanted.name_may_return || wanted.fact.is_of_living())
             && !reservation.podref.is_empty();
-        let refusals = &permission.context.refusals;
+        let refusals = &context.refusals;
         let back_off = |verb| refusals.until(|| right(verb, &reservation));
         let is_marked = !may_be_accepted || reservation.is_claimed();
         let claimed_until = || (!is_marked).then(|| back_off("patch")).flatten();
         if let Some(until) = back_off("delete").or_else(claimed_until) {
             let reason = "the server refused it a moment ago".to_owned();
-            return Err((work, Trouble::Refused(reason, until)));
+            return Err((work, Left::Kept(reason, Some(until))));
         }
         if is_marked {
             return Ok(Some(mark(reservation)));
         }
-        if !self.may_claim(permission, &reservation) {
-            return Err((work, Trouble::Forbidden));
+        if !self.may_claim(context, &reservation) {
+            let reason = "its claim is refused, like others'".to_owned();
+            return Err((work, Left::Kept(reason, None)));
         }
         let claim = reservation.claim();
         let answer = self.api.patch(namespace, &reservation.name, claim).await;
@@ -126,11 +128,11 @@ impl Releaser {
             }
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
             Err(error) => {
-                let trouble = self.trouble(permission, "patch", &reservation, error).await;
-                if let Trouble::Refused(reason, _) = &trouble {
-                    self.claim_refused(permission, &reservation, reason);
+                let left = self.left(context, "patch", &reservation, &error).await;
+                if let Left::Kept(reason, _) = &left {
+                    self.claim_refused(context, &reservation, reason);
                 }
-                Err((work, trouble))
+                Err((work, left))
             }
         }
     }
@@ -142,8 +144,7 @@ impl Releaser {
     }
 
     /// Whether a claim may be sent; where the server refuses them all, one may between two sweeps.
-    fn may_claim(&self, permission: &Permission<'_>, reservation: &Reservation) -> bool {
-        let context = permission.context;
+    fn may_claim(&self, context: &Context, reservation: &Reservation) -> bool {
         let may = lock(&self.claims)
             .get_mut(&reservation.namespace)
             .is_none_or(|claims| claims.may_begin(context.clock.now(), self.sweep_interval));
@@ -154,8 +155,7 @@ impl Releaser {
     }
 
     /// The server refuses the claim of a reservation, and maybe all of them.
-    fn claim_refused(&self, permission: &Permission<'_>, reservation: &Reservation, reason: &str) {
-        let context = permission.context;
+    fn claim_refused(&self, context: &Context, reservation: &Reservation, reason: &str) {
         let Reservation {
             namespace, name, ..
         } = reservation;
@@ -176,16 +176,15 @@ impl Releaser {
     }
 
     /// The meaning of a write on a reservation that failed; a refusal is told.
-    async fn trouble(
+    async fn left(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
         verb: &'static str,
         reservation: &Reservation,
-        error: CallError,
-    ) -> Trouble {
-        let context = permission.context;
+        error: &CallError,
+    ) -> Left {
         let right = right(verb, reservation);
-        if context.refusals.is_about_object(&right, &error).await {
+        if context.refusals.is_about_object(&right, error).await {
             let reason = error.to_string();
             if context.is_refusal_to_be_told(&reservation.uid, &reason) {
                 context.counters.frees_refused.inc();
@@ -201,12 +200,9 @@ impl Releaser {
                 );
                 context.events.reservation_refused(reservation, &reason);
             }
-            return Trouble::Refused(reason, context.refusals.refused(right));
+            return Left::Kept(reason, Some(context.refusals.refused(right)));
         }
-        if error.answer() == Answer::Forbidden {
-            permission.deny();
-        }
-        Trouble::Failed(error)
+        Left::after(context, error)
     }
 
     /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
@@ -245,7 +241,10 @@ impl Releaser {
             match wanted.fact.check(found, wanted.row.address, &scope) {
                 Ok(true) => proven.push(Proven(marked)),
                 Ok(false) => kept.push(marked),
-                Err(reason) => outcomes.fail_for(marked.work, reason.into_string()),
+                Err(reason) => {
+                    let left = Left::Failed(reason.into_string(), Duration::ZERO);
+                    outcomes.leave(marked.work, left);
+                }
             }
         }
         (begun, proven, kept)
@@ -254,17 +253,16 @@ impl Releaser {
     /// Deletes it; the work, if it was there.
     pub(super) async fn delete<'r>(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
         namespace: &str,
         Proven(marked): Proven<'r>,
-    ) -> Result<Option<Work<'r>>, (Work<'r>, Trouble)> {
+    ) -> Result<Option<Work<'r>>, (Work<'r>, Left)> {
         let Marked {
             reservation, work, ..
         } = marked;
         let answer = self.api.delete(namespace, &reservation).await;
         match answer {
             Ok(()) => {
-                let context = permission.context;
                 context.gate.passed();
                 context.refusals.passed(|| right("delete", &reservation));
                 let podref = &work.wanted.row.podref;
@@ -273,8 +271,8 @@ impl Releaser {
             }
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
             Err(error) => {
-                let trouble = self.trouble(permission, "delete", &reservation, error);
-                Err((work, trouble.await))
+                let left = self.left(context, "delete", &reservation, &error);
+                Err((work, left.await))
             }
         }
     }
@@ -282,10 +280,10 @@ impl Releaser {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
     pub(super) async fn restore<'r>(
         &self,
-        permission: &Permission<'_>,
+        context: &Context,
         namespace: &str,
         marked: Marked<'r>,
-    ) -> Result<(), (Work<'r>, Trouble)> {
+    ) -> Result<(), (Work<'r>, Left)> {
         let Marked {
             reservation,
             work,
@@ -307,8 +305,8 @@ impl Releaser {
             Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(()),
             Err(error) => {
                 warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
-                let trouble = self.trouble(permission, "patch", &reservation, error);
-                Err((work, trouble.await))
+                let left = self.left(context, "patch", &reservation, &error);
+                Err((work, left.await))
             }
         }
     }

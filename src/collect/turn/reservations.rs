@@ -24,7 +24,10 @@ use super::Turn;
 use crate::{
     calls::CallError,
     collect::{
-        gate::Access, picked::Fate, pool_api::ObserveError, release::Releaser,
+        gate::Access,
+        picked::Fate,
+        pool_api::ObserveError,
+        release::{Left, Releaser},
         second_look::second_look,
     },
 };
@@ -89,35 +92,33 @@ impl Turn<'_> {
             .counters
             .reservations_freed
             .inc_by(outcome.deleted as u64);
-        if let Some(error) = &outcome.forbidden {
-            gate.refused(Access::Write, "release reservations", error);
-        }
-        let mut failed = BTreeSet::new();
-        let wait = gate.wait();
-        for podref in outcome.refused {
-            self.outcome(&podref, Outcome::Postponed(wait));
-            failed.insert(podref);
-        }
-        for (podref, reason, again) in outcome.kept {
-            if let Some(picked) = &self.context.picked {
-                let orphans = self.batch.works.get(&podref).map(|work| &work.orphans);
-                let orphans = orphans.cloned().unwrap_or_default();
-                picked.failed(self.key, &podref, &orphans, &reason, true);
+        let (mut failed, mut waiting) = (BTreeSet::new(), HashSet::new());
+        for (podref, left) in outcome.left {
+            match left {
+                Left::Postponed(wait) => self.outcome(&podref, Outcome::Postponed(wait)),
+                Left::Kept(reason, again) => {
+                    if let Some(picked) = &self.context.picked {
+                        let orphans = self.batch.works.get(&podref).map(|work| &work.orphans);
+                        let orphans = orphans.cloned().unwrap_or_default();
+                        picked.failed(self.key, &podref, &orphans, &reason, true);
+                    }
+                    // Otherwise a sweep finds it again.
+                    let Some(again) = again else { continue };
+                    self.outcome(&podref, Outcome::not_before(again));
+                }
+                Left::Failed(reason, at_least) => {
+                    let reason = format!("could not release a reservation: {reason}");
+                    self.failed(&podref, reason, at_least);
+                }
+                Left::Claimed(address) => {
+                    waiting.insert((podref, address));
+                    continue;
+                }
             }
-            // Otherwise a sweep finds it again.
-            if let Some(again) = again {
-                self.outcome(&podref, Outcome::not_before(again));
-                failed.insert(podref);
-            }
-        }
-        for (podref, reason) in outcome.failed {
-            let reason = format!("could not release a reservation: {reason}");
-            self.failed(&podref, reason, outcome.retry_after);
             failed.insert(podref);
         }
         let place = |wanted: &Wanted| (wanted.row.podref.clone(), wanted.row.address);
         let was_claimed: HashSet<_> = claimed.iter().map(place).collect();
-        let waiting: HashSet<_> = outcome.claimed.into_iter().collect();
         let mut left = orphans;
         left.retain(|wanted| {
             let place = place(wanted);
