@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::lock::lock;
@@ -21,7 +22,7 @@ pub struct Batches<K, J> {
     tasks: TaskTracker,
 }
 
-type Inboxes<K, J> = Arc<Mutex<HashMap<K, Vec<J>>>>;
+type Inboxes<K, J> = Arc<Mutex<HashMap<K, mpsc::UnboundedSender<J>>>>;
 
 impl<K: Clone + Eq + Hash, J> Batches<K, J> {
     /// No jobs yet. The task that serves them runs in `tasks`.
@@ -38,28 +39,25 @@ impl<K: Clone + Eq + Hash, J> Batches<K, J> {
         F: Future<Output = ()> + Send + 'static,
     {
         let mut inboxes = lock(&self.inboxes);
-        if let Some(inbox) = inboxes.get_mut(&key) {
-            inbox.push(job);
+        let served = inboxes.get(&key).filter(|inbox| !inbox.is_closed());
+        if let Some(inbox) = served {
+            // A task that ends early drops its jobs, and whoever waits for them hears of it.
+            let _ = inbox.send(job);
             return;
         }
-        inboxes.insert(key.clone(), vec![job]);
-        // A runtime that ends drops what is spawned at once, and then the inbox is locked again.
-        drop(inboxes);
-        let inbox = Inbox {
-            key,
-            inboxes: Arc::clone(&self.inboxes),
-            retired: false,
-        };
-        self.tasks.spawn(serve(inbox));
+        let (inbox, jobs) = mpsc::unbounded_channel();
+        let _ = inbox.send(job);
+        inboxes.insert(key.clone(), inbox);
+        let inboxes = Arc::clone(&self.inboxes);
+        self.tasks.spawn(serve(Inbox { key, jobs, inboxes }));
     }
 }
 
 /// The jobs of one key, in the hands of the one who serves them.
-pub struct Inbox<K: Eq + Hash, J> {
+pub struct Inbox<K, J> {
     key: K,
+    jobs: mpsc::UnboundedReceiver<J>,
     inboxes: Inboxes<K, J>,
-    /// The inbox under this key is no longer ours.
-    retired: bool,
 }
 
 impl<K: Eq + Hash, J> Inbox<K, J> {
@@ -70,30 +68,19 @@ impl<K: Eq + Hash, J> Inbox<K, J> {
 
     /// All jobs that have gathered; `None`, and the inbox is gone, when there are none.
     pub fn take(&mut self) -> Option<Vec<J>> {
-        let mut inboxes = lock(&self.inboxes);
-        let jobs = std::mem::take(inboxes.get_mut(&self.key)?);
+        // No job is added while this is locked.
+        let inboxes = Arc::clone(&self.inboxes);
+        let mut inboxes = lock(&inboxes);
+        let jobs = self.take_more();
         if jobs.is_empty() {
             inboxes.remove(&self.key);
-            self.retired = true;
             return None;
         }
         Some(jobs)
     }
 
     /// Whatever has gathered since, if anything.
-    pub fn take_more(&self) -> Vec<J> {
-        let mut inboxes = lock(&self.inboxes);
-        let jobs = inboxes.get_mut(&self.key).map(std::mem::take);
-        jobs.unwrap_or_default()
-    }
-}
-
-impl<K: Eq + Hash, J> Drop for Inbox<K, J> {
-    /// However its task ends, jobs never wait in an inbox that nobody empties: dropped, whoever waits
-    /// for them hears of it.
-    fn drop(&mut self) {
-        if !self.retired {
-            lock(&self.inboxes).remove(&self.key);
-        }
+    pub fn take_more(&mut self) -> Vec<J> {
+        std::iter::from_fn(|| self.jobs.try_recv().ok()).collect()
     }
 }

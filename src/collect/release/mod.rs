@@ -144,7 +144,7 @@ impl Releaser {
                 inbox.take_more()
             };
             if !requests.is_empty() {
-                let mut gathering = pin!(gather(&inbox, requests, stop));
+                let mut gathering = pin!(gather(&mut inbox, requests, stop));
                 let requests = loop {
                     tokio::select! {
                         requests = &mut gathering => break requests,
@@ -172,7 +172,7 @@ impl Releaser {
 
 /// The requests, and if they are many those that come a moment later.
 async fn gather(
-    inbox: &Inbox<String, Request>,
+    inbox: &mut Inbox<String, Request>,
     mut requests: Vec<Request>,
     stop: &CancellationToken,
 ) -> Vec<Request> {
