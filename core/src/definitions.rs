@@ -15,25 +15,17 @@ use crate::{
     pod::PodState,
 };
 
-/// One definition, as far as it could be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Definition {
-    /// Its whereabouts sections; none when it uses another IPAM.
-    Read(Vec<Ipam>),
-    /// It exists and cannot be read.
-    Invalid(InvalidConfig),
-}
+/// The whereabouts sections of a definition, none when it uses another IPAM; or, where it exists and cannot be read, why.
+pub type Definition = Result<Vec<Ipam>, InvalidConfig>;
 
-impl Definition {
-    /// Reads the definition `namespace/name` by its `spec.config`, or by why the object could not be read as far as
-    /// that.
-    pub fn read(name: &str, config: Result<Option<&str>, String>) -> Self {
-        let own_name = name.rsplit_once('/').map_or(name, |(_, own)| own);
-        let sections = config
-            .map_err(InvalidConfig::Json)
-            .and_then(|config| parse(config.unwrap_or_default(), own_name));
-        sections.map_or_else(Self::Invalid, Self::Read)
-    }
+/// Reads the definition `namespace/name` by its `spec.config`, or by why the object could not be read as far as that.
+///
+/// # Errors
+/// Where it cannot be read: it may be of any network.
+pub fn read(name: &str, config: Result<Option<&str>, String>) -> Definition {
+    let own_name = name.rsplit_once('/').map_or(name, |(_, own)| own);
+    let config = config.map_err(InvalidConfig::Json)?;
+    parse(config.unwrap_or_default(), own_name)
 }
 
 /// All definitions, by `namespace/name`.
@@ -85,11 +77,11 @@ pub fn may_be_reserved(
     reservation: &str,
 ) -> bool {
     match definitions.get(entry.network) {
-        Some(Definition::Read(sections)) => sections.iter().any(|section| {
+        Some(Ok(sections)) => sections.iter().any(|section| {
             let network = section.network_name.as_deref();
             reservation_address(reservation, network) == Some(address)
         }),
-        _ => may_reserve(reservation, address),
+        Some(Err(_)) | None => may_reserve(reservation, address),
     }
 }
 
@@ -130,25 +122,21 @@ impl Scope<'_> {
     /// Whether the range of this definition may have been that of this pool, which no definition of the network has
     /// any more: the row of a pod stays where it is when a range is changed.
     fn may_have_named(&self, entry: StatusEntry<'_>) -> bool {
-        let Some(Definition::Read(sections)) = self.definitions.get(entry.network) else {
+        let Some(Ok(sections)) = self.definitions.get(entry.network) else {
             return false;
         };
         let is_of =
             |section: &&Ipam| may_be_of(self.networks, section.network_name.as_deref(), false);
-        let defines = |definition: &Definition| match definition {
-            Definition::Read(sections) => {
-                let mut ranges = sections.iter().filter(is_of).flat_map(|it| &*it.ranges);
-                ranges.any(|range| self.range == Some(*range))
-            }
-            Definition::Invalid(_) => false,
-        };
-        sections.iter().any(|section| is_of(&section)) && !self.definitions.values().any(defines)
+        let all = self.definitions.values().flatten().flatten();
+        let mut ranges = all.filter(is_of).flat_map(|section| &*section.ranges);
+        sections.iter().any(|section| is_of(&section))
+            && !ranges.any(|range| self.range == Some(*range))
     }
 
     /// Whether an address in this entry of a network-status may be one of this pool's network. The
     /// cluster's own network is named after no definition, so it may be any.
     pub fn may_name(&self, entry: StatusEntry<'_>, address: IpAddr) -> bool {
-        let Some(Definition::Read(sections)) = self.definitions.get(entry.network) else {
+        let Some(Ok(sections)) = self.definitions.get(entry.network) else {
             return true;
         };
         sections.iter().any(|section| {

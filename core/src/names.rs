@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     address::{Range, may_reserve, readings},
-    definitions::{Definition, Definitions, Networks},
+    definitions::{Definitions, Networks},
     ipam::Ipam,
     pod::PodState,
 };
@@ -32,12 +32,8 @@ impl KnownNetworks {
 
     /// Takes in what can be read of these definitions.
     pub fn add_definitions(&mut self, definitions: &Definitions) {
-        for definition in definitions.values() {
-            if let Definition::Read(sections) = definition {
-                for section in sections {
-                    self.add_section(section);
-                }
-            }
+        for section in definitions.values().flatten().flatten() {
+            self.add_section(section);
         }
     }
 
@@ -124,10 +120,7 @@ mod tests {
         let definitions = sections.iter().enumerate().map(|(number, keys)| {
             let config = format!(r#"{{"type":"macvlan","ipam":{{"type":"whereabouts",{keys}}}}}"#);
             let name = format!("d/{number}");
-            (
-                name.into(),
-                Definition::Read(parse(&config, "net").unwrap()),
-            )
+            (name.into(), Ok(parse(&config, "net").unwrap()))
         });
         known.add_definitions(&definitions.collect());
         known

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     address::{Range, pool_name},
-    definitions::{Definition, Definitions},
+    definitions::Definitions,
     evidence::Ended,
     ipam::Ipam,
     podref::is_object_name,
@@ -120,13 +120,13 @@ impl Routes {
         for ended in ended {
             for network in networks(ended) {
                 match definitions.get(network) {
-                    Some(Definition::Read(sections)) => {
+                    Some(Ok(sections)) => {
                         for section in sections {
                             let node = ended.last.node.as_deref();
                             routes.follow(network, section, node, known);
                         }
                     }
-                    Some(Definition::Invalid(reason)) => {
+                    Some(Err(reason)) => {
                         routes.unresolved.push(format!("{network}: {reason}"));
                     }
                     None => {

@@ -9,7 +9,7 @@ use std::{
 
 use ipgc_core::{
     address::{Range, readings},
-    definitions::Definition,
+    definitions,
     names::{KnownNetworks, split},
     networks::{Request, Status},
     patch::UnreadablePatch,
@@ -124,10 +124,10 @@ fn changed(numbers: &mut Numbers, texts: &[&str]) -> String {
 }
 
 fn definition(text: &str) {
-    let read = || Definition::read("default/a", Ok(Some(text)));
+    let read = || definitions::read("default/a", Ok(Some(text)));
     let first = read();
     assert_eq!(first, read());
-    if let Definition::Read(sections) = first {
+    if let Ok(sections) = first {
         for section in &sections {
             assert!(section.pool_names().all(|name| !name.is_empty()));
         }

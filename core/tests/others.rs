@@ -11,7 +11,7 @@ use crate::common::{
 };
 use ipgc_core::{
     clearance::{Living, Other, Wait},
-    definitions::{Definition, Definitions},
+    definitions::Definitions,
     evidence::{Ended, Grade, Sandboxes},
     id::IdTag,
     ipam::parse,
@@ -114,10 +114,7 @@ fn settled() -> Known {
 
 /// Definitions of these networks, as `(name, spec.config)`.
 fn definitions(all: &[(&str, &str)]) -> Definitions {
-    let read = |(name, config): &(&str, &str)| {
-        let definition = parse(config, "net").map_or_else(Definition::Invalid, Definition::Read);
-        ((*name).into(), definition)
-    };
+    let read = |(name, config): &(&str, &str)| ((*name).into(), parse(config, "net"));
     all.iter().map(read).collect()
 }
 

@@ -20,7 +20,7 @@ use rstest::rstest;
 fn definition(name: &str, ipam: &str) -> (Box<str>, Definition) {
     let config = format!(r#"{{"type":"macvlan","ipam":{{"type":"whereabouts",{ipam}}}}}"#);
     let sections = parse(&config, name).unwrap();
-    (format!("default/{name}").into(), Definition::Read(sections))
+    (format!("default/{name}").into(), Ok(sections))
 }
 
 fn definitions() -> Definitions {
@@ -40,15 +40,10 @@ fn definitions() -> Definitions {
             "loud",
             r#""range":"10.9.0.0/24","network_name":"x\nfreed row""#,
         ),
-        (
-            "default/odd".into(),
-            Definition::Invalid(parse("{", "odd").unwrap_err()),
-        ),
+        ("default/odd".into(), Err(parse("{", "odd").unwrap_err())),
         (
             "default/dhcp".into(),
-            Definition::Read(
-                parse(r#"{"type":"macvlan","ipam":{"type":"dhcp"}}"#, "dhcp").unwrap(),
-            ),
+            Ok(parse(r#"{"type":"macvlan","ipam":{"type":"dhcp"}}"#, "dhcp").unwrap()),
         ),
     ]
     .into()

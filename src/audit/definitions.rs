@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     address::{Range, pool_name},
-    definitions::{self, Definition, may_be_of},
+    definitions::{self, may_be_of},
     ipam::{Ipam, Span, handed_out},
 };
 
@@ -136,7 +136,7 @@ impl<'s> Definitions<'s> {
             blind: Vec::new(),
         };
         for (name, definition) in &snapshot.definitions {
-            let Definition::Read(sections) = definition else {
+            let Ok(sections) = definition else {
                 definitions.blind.push(Blind {
                     name,
                     network: None,
@@ -228,12 +228,13 @@ impl<'s> Definitions<'s> {
     /// All sections that can be read, each with the name of its definition.
     fn sections(&self) -> impl Iterator<Item = (&'s str, &'s Ipam)> {
         let all = self.all.iter();
-        all.flat_map(|(name, definition)| sections(definition).iter().map(|ipam| (&**name, ipam)))
+        all.flat_map(|(name, definition)| definition.iter().flatten().map(|ipam| (&**name, ipam)))
     }
 
     /// The sections of the definition of this name.
     fn sections_of(&self, name: &str) -> &'s [Ipam] {
-        self.all.get(name).map_or(&[], sections)
+        let definition = self.all.get(name).and_then(|it| it.as_ref().ok());
+        definition.map_or(&[], Vec::as_slice)
     }
 
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
@@ -265,13 +266,5 @@ impl<'s> Definitions<'s> {
     pub fn giving(&self, network: &str, address: IpAddr) -> impl Iterator<Item = &'s Ipam> {
         let sections = self.sections_of(network).iter();
         sections.filter(move |ipam| ipam.ranges.iter().any(|range| range.contains(address)))
-    }
-}
-
-/// The sections of a definition that can be read.
-fn sections(definition: &Definition) -> &[Ipam] {
-    match definition {
-        Definition::Read(sections) => sections,
-        Definition::Invalid(_) => &[],
     }
 }

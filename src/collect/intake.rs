@@ -4,7 +4,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
-    definitions::Definition,
+    definitions,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
     known::Evidence,
     node::{Blocked, NO_SANDBOXES_ANNOTATION},
@@ -237,8 +237,8 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
             // Its text quotes values.
             Err(_) => Err("the object has not the shape of a definition".to_owned()),
         };
-        let definition = Definition::read(&name, config);
-        if let Definition::Invalid(reason) = &definition {
+        let definition = definitions::read(&name, config);
+        if let Err(reason) = &definition {
             warn!(definition = name, %reason, "definition cannot be read");
         }
         let known = &mut self.evidence.lock().definitions;

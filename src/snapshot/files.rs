@@ -13,7 +13,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use ipgc_core::{definitions::Definition, text::excerpt};
+use ipgc_core::text::excerpt;
 use kube::core::Selector;
 use serde_json::Value;
 
@@ -247,13 +247,8 @@ fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, S
         ));
     }
     // Most clusters have no slices of nodes.
-    let sliced = snapshot
-        .definitions
-        .values()
-        .any(|definition| match definition {
-            Definition::Read(sections) => sections.iter().any(|section| section.slices.is_some()),
-            Definition::Invalid(_) => false,
-        });
+    let mut sections = snapshot.definitions.values().flatten().flatten();
+    let sliced = sections.any(|section| section.slices.is_some());
     let wanted = Kind::ALL
         .into_iter()
         .filter(|kind| sliced || *kind != Kind::NodeSlicePool);

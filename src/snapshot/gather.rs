@@ -6,8 +6,8 @@
 use std::{collections::HashSet, error::Error as _};
 
 use ipgc_core::{
-    address::Range, definitions::Definition, ipam::fault, pool::ObservedPool,
-    reservation::Reservation, routes::Slice, text::excerpt,
+    address::Range, definitions, ipam::fault, pool::ObservedPool, reservation::Reservation,
+    routes::Slice, text::excerpt,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Selector, SelectorExt};
@@ -153,7 +153,7 @@ impl Gather {
                 }
                 let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
                 let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-                let definition = Definition::read(&name, config.map_err(fault));
+                let definition = definitions::read(&name, config.map_err(fault));
                 self.snapshot.definitions.insert(name.into(), definition);
             }
         }
@@ -244,10 +244,10 @@ impl Gather {
 }
 
 /// The ranges that a definition does not tell, and why.
-fn untold(definition: &Definition) -> Option<String> {
+fn untold(definition: &definitions::Definition) -> Option<String> {
     let sections = match definition {
-        Definition::Invalid(reason) => return Some(format!("tells no range: {reason}")),
-        Definition::Read(sections) => sections,
+        Err(reason) => return Some(format!("tells no range: {reason}")),
+        Ok(sections) => sections,
     };
     let problems: Vec<_> = sections.iter().flat_map(|it| &*it.problems).collect();
     if !problems.is_empty() {

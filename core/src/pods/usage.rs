@@ -101,15 +101,11 @@ fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
             }
         })
     };
-    let read = definitions
-        .iter()
-        .filter_map(|(name, definition)| match definition {
-            Definition::Read(sections) => {
-                Some((&**name, sections.iter().flat_map(of_section).collect()))
-            }
-            Definition::Invalid(_) => None,
-        });
-    read.collect()
+    let of_definition = |(name, definition): (&'n Box<str>, &'n Definition)| {
+        let sections = definition.as_ref().ok()?;
+        Some((&**name, sections.iter().flat_map(of_section).collect()))
+    };
+    definitions.iter().filter_map(of_definition).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +119,7 @@ mod tests {
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
+    use crate::definitions::read;
     use crate::pods::{
         PodIndex, RowGlance,
         tests::{state, state_of},
@@ -145,10 +142,10 @@ mod tests {
                 ipam["network_name"] = network.into();
             }
             let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
-            definitions.insert(name.into(), Definition::read(name, Ok(Some(&config))));
+            definitions.insert(name.into(), read(name, Ok(Some(&config))));
         }
         let other = r#"{"type": "bridge", "ipam": {"type": "host-local"}}"#;
-        let other = Definition::read("d/local", Ok(Some(other)));
+        let other = read("d/local", Ok(Some(other)));
         definitions.insert("d/local".into(), other);
         definitions
     }

@@ -45,9 +45,9 @@ fn unreadable_is_not_missing() {
     sink.apply(definition("broken", &json!({ "config": "{" })));
     sink.apply(definition("shapeless", &json!({ "config": 7 })));
     let evidence = sink.evidence.lock();
-    let is_invalid = |name| matches!(evidence.definitions.get(name), Some(Definition::Invalid(_)));
+    let is_invalid = |name| matches!(evidence.definitions.get(name), Some(Err(_)));
     assert!(is_invalid("d/broken") && is_invalid("d/shapeless"));
     let empty = evidence.definitions.get("d/empty");
-    assert_eq!(empty, Some(&Definition::Invalid(InvalidConfig::Empty)));
+    assert_eq!(empty, Some(&Err(InvalidConfig::Empty)));
     assert!(!evidence.definitions.contains_key("d/missing"));
 }

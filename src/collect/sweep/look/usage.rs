@@ -6,7 +6,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{
     address::pool_name,
-    definitions::{Definition, Definitions},
+    definitions::Definitions,
     ipam::{Span, handed_out},
     known::Evidence,
 };
@@ -43,17 +43,9 @@ impl Look<'_> {
     /// Of a range only that can be given out which some definition neither leaves out nor excludes.
     fn sizes(&mut self, definitions: &Definitions) {
         let mut spans = HashMap::<_, Vec<&Span>>::new();
-        let sections = definitions
-            .values()
-            .filter_map(|definition| match definition {
-                Definition::Read(sections) => Some(sections),
-                Definition::Invalid(_) => None,
-            });
+        let sections = definitions.values().flatten().flatten();
         // A slice of a node is given out as a whole.
-        for section in sections
-            .flatten()
-            .filter(|section| section.slices.is_none())
-        {
+        for section in sections.filter(|section| section.slices.is_none()) {
             let network = section.network_name.as_deref();
             for span in &section.spans {
                 let name = pool_name(network, None, span.range);
