@@ -19,7 +19,7 @@ use crate::{
     names::KnownNetworks,
     node::{Nodes, Standing},
     podref::PodRef,
-    pods::{Others, PodIndex, Presumed},
+    pods::{Live, Others, PodIndex},
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     proof::{KnownResourceClaims, Presence, of_owner},
     reservation::Reservation,
@@ -116,8 +116,10 @@ pub struct Known {
     pub rows: usize,
     /// Of how many interfaces it has rows in all pools, as far as sweeps counted them.
     interfaces: usize,
-    /// Its pod, as far as the watch tells.
-    pub presumed: Presumed,
+    /// The presence of its pod, as far as the watch tells; no proof of anything.
+    pub presumed: Presence,
+    /// The incarnation that lives, if one does.
+    pub living: Option<Living>,
     /// Whether some of its rows in the pool are of ResourceClaims.
     pub has_claims: bool,
     /// All its rows, where they were looked for.
@@ -127,33 +129,16 @@ pub struct Known {
 }
 
 impl Known {
-    /// The presence of its pod, as far as the watch tells; no proof of anything.
-    pub fn presumption(&self) -> Presence {
-        match &self.presumed {
-            Presumed::Absent => Presence::Absent,
-            Presumed::Other => Presence::Present(None),
-            Presumed::Live(state, _) => Presence::Present(Some(state.clone())),
-        }
-    }
-
     /// Whether a pod of its name may come back.
     pub fn name_may_return(&self) -> bool {
         let mut ended = self.ended.iter();
         self.ended.is_empty() || ended.any(|end| end.last.name_may_return)
     }
 
-    /// The incarnation that lives, if one does.
-    pub fn uid(&self) -> Option<Box<str>> {
-        match &self.presumed {
-            Presumed::Live(state, _) => Some(state.uid.clone()),
-            Presumed::Absent | Presumed::Other => None,
-        }
-    }
-
     /// Whether its end alone frees its rows: no node matters then.
     fn needs_no_node(&self) -> bool {
         let mut ended = self.ended.iter();
-        let is_absent = matches!(self.presumed, Presumed::Absent);
+        let is_absent = matches!(self.presumed, Presence::Absent);
         let is_proof = !self.has_claims && !self.name_may_return();
         is_absent && is_proof && ended.all(|end| end.settled)
     }
@@ -161,15 +146,8 @@ impl Known {
     /// The node of its pod, if one lives.
     pub fn node(&self) -> Option<Box<str>> {
         match &self.presumed {
-            Presumed::Live(state, _) => state.node.clone(),
-            Presumed::Absent | Presumed::Other => None,
-        }
-    }
-
-    fn living(&self) -> Option<Living> {
-        match &self.presumed {
-            Presumed::Live(_, living) => Some(living.clone()),
-            Presumed::Absent | Presumed::Other => None,
+            Presence::Present(Some(state)) => state.node.clone(),
+            _ => None,
         }
     }
 }
@@ -209,19 +187,17 @@ impl Evidence {
             }
         }
         ended.sort_by_key(|end| end.at);
-        let presumed = pods.presumed(podref.as_str());
+        let living = pods.live(podref.as_str()).map(Live::living);
         // One that is there and at its end has DELs to wait for as well, of rows in other pools too.
-        let completed = match &presumed {
-            Presumed::Live(_, living) => living.completed.as_ref(),
-            Presumed::Absent | Presumed::Other => None,
-        };
+        let completed = living.as_ref().and_then(|it| it.completed.as_ref());
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
         let mut counted = pods.count(podref.as_str());
         counted.raise(here);
         Known {
             rows: expected.max().unwrap_or(0).max(counted.rows()),
             interfaces: counted.interfaces(),
-            presumed,
+            presumed: pods.presumed(podref.as_str()),
+            living,
             has_claims: false,
             siblings: None,
             longest_grace: pods.longest_grace(),
@@ -232,7 +208,7 @@ impl Evidence {
 
     /// The presence of the owner of a row, as far as watches and the last sweep tell; no proof of anything.
     pub fn presumption(&self, row: &Row, known: &Known) -> Presence {
-        let pod = known.presumption();
+        let pod = known.presumed.clone();
         match row.content() {
             Ok(content) => of_owner(content, &self.claims, pod),
             Err(_) => pod,
@@ -294,7 +270,7 @@ impl Evidence {
     ) -> T {
         act(&Facts {
             ended: &known.ended,
-            living: known.living(),
+            living: known.living.clone(),
             rows: known.rows,
             interfaces: known.interfaces,
             sighting,

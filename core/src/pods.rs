@@ -26,7 +26,6 @@ use self::{
 };
 pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
-    clearance::Living,
     definitions::{Definitions, Scope},
     evidence::Ended,
     id::IdTag,
@@ -35,6 +34,7 @@ use crate::{
     pod::PodState,
     podref::PodRef,
     pool::RowCount,
+    proof::Presence,
     time::Moment,
 };
 
@@ -86,17 +86,6 @@ pub struct RowGlance<'r> {
     pub interface: Option<&'r str>,
     /// Which reports of the address are about it.
     pub scope: Scope<'r>,
-}
-
-/// The pod of a name as the watch shows it, before the API server is asked.
-#[derive(Debug)]
-pub enum Presumed {
-    /// None of that name exists.
-    Absent,
-    /// One exists that cannot have rows as far as its annotations tell; nothing more is known.
-    Other,
-    /// One exists.
-    Live(Arc<PodState>, Living),
 }
 
 impl PodIndex {
@@ -270,12 +259,17 @@ impl PodIndex {
         self.longest_grace
     }
 
-    /// The pod of a name as the watch shows it.
-    pub fn presumed(&self, podref: &str) -> Presumed {
-        match self.live.get(podref) {
-            Some(live) => Presumed::Live(Arc::new(live.state.clone()), live.living()),
-            None if self.others.contains(&hash_of(podref)) => Presumed::Other,
-            None => Presumed::Absent,
+    /// The pod of a name as the watch shows it, if it can have rows as far as its annotations tell.
+    pub fn live(&self, podref: &str) -> Option<&Live> {
+        self.live.get(podref).map(AsRef::as_ref)
+    }
+
+    /// The presence of the pod of a name as the watch shows it, before the API server is asked; no proof of anything.
+    pub(crate) fn presumed(&self, podref: &str) -> Presence {
+        match self.live(podref) {
+            Some(live) => Presence::Present(Some(Arc::new(live.state.clone()))),
+            None if self.others.contains(&hash_of(podref)) => Presence::Present(None),
+            None => Presence::Absent,
         }
     }
 

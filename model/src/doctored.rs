@@ -9,7 +9,7 @@ use ipgc_core::{
     known::{Evidence, Known},
     node::Nodes,
     podref::PodRef,
-    pods::{Others, Presumed},
+    pods::Others,
     pool::{ObservedPool, Row, RowCount},
     proof::Presence,
 };
@@ -102,7 +102,8 @@ impl Knowledge {
         };
         if mutations.has(Mutation::SkipProof) {
             self.presence.insert(web.clone(), Presence::Absent);
-            known.presumed = Presumed::Absent;
+            known.presumed = Presence::Absent;
+            known.living = None;
         }
         if mutations.has(Mutation::GradesIgnored) {
             for end in &mut known.ended {
@@ -147,7 +148,8 @@ impl Knowledge {
             && let Some(pod) = seen.iter().find_map(unreported)
         {
             self.presence.insert(web, Presence::Absent);
-            known.presumed = Presumed::Absent;
+            known.presumed = Presence::Absent;
+            known.living = None;
             let mut state = pod.state();
             if let Some(content) = content {
                 state.status = reported(content.address);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use ipgc_core::{fact::Fact, pods::Presumed, reservation::Reservation};
+use ipgc_core::{fact::Fact, reservation::Reservation};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -229,12 +229,7 @@ fn only_due<'r>(
     let mut due = Vec::with_capacity(marked.len());
     for marked in marked {
         let Work { wanted, .. } = marked.work();
-        let is_there = || {
-            matches!(
-                evidence.pods.presumed(wanted.row.podref.as_str()),
-                Presumed::Live(..)
-            )
-        };
+        let is_there = || evidence.pods.live(wanted.row.podref.as_str()).is_some();
         match marked.waits_until(now) {
             Some(until) if wanted.fact != Fact::Taken && !is_there() => {
                 outcomes.wait(marked.work(), until);

@@ -221,7 +221,8 @@ impl<'t> Turn<'t> {
             let context = self.context;
             self.batch
                 .note_attempt(patch.releases(), &self.networks, |podref| {
-                    context.known(podref, &[], RowCount::default()).uid()
+                    let known = context.known(podref, &[], RowCount::default());
+                    known.living.map(|it| it.uid)
                 });
             self.context.counters.patches_sent.inc();
             let counters = &self.context.counters;

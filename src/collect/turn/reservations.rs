@@ -283,7 +283,7 @@ impl Turn<'_> {
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
-        let presence = known.presumption();
+        let presence = known.presumed.clone();
         let evidence = self.context.evidence();
         let verdict = evidence.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
             judge_orphan(found, address, &presence, facts, policy, now)
@@ -323,7 +323,7 @@ impl Turn<'_> {
         } else {
             self.tell(&found.name, || Fate::Asked(stale.clone()));
         }
-        let uid = known.uid();
+        let uid = known.living.as_ref().map(|living| &*living.uid);
         Some(Wanted {
             row,
             networks: [network].into(),
@@ -331,7 +331,7 @@ impl Turn<'_> {
             fact: if has_row {
                 Fact::Taken
             } else {
-                Fact::of(stale.cause, uid.as_deref())
+                Fact::of(stale.cause, uid)
             },
         })
     }

@@ -14,7 +14,6 @@ use ipgc_core::{
     judge::{is_unused, lives_elsewhere},
     names::{Reading, split},
     podref::PodRef,
-    pods::Presumed,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
 };
@@ -149,10 +148,11 @@ impl Look<'_> {
     fn add_leftovers(&mut self, mut siblings: HashMap<PodRef, Vec<RowContent>>) {
         for (podref, left) in std::mem::take(&mut self.left) {
             let siblings: Arc<[_]> = siblings.remove(&podref).unwrap_or_default().into();
-            let presumed = self.context.evidence().pods.presumed(podref.as_str());
-            let Presumed::Live(pod, _) = presumed else {
-                continue;
-            };
+            let evidence = self.context.evidence();
+            let live = evidence.pods.live(podref.as_str());
+            let pod = live.map(|live| live.state.clone());
+            drop(evidence);
+            let Some(pod) = pod else { continue };
             let (left, drifts): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| {
                 let siblings = Some(&*siblings);
                 lives_elsewhere(&pod, &left.row, siblings)
