@@ -5,7 +5,7 @@
 //! makes every ADD skip the address; then the absence is proven once more; only then the
 //! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
 
-use std::{net::IpAddr, ops::Deref};
+use std::net::IpAddr;
 
 use json_patch::Patch;
 use serde::{Deserialize, de::IgnoredAny};
@@ -16,7 +16,7 @@ use crate::{
     operation::{add, remove, replace, test},
     podref::PodRef,
     pool::{RowContent, Unreadable},
-    text::{Members, Text, excerpt, not_null},
+    text::{Members, excerpt, not_null},
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
@@ -25,75 +25,93 @@ pub const CLAIMED_PODREF: &str = "ipgc.dev/releasing";
 pub const CLAIM_ANNOTATION: &str = "ipgc.dev/claimed-from";
 const CLAIM_PATH: [&str; 3] = ["metadata", "annotations", CLAIM_ANNOTATION];
 
-/// An OverlappingRangeIPReservation as it was read; most of a list are looked at before a text of theirs is copied.
+/// An OverlappingRangeIPReservation as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation<T = String> {
+pub struct Reservation {
     /// `metadata.namespace`.
-    pub namespace: T,
+    pub namespace: String,
     /// `metadata.name`, which holds the address.
-    pub name: T,
+    pub name: String,
     /// `metadata.uid`.
-    pub uid: T,
+    pub uid: String,
     /// `metadata.resourceVersion`.
-    pub resource_version: T,
+    pub resource_version: String,
     /// `spec.podref`; empty where there is none, as under the CRD of whereabouts before 0.5, which drops it.
-    pub podref: T,
+    pub podref: String,
     /// `spec.ifname`, where there is one.
-    pub interface: Option<T>,
+    pub interface: Option<String>,
     /// `spec.containerid`, where there is one: whereabouts before 0.5 wrote it.
-    pub sandbox: Option<T>,
+    pub sandbox: Option<String>,
     /// A field of `spec` that is not known. It may say whom the reservation belongs to.
     pub extra: Option<Box<str>>,
     /// The podref before a claim.
-    pub claimed_from: Option<T>,
+    pub claimed_from: Option<String>,
     has_annotations: bool,
 }
 
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct Raw<'t> {
-    metadata: Metadata<'t>,
-    spec: Option<Spec<'t>>,
+struct Raw {
+    metadata: Metadata,
+    spec: Option<Spec>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct Metadata<'t> {
-    namespace: Option<Text<'t>>,
-    name: Text<'t>,
-    uid: Text<'t>,
-    resource_version: Text<'t>,
-    annotations: Option<Annotations<'t>>,
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    namespace: Option<String>,
+    name: String,
+    uid: String,
+    resource_version: String,
+    annotations: Option<Annotations>,
 }
 
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct Annotations<'t> {
+struct Annotations {
     #[serde(rename = "ipgc.dev/claimed-from")]
-    claimed_from: Option<Text<'t>>,
+    claimed_from: Option<String>,
 }
 
 /// The fields of the spec, each a text.
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct Spec<'t> {
+struct Spec {
     #[serde(default, deserialize_with = "not_null")]
-    podref: Option<Text<'t>>,
+    podref: Option<String>,
     #[serde(default, deserialize_with = "not_null")]
-    ifname: Option<Text<'t>>,
+    ifname: Option<String>,
     #[serde(default, deserialize_with = "not_null")]
-    containerid: Option<Text<'t>>,
+    containerid: Option<String>,
     /// It is known, and says nothing.
     #[serde(default, deserialize_with = "not_null", rename = "poduid")]
-    _uid: Option<Text<'t>>,
+    _uid: Option<String>,
     #[serde(flatten)]
-    others: Members<Text<'t>, IgnoredAny>,
+    others: Members<String, IgnoredAny>,
 }
 
-impl<T: Deref<Target = str>> Reservation<T> {
+impl Reservation {
+    /// Reads the text of a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field
+    /// that is no text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Raw { metadata, spec } = serde_json::from_str(text).ok()?;
+        let spec = spec?;
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let extra = spec.others.0.first();
+        Some(Self {
+            podref: spec.podref.unwrap_or_default(),
+            interface: given(spec.ifname),
+            sandbox: given(spec.containerid),
+            extra: extra.map(|(name, _)| excerpt(name).into()),
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            has_annotations: metadata.annotations.is_some(),
+            claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
+        })
+    }
+
     /// Whether we claimed it before (and did not finish).
     pub fn is_claimed(&self) -> bool {
-        &*self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
+        self.podref == CLAIMED_PODREF && self.claimed_from.is_some()
     }
 
     /// The podref, a claim of ours seen through; empty where there is none.
@@ -110,58 +128,6 @@ impl<T: Deref<Target = str>> Reservation<T> {
             Some(sandbox) if self.podref.is_empty() => sandbox,
             _ => self.owner(),
         }
-    }
-}
-
-impl<'t> Reservation<Text<'t>> {
-    fn of(Raw { metadata, spec }: Raw<'t>) -> Option<Self> {
-        let spec = spec?;
-        let given = |text: Option<Text<'t>>| text.filter(|text| !text.is_empty());
-        let extra = spec.others.0.first();
-        Some(Self {
-            podref: spec.podref.unwrap_or_default(),
-            interface: given(spec.ifname),
-            sandbox: given(spec.containerid),
-            extra: extra.map(|(name, _)| excerpt(name).into()),
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name,
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
-            has_annotations: metadata.annotations.is_some(),
-            claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
-        })
-    }
-
-    fn copy(self) -> Reservation {
-        Reservation {
-            namespace: self.namespace.into(),
-            name: self.name.into(),
-            uid: self.uid.into(),
-            resource_version: self.resource_version.into(),
-            podref: self.podref.into(),
-            interface: self.interface.map(Into::into),
-            sandbox: self.sandbox.map(Into::into),
-            extra: self.extra,
-            claimed_from: self.claimed_from.map(Into::into),
-            has_annotations: self.has_annotations,
-        }
-    }
-}
-
-impl Reservation {
-    /// Reads the text of a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field
-    /// that is no text.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::parse_if(text, |_| true)
-    }
-
-    /// The same, if it is `wanted`: most of a list are not, and nothing of those is copied.
-    pub fn parse_if(
-        text: &str,
-        wanted: impl FnOnce(&Reservation<Text<'_>>) -> bool,
-    ) -> Option<Self> {
-        let reservation = Reservation::of(serde_json::from_str(text).ok()?)?;
-        wanted(&reservation).then(|| reservation.copy())
     }
 
     /// The pod that it names.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{pool::RowContent, reservation::Reservation, text::Text};
+use ipgc_core::{pool::RowContent, reservation::Reservation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
@@ -73,7 +73,7 @@ impl ReservationApi {
         }
         let mut page = Some(Self::first_page());
         while let Some(params) = page {
-            let wanted = |it: &Reservation<Text<'_>>| names.contains(&*it.name);
+            let wanted = |it: &Reservation| names.contains(&it.name);
             let (reservations, next) = self.page(Some(namespace), &params, wanted).await?;
             found.extend(reservations.into_iter().map(|it| (it.name.clone(), it)));
             page = next;
@@ -107,15 +107,16 @@ impl ReservationApi {
         &self,
         namespace: Option<&str>,
         params: &ListParams,
-        mut wanted: impl FnMut(&Reservation<Text<'_>>) -> bool,
+        wanted: impl FnMut(&Reservation) -> bool,
     ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
         let asked = self.1.ask::<api::Reservation>(params);
         let text = self.text(of(namespace).list(params)).await?;
         let page: RawPage = serde_json::from_str(&text)?;
         self.1.hear(asked.as_ref(), &page.metadata);
         let items = page.items.into_iter();
-        let reservations = items.filter_map(|item| Reservation::parse_if(item.get(), &mut wanted));
-        Ok((reservations.collect(), next_page(params, &page.metadata)))
+        let reservations = items.filter_map(|item| Reservation::parse(item.get()));
+        let wanted = reservations.filter(wanted).collect();
+        Ok((wanted, next_page(params, &page.metadata)))
     }
 
     /// Makes the reservation of a row under this name. As it is then, if it can still be read.

@@ -26,7 +26,7 @@ use ipgc_core::{
     pods::{Others, RowGlance},
     pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
-    text::{Text, excerpt},
+    text::excerpt,
     time::Moment,
 };
 use tracing::warn;
@@ -139,10 +139,10 @@ impl<'l> Look<'l> {
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
             let Self { report, listed, .. } = self;
-            let is_lone = |it: &Reservation<Text<'_>>| {
+            let is_lone = |it: &Reservation| {
                 report.reservations += 1;
                 if let Some(listed) = listed {
-                    listed.insert(it.uid.to_string());
+                    listed.insert(it.uid.clone());
                 }
                 let evidence = context.evidence();
                 let is_of = |address, entry: StatusEntry<'_>| {
