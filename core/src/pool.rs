@@ -1,10 +1,4 @@
 //! An IPPool as it was observed: its rows, and when they were read.
-//!
-//! | module | what lives there |
-//! |---|---|
-//! | `count` | how many rows a name has, and of how many interfaces |
-//! | `row` | one row: as it stands there, and what it says |
-//! | `wire` | the text of a pool |
 
 mod count;
 mod row;

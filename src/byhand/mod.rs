@@ -1,12 +1,5 @@
 //! Decisions of a person: which rows and reservations are to go, and which reservations are to be made.
 //!
-//! | module | what lives there |
-//! |---|---|
-//! | [`report`] | the stale rows of a report of `ipgc audit` |
-//! | [`force`] | the rows and reservations of single addresses, and of a node |
-//! | [`release`] | a run of the collector that touches nothing but what was picked |
-//! | [`repair`] | reservations that rows of live pods lack |
-//!
 //! A person picks, and may say that no sandbox answers. Whether a pod is there who needs an address is never
 //! theirs to say: that is proven, after the row was observed, and rows are removed by the same patches as ever.
 //! Nothing here asks anybody or prints.

@@ -2,15 +2,6 @@
 //!
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
 //! code 1, and so is an audit with findings. Each command has a module, and returns its exit code, or the line.
-//!
-//! | module | content |
-//! |---|---|
-//! | `cluster` | which cluster, and the clients of it |
-//! | `source` | a cluster or files, read and judged |
-//! | `waits` | the waits to judge with |
-//! | `choice` | which findings are told, and in which form |
-//! | `values` | the values of flags |
-//! | `log`, `question`, `signals` | the log, questions to a person, the end by a signal |
 
 #![allow(
     clippy::doc_markdown,

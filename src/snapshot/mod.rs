@@ -1,19 +1,6 @@
 //! The present state of a cluster as far as it concerns addresses, read once: from the API server or from files.
 //! `ipgc audit` and `ipgc explain` judge it.
 //!
-//! | module | content |
-//! |---|---|
-//! | `gather` | makes a snapshot of objects in JSON |
-//! | `objects` | the objects of a dump, one at a time |
-//! | `yaml` | makes JSON of a dump in YAML |
-//! | `wrong` | the errors of a text that is no dump |
-//! | [`files`] | reads a snapshot from files |
-//! | [`live`] | reads a snapshot from the API server, in quorum reads |
-//! | `neighbours` | other programs that free addresses in the cluster |
-//! | `schemas` | whether the CRDs keep what is read |
-//! | `server` | the version of the API server |
-//! | [`labels`] | label selectors |
-//!
 //! These modules only read, with the parsers of `ipgc_core`, and never judge.
 
 pub mod files;
