@@ -10,7 +10,7 @@ use crate::{
     id::IdTag,
     networks::FIRST_INTERFACE,
     pod::{Container, ContainerState, PodState},
-    podref::{Glob, PodRef},
+    podref::Glob,
     pool::RowContent,
     time::Moment,
 };
@@ -262,11 +262,6 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The owner of its rows.
-    pub fn podref(&self) -> &PodRef {
-        &self.last.podref
-    }
-
     /// Whether it reported the row's address on the row's interface.
     pub fn reported(&self, row: &RowContent) -> bool {
         row.interface

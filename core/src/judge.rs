@@ -15,12 +15,12 @@ pub use self::{
     word::Word,
 };
 
-use std::{fmt, net::IpAddr};
+use std::net::IpAddr;
 
 use crate::{
     clearance::{Clearance, Facts, LOOK_AGAIN, Living, Other, Subject},
     definitions::Scope,
-    evidence::{Grade, Policy},
+    evidence::Policy,
     id::IdTag,
     networks::{FIRST_INTERFACE, Status},
     node::Standing,
@@ -58,33 +58,45 @@ impl Verdict {
 }
 
 /// Why a row is held.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Held {
     /// Rule 2: its pod is the mirror of a static pod.
+    #[error("its pod is the mirror of a static pod")]
     Mirror,
     /// Rule 5: the pod reports the address.
+    #[error("its pod reports the address")]
     Reported,
     /// Rule 5: the row's id is one of the pod's containers.
+    #[error("its id is a container of its pod")]
     OwnContainer,
     /// Another pod that is there reports the address in the same network.
+    #[error("pod {0} reports the address")]
     InUse(PodRef),
     /// Another pod that is there has a sandbox or a container with the row's id.
+    #[error("its id is a sandbox or container of pod {0}")]
     OthersSandbox(PodRef),
     /// The pod is in a terminal phase, and nothing says that its sandbox stopped. Its report is of before.
+    #[error("its pod is at its end, and nothing says that its sandbox stopped")]
     Ended,
     /// The pod is being deleted, and its node is not ready, fenced or gone: no kubelet ends it.
+    #[error("its pod is being deleted, and no kubelet ends it on its node")]
     Leaving,
     /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
+    #[error("its pod is starting or ending, or its network-status cannot be read")]
     Young,
     /// Rule 9: the pod runs and does not use the address in the row's network, and no evidence tells
     /// whose the row is.
+    #[error("its pod runs and does not use the address in this network")]
     Unused,
     /// Rule 9: the pod is there and the rules know no reason to free the row.
+    #[error("its pod is there and does not report the address")]
     Drift,
     /// The pod is there; more was not asked.
+    #[error("its pod is there")]
     Present,
     /// Rule 3: the row is of a ResourceClaim that is there, or whose address another one reports, or a pod of the row's
     /// name is there.
+    #[error("its ResourceClaim is there, or another one or a pod that may use the address")]
     ResourceClaim,
 }
 
@@ -98,11 +110,6 @@ pub struct Stale {
 }
 
 impl Stale {
-    /// How well it is known that no sandbox answers.
-    pub fn grade(&self) -> Grade {
-        self.clearance.grade
-    }
-
     /// Whether it may go at `now`.
     pub fn is_free(&self, now: Moment) -> bool {
         self.clearance.is_over(now)
@@ -142,73 +149,21 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Stale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = match self.cause {
-            Cause::Deleted => "its pod is gone",
-            Cause::Completed => "its pod is at its end",
-            Cause::Predecessor => "it is older than its pod, which did not take it over",
-            Cause::Leftover => "its pod lives on another sandbox",
-        };
-        let grade = match self.grade() {
-            Grade::Settled => "whose sandbox was stopped",
-            Grade::Fenced => "whose node runs no sandboxes",
-            Grade::Witnessed => "whose end was seen",
-            Grade::Unwitnessed => "nobody saw whoever had it",
-            Grade::Unfenced if self.clearance.endless.is_some() => {
-                "whose kubelet may still be at its DELs"
-            }
-            Grade::Unfenced => "whose node is silent",
-        };
-        write!(f, "{cause}, {grade}; it goes {}", self.clearance.wait)
-    }
-}
-
 /// Why nothing can be said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// Rule 1: the row says nothing that we may act on.
+    #[error(transparent)]
     Unreadable(Unreadable),
     /// Rule 1: its owner is matched by `--keep-podref`.
+    #[error("--keep-podref matches its owner")]
     KeptOwner,
     /// Rule 1: a person exempted it by an annotation of the pool.
+    #[error("an annotation of its pool exempts it")]
     Exempt,
     /// The pod's presence could not be read.
+    #[error("its pod could not be read: {0}")]
     NoProof(Box<str>),
-}
-
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mirror => "its pod is the mirror of a static pod",
-            Self::Reported => "its pod reports the address",
-            Self::OwnContainer => "its id is a container of its pod",
-            Self::InUse(pod) => return write!(f, "pod {pod} reports the address"),
-            Self::OthersSandbox(pod) => {
-                return write!(f, "its id is a sandbox or container of pod {pod}");
-            }
-            Self::Ended => "its pod is at its end, and nothing says that its sandbox stopped",
-            Self::Leaving => "its pod is being deleted, and no kubelet ends it on its node",
-            Self::Young => "its pod is starting or ending, or its network-status cannot be read",
-            Self::Unused => "its pod runs and does not use the address in this network",
-            Self::Drift => "its pod is there and does not report the address",
-            Self::Present => "its pod is there",
-            Self::ResourceClaim => {
-                "its ResourceClaim is there, or another one or a pod that may use the address"
-            }
-        })
-    }
-}
-
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(reason) => reason.fmt(f),
-            Self::KeptOwner => f.write_str("--keep-podref matches its owner"),
-            Self::Exempt => f.write_str("an annotation of its pool exempts it"),
-            Self::NoProof(reason) => write!(f, "its pod could not be read: {reason}"),
-        }
-    }
 }
 
 /// Judges one row of `pool`, whose pod was read as `presence` after the row was observed.

@@ -227,11 +227,11 @@ impl Planner {
         now: Moment,
     ) -> Vec<Effect> {
         if self.cases.len() >= terms.capacity {
-            let podref = ended.podref().clone();
+            let podref = ended.last.podref.clone();
             return vec![Effect::Sweep, Effect::LeftToSweep(Some(podref))];
         }
         // Other incarnations of its name, too: it may have taken over their rows.
-        let mut all = evidence.pods.ended(ended.podref());
+        let mut all = evidence.pods.ended(&ended.last.podref);
         if !all.iter().any(|end| end.last.uid == ended.last.uid) {
             all.push(Arc::clone(&ended));
         }
@@ -248,7 +248,7 @@ impl Planner {
         }
         let due = ended.first_look(terms.policy);
         for (pool, routes) in routes.pools {
-            let key = (pool, ended.podref().clone());
+            let key = (pool, ended.last.podref.clone());
             self.cases
                 .open(key, due, Work::of_end(Arc::clone(&ended), routes));
         }
@@ -306,7 +306,7 @@ impl Planner {
             let node = end.last.node.as_ref();
             let is_silent =
                 node.is_some_and(|node| nodes.standing(node, end.at, now) == Standing::Silent);
-            in_work.contains(end.podref()) || (is_silent && !end.settled)
+            in_work.contains(&end.last.podref) || (is_silent && !end.settled)
         });
     }
 

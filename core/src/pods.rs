@@ -442,7 +442,7 @@ impl PodIndex {
         self.common.share(&mut live);
         let ended = Arc::new(live.into_ended(watched, now));
         self.showing.add_end(&ended);
-        let ends = self.ended.entry(ended.podref().clone()).or_default();
+        let ends = self.ended.entry(ended.last.podref.clone()).or_default();
         // Mostly there is one.
         ends.reserve_exact(1);
         ends.push(Arc::clone(&ended));

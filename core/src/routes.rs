@@ -57,7 +57,8 @@ pub struct KnownPools {
     /// The namespaces that have pools.
     namespaces: BTreeSet<String>,
     by_name: HashMap<String, Vec<PoolKey>>,
-    slices: Vec<Slice>,
+    /// The slices of nodes.
+    pub slices: Vec<Slice>,
 }
 
 impl KnownPools {
@@ -78,11 +79,6 @@ impl KnownPools {
             named.push(pool.clone());
         }
         known
-    }
-
-    /// The slices of nodes.
-    pub fn slices(&self) -> &[Slice] {
-        &self.slices
     }
 
     /// The pools of this name. One that no sweep saw may be new, in each namespace that has pools.
@@ -141,7 +137,7 @@ impl Routes {
             routes.pools.clear();
             let reason = format!("{many} pools are too many to look into for one pod");
             routes.unresolved.push(reason);
-            routes.unseen.push(ended.podref().to_string());
+            routes.unseen.push(ended.last.podref.to_string());
         }
         routes
     }

@@ -145,7 +145,7 @@ fn it_goes_w_after_its_absence_was_proven() {
         panic!("it went too early");
     };
     assert_eq!(stale.cause, Cause::Deleted);
-    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     assert!(!stale.clearance.watched, "the breaker concerns it");
     assert_eq!(
         stale.clearance.wait,

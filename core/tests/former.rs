@@ -63,7 +63,7 @@ fn a_former_sandbox_waits_for_a_watch_that_is_heard() {
 fn a_predecessors_row_goes_when_the_pod_has_run_for_long(#[case] since: u64, #[case] free: u64) {
     let stale = stale(verdict(&present(elsewhere()), &predecessor(since)));
     assert_eq!(stale.cause, Cause::Predecessor);
-    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     assert_eq!(stale.clearance.wait, Wait::Until(at(free)));
 }
 
@@ -123,7 +123,7 @@ fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
     };
     let late = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
-    assert_eq!(late.grade(), Grade::Unwitnessed);
+    assert_eq!(late.clearance.grade, Grade::Unwitnessed);
     let other = but(&forced(100), |end| end.last.node = Some("node-2".into()));
     let mut nodes = at_work();
     nodes.apply("node-2", not_ready(), at(0));
@@ -132,7 +132,7 @@ fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
         ..predecessor(100).on(nodes)
     };
     let held = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(held.grade(), Grade::Unfenced);
+    assert_eq!(held.clearance.grade, Grade::Unfenced);
     assert_eq!(held.clearance.wait, Wait::For(["node-2".into()].into()));
 }
 
@@ -148,7 +148,7 @@ fn a_former_sandbox_waits_for_blocking_nodes_and_for_the_pods_own(#[case] known:
     assert_eq!(held.clearance.wait, Wait::For(["old".into()].into()));
     let own = nodes_with(&[("node-1", not_ready())]);
     let held = stale(verdict(&present(elsewhere()), &known.on(own)));
-    assert_eq!(held.grade(), Grade::Unfenced);
+    assert_eq!(held.clearance.grade, Grade::Unfenced);
     assert_eq!(held.clearance.wait, Wait::For(["node-1".into()].into()));
 }
 
@@ -170,7 +170,7 @@ fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
 fn a_leftover_goes_after_the_leftover_grace() {
     let stale = stale(verdict(&present(elsewhere()), &leftover()));
     assert_eq!(stale.cause, Cause::Leftover);
-    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     assert_eq!(stale.clearance.wait, Wait::Until(at(600)));
     assert!(!stale.clearance.watched);
 }

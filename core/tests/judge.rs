@@ -131,7 +131,7 @@ fn absence_without_evidence_waits_from_the_first_observation() {
         let Verdict::Stale(stale) = verdict else {
             panic!("{verdict:?}");
         };
-        assert_eq!(stale.grade(), Grade::Unwitnessed);
+        assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
         assert_eq!(stale.clearance.wait, Wait::Until(at(W)));
         assert!(!stale.clearance.watched);
     }
@@ -242,7 +242,7 @@ fn addresses_are_compared_as_addresses(
     // The same report is evidence when the pod is gone.
     assert!(matches!(
         verdict(&pool, &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(stale) if stale.grade() == Grade::Settled
+        Verdict::Stale(stale) if stale.clearance.grade == Grade::Settled
     ));
 }
 
@@ -277,7 +277,7 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(it) if it.grade() == Grade::Unwitnessed
+        Verdict::Stale(it) if it.clearance.grade == Grade::Unwitnessed
     ));
 }
 
@@ -410,7 +410,7 @@ fn a_row_goes_at_its_moment_and_not_before() {
     assert_eq!(released.row().key(), "5");
     assert_eq!(released.content().podref.as_str(), POD);
     assert_eq!(released.stale().cause, Cause::Deleted);
-    assert_eq!(released.stale().grade(), Grade::Settled);
+    assert_eq!(released.stale().clearance.grade, Grade::Settled);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use crate::common::{
     sandbox,
 };
 use ipgc_core::{
-    clearance::{Clearance, Wait},
+    clearance::Wait,
     evidence::{Grade, Policy},
     id::IdTag,
-    judge::{Cause, Held, Stale, Unknown, Verdict, judge_orphan},
+    judge::{Cause, Held, Unknown, Verdict, judge_orphan},
     pod::{Phase, PodState},
     podref::Glob,
     pool::Unreadable,
@@ -61,7 +61,7 @@ fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
     let known = Known::of(&[end]).seen(0);
     let stale = stale(judged(&reservation(POD), &Presence::Absent, &known, 200));
     assert_eq!(
-        (stale.cause, stale.grade()),
+        (stale.cause, stale.clearance.grade),
         (Cause::Deleted, Grade::Settled)
     );
     assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 2 + 10)));
@@ -143,7 +143,7 @@ fn an_old_claim_is_ended_one_way_or_the_other(#[case] presence: Presence) {
         200,
     ));
     assert_eq!(
-        (stale.cause, stale.grade()),
+        (stale.cause, stale.clearance.grade),
         (Cause::Deleted, Grade::Settled)
     );
     // An ADD that accepted it before the claim has its time, and one minute more.
@@ -202,44 +202,5 @@ fn verdicts_speak_to_people() {
     ];
     for (reason, words) in unknown {
         assert_eq!(reason.to_string(), words);
-    }
-    let stale = |cause, grade, wait| Stale {
-        cause,
-        clearance: Clearance {
-            grade,
-            wait,
-            ..Clearance::certain(at(0))
-        },
-    };
-    let nodes = || ["a".into(), "b".into()].into();
-    for (stale, words) in [
-        (
-            stale(Cause::Deleted, Grade::Settled, Wait::Until(at(7))),
-            "its pod is gone, whose sandbox was stopped; it goes 7.0 s after the start",
-        ),
-        (
-            stale(Cause::Deleted, Grade::Unfenced, Wait::For(nodes())),
-            "its pod is gone, whose node is silent; it goes when all of these are back or fenced: a, b",
-        ),
-        (
-            stale(
-                Cause::Leftover,
-                Grade::Unwitnessed,
-                Wait::AtMost(nodes(), at(7)),
-            ),
-            "its pod lives on another sandbox, nobody saw whoever had it; it goes 7.0 s after the \
-             start, or when all of these are back or fenced: a, b",
-        ),
-        (
-            stale(Cause::Completed, Grade::Fenced, Wait::Until(at(0))),
-            "its pod is at its end, whose node runs no sandboxes; it goes 0.0 s after the start",
-        ),
-        (
-            stale(Cause::Predecessor, Grade::Witnessed, Wait::Until(at(0))),
-            "it is older than its pod, which did not take it over, whose end was seen; it goes 0.0 s \
-             after the start",
-        ),
-    ] {
-        assert_eq!(stale.to_string(), words);
     }
 }

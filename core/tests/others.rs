@@ -345,7 +345,7 @@ fn the_end_of_another_pod_counts(#[case] settled_end: bool, #[case] end: u64, #[
     if !free {
         let moment = end.at + crate::common::secs(TWO_BEATS + W);
         assert_eq!(stale.clearance.wait, Wait::Until(moment));
-        assert_eq!(stale.grade(), Grade::Witnessed);
+        assert_eq!(stale.clearance.grade, Grade::Witnessed);
     }
 }
 
@@ -480,7 +480,7 @@ fn a_pod_with_the_hosts_network_has_no_rows() {
     };
     let stale = stale(verdict(&present(host), &known));
     assert_eq!(
-        (stale.cause, stale.grade()),
+        (stale.cause, stale.clearance.grade),
         (Cause::Predecessor, Grade::Unwitnessed)
     );
 }

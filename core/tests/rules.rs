@@ -44,7 +44,7 @@ fn a_mirror_stays_one_whoever_bore_its_name_later() {
     let known = Known::of(&ends).seen(4_000).absent(4_000);
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.clearance.wait, Wait::Until(at(4_600)));
-    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Ve
     let known = Known::of(&ends).seen(90).absent(90).on(at_work());
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.cause, Cause::Deleted);
-    assert_eq!(stale.grade(), Grade::Unwitnessed);
+    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     // From the first change of the node's Lease after the end on.
     assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + 600)));
     assert!(!stale.clearance.watched);
@@ -129,7 +129,7 @@ fn a_plain_pod_that_was_seen_is_no_mirror_whatever_its_name() {
     let row = row_value("kube-system/etcd-node-1", &sandbox(1), "net1");
     let known = Known::of(&[ended(plain, 100, true)]).seen(0).on(at_work());
     let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
-    assert_eq!(stale.grade(), Grade::Settled);
+    assert_eq!(stale.clearance.grade, Grade::Settled);
 }
 
 // Rule 3
@@ -162,7 +162,7 @@ fn a_completed_pods_row_goes_after_the_grace() {
     let known = completed(&ended(done(), 100, true));
     let before = stale(verdict(&present(done()), &known));
     assert_eq!(before.cause, Cause::Completed);
-    assert_eq!(before.grade(), Grade::Settled);
+    assert_eq!(before.clearance.grade, Grade::Settled);
     assert_eq!(before.clearance.wait, Wait::Until(at(220)));
     assert!(before.clearance.watched);
     // Also while it is being deleted or held by a finalizer.
@@ -177,7 +177,7 @@ fn a_completed_pods_row_goes_after_the_grace() {
 fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
     let end = but(&ended(done(), 100, false), |end| end.stopped = true);
     let stale = stale(verdict(&present(done()), &completed(&end)));
-    assert_eq!(stale.grade(), Grade::Witnessed);
+    assert_eq!(stale.clearance.grade, Grade::Witnessed);
     assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
 }
 
@@ -253,7 +253,7 @@ fn a_pod_whose_end_the_kubelet_made_up_waits_for_w(
     match verdict(&present(evicted), &completed(&end)) {
         Verdict::Stale(stale) => {
             assert!(goes);
-            assert_eq!(stale.grade(), Grade::Witnessed);
+            assert_eq!(stale.clearance.grade, Grade::Witnessed);
             assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
         }
         verdict => {
@@ -301,7 +301,7 @@ fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
     match verdict(&present(runs), &known) {
         Verdict::Stale(stale) => {
             assert!(goes);
-            assert_eq!(stale.grade(), Grade::Fenced);
+            assert_eq!(stale.clearance.grade, Grade::Fenced);
             assert_eq!(stale.clearance.wait, Wait::Until(at(220)));
         }
         verdict => {

@@ -498,7 +498,7 @@ fn a_first_look_comes_at_once_where_the_name_may_return_and_no_row_was_seen() {
         end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
     });
     assert_eq!(seen.first_look(&Policy::default()), at(END + 2));
-    assert_eq!(reported(false).podref().as_str(), POD);
+    assert_eq!(reported(false).last.podref.as_str(), POD);
 }
 
 #[test]

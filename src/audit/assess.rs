@@ -98,7 +98,7 @@ impl Judged<'_> {
     }
 
     pub fn grade(&self) -> Option<String> {
-        Some(self.stale()?.grade().as_str().to_owned())
+        Some(self.stale()?.clearance.grade.as_str().to_owned())
     }
 
     /// So many seconds from now a collector would free it that begins to look now.

@@ -358,7 +358,7 @@ fn line(address: IpAddr, pool: &PoolKey, podref: &str, said: &str) -> Result<(),
 /// The fate of a pick in a few words.
 fn said(fate: &Fate, now: Moment) -> String {
     let in_time = |moment: &Moment| words::duration(moment.since(now));
-    let why = |stale: &Stale| format!("{}, {}", stale.grade().as_str(), stale.cause.as_str());
+    let why = |it: &Stale| format!("{}, {}", it.clearance.grade.as_str(), it.cause.as_str());
     match fate {
         Fate::Unseen | Fate::Stopped(Open::NotAssessed) => "not looked at yet".to_owned(),
         Fate::Waits(Wait::Until(moment)) => format!("waits: goes in {}", in_time(moment)),

@@ -53,7 +53,7 @@ impl PodSink {
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
-        if self.with(|evidence, _| evidence.pods.was_in_use(ended.podref())) {
+        if self.with(|evidence, _| evidence.pods.was_in_use(&ended.last.podref)) {
             self.sweeps.request();
         }
         if self.sweeps_only {
@@ -67,7 +67,7 @@ impl PodSink {
         {
             self.counters.queue_overflows.inc();
             self.sweeps.request();
-            warn!(pod = %ended.podref(), "too many pods ended at once, pod is left to the sweep");
+            warn!(pod = %ended.last.podref, "too many pods ended at once, pod is left to the sweep");
         }
     }
 }

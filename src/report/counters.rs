@@ -159,7 +159,7 @@ impl Counters {
     /// A row is gone; so long after it was known that it may go some day, if that is known.
     pub fn free(&self, stale: &Stale, trigger: Trigger, after: Option<Duration>) {
         self.rows_freed.inc();
-        let kind = kind_of_free(stale.grade(), stale.cause, trigger);
+        let kind = kind_of_free(stale.clearance.grade, stale.cause, trigger);
         self.freed.get_or_create(&kind).inc();
         if let Some(after) = after {
             let taken = self.time_to_free.get_or_create(&[trigger.label()]);

@@ -1,6 +1,6 @@
 //! The wait of a row: until a moment, for nodes, or both.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use crate::time::Moment;
 
@@ -17,26 +17,6 @@ pub enum Wait {
     For(Arc<[Box<str>]>),
     /// The same, and from this moment on whatever happens.
     AtMost(Arc<[Box<str>]>, Moment),
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |moment: &Moment| moment.since_epoch().as_secs_f32();
-        match self {
-            Self::Until(moment) => write!(f, "{:.1} s after the start", seconds(moment)),
-            Self::For(nodes) => write!(
-                f,
-                "when all of these are back or fenced: {}",
-                nodes.join(", ")
-            ),
-            Self::AtMost(nodes, moment) => write!(
-                f,
-                "{:.1} s after the start, or when all of these are back or fenced: {}",
-                seconds(moment),
-                nodes.join(", ")
-            ),
-        }
-    }
 }
 
 impl Wait {

@@ -88,8 +88,8 @@ impl Showing {
     pub(super) fn add_end(&mut self, end: &Ended) {
         for key in shown(&end.last, &end.sandboxes) {
             let by = self.ended.entry(key).or_default();
-            if !by.contains(end.podref()) {
-                by.push(end.podref().clone());
+            if !by.contains(&end.last.podref) {
+                by.push(end.last.podref.clone());
             }
         }
     }

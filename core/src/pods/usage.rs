@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     address::Range,
-    definitions::{Definition, Definitions},
+    definitions::Definitions,
     ipam::Ipam,
     pod::{Container, ContainerState, PodState},
 };
@@ -101,11 +101,11 @@ fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
             }
         })
     };
-    let of_definition = |(name, definition): (&'n Box<str>, &'n Definition)| {
-        let sections = definition.as_ref().ok()?;
-        Some((&**name, sections.iter().flat_map(of_section).collect()))
-    };
-    definitions.iter().filter_map(of_definition).collect()
+    let read = definitions.iter().filter_map(|(name, definition)| {
+        let sections = definition.as_ref().ok()?.iter();
+        Some((&**name, sections.flat_map(of_section).collect()))
+    });
+    read.collect()
 }
 
 #[cfg(test)]

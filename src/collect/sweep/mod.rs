@@ -157,7 +157,7 @@ impl Sweeper {
             Err(error) => {
                 warn!(%error, "node slices cannot be listed");
                 let evidence = self.context.evidence();
-                (evidence.slices.clone(), evidence.pools.slices().to_vec())
+                (evidence.slices.clone(), evidence.pools.slices.clone())
             }
         };
         if self.context.pools.reads_claims() {

@@ -138,7 +138,7 @@ impl SweepReport {
     }
 
     fn count_stale(&mut self, stale: &Stale) {
-        let key = (stale.grade().as_str(), stale.cause.as_str());
+        let key = (stale.clearance.grade.as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
         if stale.clearance.endless.is_some() {
             self.endless += 1;

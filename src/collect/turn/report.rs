@@ -49,7 +49,7 @@ impl Turn<'_> {
                 node,
                 interface = row.interface.as_deref(),
                 sandbox = %row.sandbox,
-                grade = removed.stale.grade().as_str(),
+                grade = removed.stale.clearance.grade.as_str(),
                 cause = removed.stale.cause.as_str(),
                 trigger = if self.context.picked.is_some() { "hand" } else { trigger.as_str() },
                 forced = self.context.is_forced(&self.pool_uid, &removed.row),
@@ -143,7 +143,7 @@ impl Turn<'_> {
                     key = release.row().key(),
                     address = %row.address,
                     podref = %row.podref,
-                    grade = release.stale().grade().as_str(),
+                    grade = release.stale().clearance.grade.as_str(),
                     cause = release.stale().cause.as_str(),
                     "would free row"
                 );

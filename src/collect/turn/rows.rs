@@ -84,7 +84,7 @@ impl Turn<'_> {
                     self.wait(podref, row.key(), &stale);
                     // Once during a long wait: that of a pod that no watch showed begins with the proof that it is
                     // absent; and should its pod come back, the row is known to be none of its own (rule 6).
-                    let grade = stale.grade();
+                    let grade = stale.clearance.grade;
                     let long = stale.cause == Cause::Deleted && grade != Grade::Settled;
                     let tells = known.name_may_return() || grade == Grade::Unwitnessed;
                     if long && seen.while_absent.is_none() && tells {
@@ -157,7 +157,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The other pods of the rows that are due.
     pub(super) fn others(&self, observed: &ObservedPool, due: &Asked) -> Others {
         let rows = observed.rows().iter().filter_map(|row| row.content().ok());
         let rows = rows.filter(|row| due.contains_key(&row.podref));
@@ -226,13 +225,14 @@ impl Turn<'_> {
     /// Something waits, and is looked at again when its wait is over. That it waits for a node is told once.
     pub(super) fn wait(&mut self, podref: &PodRef, key: &str, stale: &Stale) {
         let now = self.context.clock.now();
-        debug!(pool = %self.key, key, %podref, reason = %stale, "not free to go yet");
-        self.tell(key, || Fate::Waits(stale.clearance.wait.clone()));
+        let (cause, wait) = (stale.cause.as_str(), &stale.clearance.wait);
         let Clearance { grade, endless, .. } = &stale.clearance;
+        debug!(pool = %self.key, key, %podref, cause, ?grade, ?wait, ?endless, "not free to go yet");
+        self.tell(key, || Fate::Waits(wait.clone()));
         let wait = match endless {
             // Until then its DEL may be on its way.
             Some(since) if *since > now => &Wait::Until(*since),
-            _ => &stale.clearance.wait,
+            _ => wait,
         };
         let outcome = match wait {
             Wait::Until(moment) => {
