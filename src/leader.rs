@@ -379,7 +379,6 @@ impl Elector {
     }
 }
 
-/// The Lease as core reads it.
 fn record(lease: &Lease) -> Option<Record<'_>> {
     let spec = lease.spec.as_ref()?;
     let seconds = spec.lease_duration_seconds.unwrap_or(0);

@@ -36,7 +36,6 @@ pub fn text(vitals: &Arc<Vitals>) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-/// Reads all of it.
 #[derive(Debug)]
 struct Exporter(Arc<Vitals>);
 
@@ -154,7 +153,6 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         "For how long the oldest stale row of a pool that no node holds was known to be stale";
     gauges(encoder, "oldest_stale_seconds", help, oldest)
 }
-/// A gauge with labels.
 fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -41,21 +41,16 @@ pub enum Phase {
 pub struct Vitals {
     /// When this process began.
     pub(crate) started: Timestamp,
-    /// The clock of the run.
     pub(crate) clock: Clock,
-    /// Whether this copy leads.
     pub(crate) leadership: Leadership,
-    /// The counters of the run.
     pub(crate) counters: Arc<Counters>,
     /// The evidence, of which the number of pods is shown.
     pub(crate) evidence: SharedEvidence,
     /// Whether the API server lets us write.
     pub(crate) may_write: watch::Receiver<bool>,
-    /// How far the run has come.
     pub(crate) phase: watch::Sender<Phase>,
     /// The sign of life of the sweep.
     pub(crate) pulse: Arc<Pulse>,
-    /// How the sweeps go.
     pub(crate) sweeps: watch::Sender<SweepHealth>,
     /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],

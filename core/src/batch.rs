@@ -173,7 +173,6 @@ impl Batch {
         without
     }
 
-    /// Keeps those removals that pass.
     fn retain(&mut self, keep: impl Fn(&Removed) -> bool) {
         for work in self.works.values_mut() {
             work.removed.retain(&keep);

@@ -351,7 +351,6 @@ impl Subject<'_> {
         (!unseen.is_over(self.now)).then_some(unseen)
     }
 
-    /// One incarnation's end.
     fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
         let own = end.last.termination_grace.unwrap_or(self.longest_grace());
         let mut wait = self.policy.wait(Some(own), self.facts.rows).max(least);

@@ -184,7 +184,6 @@ impl Status {
     }
 }
 
-/// An entry as it is written.
 #[derive(Deserialize)]
 struct RawEntry {
     #[serde(default, deserialize_with = "or_nothing")]

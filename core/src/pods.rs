@@ -55,7 +55,6 @@ pub struct PodIndex {
     listing: bool,
     /// When the last list ended.
     listed_at: Moment,
-    /// The longest termination grace seen so far.
     longest_grace: Duration,
     census: Census,
     /// Pods for which rows of others are held.

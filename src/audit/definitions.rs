@@ -231,7 +231,6 @@ impl<'s> Definitions<'s> {
         all.flat_map(|(name, definition)| definition.iter().flatten().map(|ipam| (&**name, ipam)))
     }
 
-    /// The sections of the definition of this name.
     fn sections_of(&self, name: &str) -> &'s [Ipam] {
         let definition = self.all.get(name).and_then(|it| it.as_ref().ok());
         definition.map_or(&[], Vec::as_slice)

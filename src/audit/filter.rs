@@ -107,7 +107,6 @@ impl Filter {
     }
 }
 
-/// Whether the pod of this name is of a namespace.
 fn is_of(podref: &str, namespace: &str) -> bool {
     let parts = podref.split_once('/');
     parts.is_some_and(|(its, _)| its == namespace)

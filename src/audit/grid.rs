@@ -134,7 +134,6 @@ pub struct Grid {
     pub rest: u64,
 }
 
-/// The number of an address.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),

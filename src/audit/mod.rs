@@ -185,7 +185,6 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
     then.then_with(|| a.detail.cmp(&b.detail))
 }
 
-/// An audit while it lasts.
 struct Audit<'a> {
     assessor: &'a Assessor<'a>,
     findings: Vec<Finding>,

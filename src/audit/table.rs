@@ -70,7 +70,6 @@ pub(super) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usi
     shown_in(output).map(|(title, least, ..)| (*title, *least))
 }
 
-/// The cells of a finding.
 pub(super) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
     shown_in(output).map(|(title, .., cell)| match cell(finding) {
         // A command that is cut would be another command.

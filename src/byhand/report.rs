@@ -128,7 +128,6 @@ pub(super) fn subject(finding: &Finding) -> Result<(PoolKey, Subject), String> {
     Ok((PoolKey { namespace, name }, subject))
 }
 
-/// The same as a pick.
 pub(super) fn pick(finding: &Finding, forced: bool) -> Result<Pick, String> {
     let address = finding.address.as_deref().ok_or("it has no address")?;
     let address = address

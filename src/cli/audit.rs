@@ -61,7 +61,6 @@ Examples:
   kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions \\
     -A -o json > dump.json && ipgc audit -f dump.json";
 
-/// Audits.
 pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);

@@ -19,7 +19,6 @@ const SOON: Duration = Duration::from_secs(3);
 /// Pools that are looked at, and candidates: more of them nobody reads.
 const MOST: u32 = 500;
 
-/// What is asked for.
 #[derive(Clone, Copy)]
 enum Wanted {
     Pools,

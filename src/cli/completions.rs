@@ -57,7 +57,6 @@ pub(super) fn answer() {
         .complete();
 }
 
-/// Prints the script.
 pub(super) fn main(args: &Args) -> Ended {
     let shell = args.shell.to_string();
     let shells = Shells::builtins();

@@ -19,7 +19,6 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-/// Prints or writes.
 pub(super) fn main(args: &Args) -> Ended {
     let Some(directory) = &args.output else {
         let all = api::CRD_FILES.map(|(_, text)| text).join("---\n");

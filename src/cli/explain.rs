@@ -52,7 +52,6 @@ enum Output {
     Json,
 }
 
-/// Explains.
 pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);

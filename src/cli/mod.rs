@@ -138,7 +138,6 @@ fn readable(message: &str) -> String {
     cut(&clean(message), LONGEST)
 }
 
-/// Prints to standard output.
 fn print(text: &str, code: ExitCode) -> Ended {
     print_with(code, |output| output.write_all(text.as_bytes()))
 }

@@ -74,7 +74,6 @@ enum Output {
     Yaml,
 }
 
-/// Prints the pools.
 pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(report::SCHEMA, ExitCode::SUCCESS);

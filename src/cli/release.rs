@@ -116,7 +116,6 @@ const FREES: [&str; 3] = [
 /// So many are listed before the question.
 const LISTED: usize = 40;
 
-/// Releases.
 pub(super) fn main(args: &Args) -> Ended {
     log::start(log::Format::Text, LevelFilter::WARN, &FREES)?;
     block_on(args.release())

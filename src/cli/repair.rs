@@ -36,7 +36,6 @@ Examples:
   ipgc repair                        asks first
   ipgc repair --pool 10.0.0.0-24 -y  of one pool, without asking";
 
-/// Repairs.
 pub(super) fn main(args: &Args) -> Ended {
     block_on(args.repair())
 }

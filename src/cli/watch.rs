@@ -86,7 +86,6 @@ Examples:
 /// So often it is checked whether anybody still reads the lines.
 const NOTICED: Duration = Duration::from_secs(1);
 
-/// Watches.
 pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(line::SCHEMA, ExitCode::SUCCESS);

@@ -135,7 +135,6 @@ impl Sink<LeanPod> for PodSink {
 
 /// Nodes: into their index.
 pub struct NodeSink {
-    /// Where they go.
     evidence: SharedEvidence,
     /// Learns that something happened.
     news: Arc<Notify>,
@@ -209,7 +208,6 @@ impl Sink<LeanNode> for NodeSink {
 
 /// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
 pub struct NadSink {
-    /// Where they go.
     evidence: SharedEvidence,
     /// The names in the list that is being read.
     listed: HashSet<String>,

@@ -92,7 +92,6 @@ impl Planning {
         }
     }
 
-    /// Begins a turn.
     fn begin(&self, batch: Batch, answers: mpsc::UnboundedSender<Input>) {
         let (context, releaser) = (Arc::clone(&self.context), Arc::clone(&self.releaser));
         let stop = self.stop.clone();

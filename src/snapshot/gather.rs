@@ -22,7 +22,6 @@ use crate::{
 /// So many definitions that cannot be read are named.
 const FEW: usize = 5;
 
-/// Gathers a snapshot.
 pub(super) struct Gather {
     pub(super) snapshot: Snapshot,
     selector: Option<Selector>,
@@ -77,7 +76,6 @@ impl Gather {
         }
     }
 
-    /// Takes an object in.
     pub(super) fn object(&mut self, kind: Kind, text: &str) -> Result<(), String> {
         self.snapshot.kinds.insert(kind);
         match kind {
@@ -210,7 +208,6 @@ impl Gather {
         }
     }
 
-    /// The snapshot of all that was taken in.
     pub(super) fn end(self) -> Snapshot {
         let mut snapshot = self.snapshot;
         snapshot

@@ -11,10 +11,8 @@ use serde_json::Number;
 
 use super::wrong::{cut_off, syntax};
 
-/// One document.
 #[derive(Default)]
 struct Document<'t> {
-    /// The JSON of the document.
     json: Vec<u8>,
     /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,

@@ -85,7 +85,6 @@ impl Freshness {
         }
     }
 
-    /// A watch begins.
     fn begin(&self) {
         let now = self.clock.now();
         let mut state = lock(&self.state);
@@ -95,7 +94,6 @@ impl Freshness {
         state.ended.take_if(|ended| now.since(*ended) <= TAKEN_UP);
     }
 
-    /// Something was heard.
     fn hear(&self) {
         let now = self.clock.now();
         lock(&self.state).hear(now);

@@ -124,7 +124,6 @@ fn is_of_pods<B>(request: &http::Request<B>) -> bool {
     request.uri().path().ends_with("/pods")
 }
 
-/// Whether a request is for a watch.
 fn is_watch<B>(request: &http::Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|parameter| parameter == "watch=true")

@@ -28,7 +28,6 @@ impl Wait {
         }
     }
 
-    /// Both.
     pub(super) fn and(self, other: Self) -> Self {
         let until = self.moment().zip(other.moment());
         let nodes = union(self.nodes(), other.nodes());

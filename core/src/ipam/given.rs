@@ -33,7 +33,6 @@ impl<'v> Given<'v> {
         InvalidConfig::mismatch(&self.path)
     }
 
-    /// Each value by itself.
     pub(super) fn each(&self) -> impl Iterator<Item = Self> {
         let values = self.values.iter();
         values.map(|value| Self::new(&self.path, [*value]))

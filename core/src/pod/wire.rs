@@ -26,7 +26,6 @@ const NAMES_NEVER_RETURN: [(&str, &str); 4] = [
     ("kubevirt.io", "VirtualMachineInstance"),
 ];
 
-/// The condition that is read.
 const CONDITION: &str = "PodReadyToStartContainers";
 
 /// A pod, stripped while it is read.
@@ -86,7 +85,6 @@ struct Spec<'t> {
     termination_grace_period_seconds: Option<i64>,
 }
 
-/// The status of a pod, which its kubelet writes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 't"))]
 struct PodStatus<'t> {

@@ -78,13 +78,11 @@ impl Showing {
         usize::try_from(all).is_ok_and(|all| all > own)
     }
 
-    /// Takes up what all live pods show.
     pub(super) fn rebuild<'p>(&mut self, live: impl Iterator<Item = &'p Live>) {
         self.living.clear();
         live.for_each(|live| self.add(live));
     }
 
-    /// This incarnation ended.
     pub(super) fn add_end(&mut self, end: &Ended) {
         for key in shown(&end.last, &end.sandboxes) {
             let by = self.ended.entry(key).or_default();
@@ -94,12 +92,10 @@ impl Showing {
         }
     }
 
-    /// The pods that ended and showed this.
     pub(super) fn ended_with(&self, key: Key) -> &[PodRef] {
         self.ended.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes up what all these ends showed.
     pub(super) fn rebuild_ends<'e>(&mut self, ends: impl Iterator<Item = &'e Ended>) {
         self.ended.clear();
         ends.for_each(|end| self.add_end(end));

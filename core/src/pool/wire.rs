@@ -9,7 +9,6 @@ use serde_json::{Value, value::RawValue};
 
 use crate::text::{Members, Text, not_null};
 
-/// An IPPool.
 #[derive(Deserialize)]
 pub(super) struct PoolText<'a> {
     pub(super) metadata: Metadata,
@@ -40,7 +39,6 @@ pub(super) struct Spec<'a> {
     pub(super) allocations: Option<Members<Text<'a>, &'a RawValue>>,
 }
 
-/// A list of `T`, whose metadata is `M`.
 #[derive(Deserialize)]
 pub(super) struct List<M, T> {
     pub(super) metadata: M,
@@ -75,7 +73,6 @@ pub(super) fn head(row: &RawValue) -> [Option<Text<'_>>; 3] {
     })
 }
 
-/// The whole row.
 pub(super) fn stored(row: &RawValue) -> Value {
     // The syntax was checked. A value that fails nevertheless (a number out of bounds) is unreadable.
     serde_json::from_str(row.get()).unwrap_or(Value::Null)

@@ -182,7 +182,6 @@ fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
     }
 }
 
-/// Why.
 pub(super) fn reason(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Held(held) => held.to_string(),

@@ -47,7 +47,6 @@ struct Texts {
 }
 
 impl Texts {
-    /// The place of a text.
     fn place(&mut self, text: String) -> usize {
         let all = &mut self.all;
         *self.places.entry(text).or_insert_with_key(|text| {
@@ -185,7 +184,6 @@ fn pools<'s>(
     pools
 }
 
-/// A foreign text in the page.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in clean(text).chars() {

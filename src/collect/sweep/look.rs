@@ -84,7 +84,6 @@ struct Lone {
     owner: PodRef,
 }
 
-/// Where a pool is.
 struct Place {
     key: PoolKey,
     uid: String,

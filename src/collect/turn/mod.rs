@@ -355,7 +355,6 @@ impl<'t> Turn<'t> {
         Failure::Refused(self.context.refusals.refused(self.right()))
     }
 
-    /// The right to remove rows from this pool.
     fn right(&self) -> Right {
         Right::on_one::<IpPool>("patch", &self.key.namespace, &self.key.name)
     }
