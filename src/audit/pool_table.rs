@@ -3,7 +3,6 @@
 use std::{io, time::Duration};
 
 use ipgc_core::text::clean;
-use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     grid::{Sign, bar, legend},
@@ -36,19 +35,20 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
     let mut bars = vec!["USE".to_owned()];
     let mut usages = Vec::new();
     for pool in &report.pools {
-        rows.push(cells(pool, look));
+        let title = format!("{}/{}", pool.namespace, pool.name);
+        rows.push(cells(title, pool, look));
         usages.push(pool.clone());
         for part in &pool.parts {
-            rows.push(part_cells(part, look));
-            usages.push(as_usage(part));
+            // It is one of the pool above it.
+            let first = part.first.as_deref().unwrap_or("first");
+            let last = part.last.as_deref().unwrap_or("last");
+            let usage = as_usage(part);
+            rows.push(cells(format!("  {first} to {last}"), &usage, look));
+            usages.push(usage);
         }
     }
-    let mut widths = vec![0; rows[0].len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.width().max(*width);
-        }
-    }
+    let mut widths = Vec::new();
+    write_rows(rows.iter().cloned(), &mut widths, &mut io::sink())?;
     let before: usize = widths.iter().map(|width| width + 3).sum();
     let width = look.width.saturating_sub(before).clamp(SHORTEST, LONGEST);
     bars.extend(
@@ -78,9 +78,9 @@ fn titles(look: Look) -> Vec<String> {
     all
 }
 
-fn cells(pool: &PoolUsage, look: Look) -> Vec<String> {
+fn cells(title: String, pool: &PoolUsage, look: Look) -> Vec<String> {
     let number = |number: Option<u64>| number.map(|it| it.to_string());
-    let mut cells = vec![shown(Some(format!("{}/{}", pool.namespace, pool.name)))];
+    let mut cells = vec![shown(Some(title))];
     if look.wide {
         cells.push(shown(pool.range.clone()));
     }
@@ -93,27 +93,11 @@ fn cells(pool: &PoolUsage, look: Look) -> Vec<String> {
     cells
 }
 
-/// A part is one of the pool above it.
-fn part_cells(part: &PartUsage, look: Look) -> Vec<String> {
-    let first = part.first.as_deref().unwrap_or("first");
-    let last = part.last.as_deref().unwrap_or("last");
-    let mut cells = vec![shown(Some(format!("  {first} to {last}")))];
-    if look.wide {
-        cells.push("-".to_owned());
-    }
-    cells.push(shown(few(&part.definitions, look)));
-    let free = part.size.saturating_sub(part.split.rows() as u64);
-    cells.push(part.size.to_string());
-    cells.extend(part.split.signs().map(|(_, count)| count.to_string()));
-    cells.push(free.to_string());
-    cells.push(shown(full(Some(free), Some(part.size))));
-    cells.push("-".to_owned());
-    cells
-}
-
 fn as_usage(part: &PartUsage) -> PoolUsage {
     PoolUsage {
+        definitions: part.definitions.clone(),
         size: Some(part.size),
+        free: Some(part.size.saturating_sub(part.split.rows() as u64)),
         split: part.split,
         ..PoolUsage::default()
     }
